@@ -22,8 +22,8 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who is asked and does not answer in time is done without, which is another way to the same end."""
     for module, name in (
         (local, "_DELIVERY_S"),
-        (local_commands, "PATIENCE_S"),
-        (completion, "PATIENCE_S"),
+        (local_commands, "ANSWER_TIMEOUT_S"),
+        (completion, "TIMEOUT_S"),
     ):
         monkeypatch.setattr(module, name, PATIENT_S)
 
@@ -31,4 +31,4 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def nobody_is_waited_for(patient: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """A command that begins to wait for a running process fails."""
-    monkeypatch.setattr(local_commands, "PATIENCE_S", NoPatience())
+    monkeypatch.setattr(local_commands, "ANSWER_TIMEOUT_S", NoPatience())

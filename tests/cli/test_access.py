@@ -32,7 +32,7 @@ def identified(home: Path, text: str) -> AccessToken | None:
     async def look() -> AccessToken | None:
         store = SqliteStore.open(home / "noetl.db")
         try:
-            return await AccessTokens(store.key_values, SystemClock()).identified(text)
+            return await AccessTokens(store.key_values, SystemClock()).authenticate(text)
         finally:
             await store.close()
 
@@ -120,6 +120,9 @@ def test_what_was_done_here_is_in_the_audit_log(home: Path) -> None:
     call("token", "revoke", token_id)
     call("webhook", "create", "w", "--playbook", "p")
     call("webhook", "delete", "w")
+    call("credential", "set", "db", stdin="hunter22")
+    call("credential", "rotate")
+    call("credential", "delete", "db")
 
     rows = json.loads(call("audit", "list", "-o", "json")[1])
 
@@ -128,6 +131,9 @@ def test_what_was_done_here_is_in_the_audit_log(home: Path) -> None:
         ("token revoke", token_id),
         ("webhook create", "w"),
         ("webhook delete", "w"),
+        ("credential set", "db"),
+        ("credential rotate", "1 credentials"),
+        ("credential delete", "db"),
     ]
     assert rows[0]["actor"].startswith("cli")
     assert call("audit", "list", "-n", "1", "--before", "4")[1].splitlines()[1].startswith("3 ")
@@ -221,4 +227,4 @@ def test_a_token_of_your_own_is_stored_and_not_printed(home: Path, tmp_path: Pat
     assert token is not None
     assert token.pools == ("default",)
     code, _, err = call("token", "create", "workers", *options, "--server", "http://127.0.0.1:1")
-    assert (code, err) == (4, "error: --from-file is for a store: give --db, and neither --server nor --out\n")
+    assert (code, err) == (4, "error: --from-file works on a store only: use --db, and neither --server nor --out\n")

@@ -114,7 +114,7 @@ def test_a_folder_without_playbooks_is_a_mistake(folder: Path) -> None:
         (b"kind: \x00\x01", "x.yaml: this is a binary file, and a playbook is YAML text"),
         ("kind: x".encode("utf-16"), "x.yaml: this is UTF-16 text; save it as UTF-8"),
         (b"a: 1\nb: \xe9\n", "x.yaml:2: this is not UTF-8 text; save it as UTF-8"),
-        (b"a" * (8 * 1024 * 1024 + 1), "x.yaml: larger than 8 MiB, which is no playbook"),
+        (b"a" * (8 * 1024 * 1024 + 1), "x.yaml: larger than 8 MiB, which is too large for a playbook"),
     ],
     ids=["missing", "binary", "utf-16", "latin-1", "huge"],
 )

@@ -77,7 +77,7 @@ def test_an_execution_that_nobody_runs_can_be_paused_and_taken_up_later(gated: G
 
     assert code == 0
     assert stdout.startswith("paused execution ")
-    assert f"take it up with: noetl run --db {gated.db} --resume" in stderr
+    assert f"resume it with: noetl run --db {gated.db} --resume" in stderr
     assert gated.resume() == "through"
 
 

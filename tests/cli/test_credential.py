@@ -35,7 +35,7 @@ def test_a_credential_is_stored_sealed_and_listed_by_name(home: Path) -> None:
     )
 
     assert (code, out) == (0, "stored pg (postgres, version 1)\n")
-    assert err.startswith(f"made a master key for credentials: {home / 'master.key'}; keep a copy of it")
+    assert err.startswith(f"created a master key for credentials: {home / 'master.key'}; keep a copy of it")
     assert err.count("\n") == 1
     [one] = listed()
     assert (one["name"], one["type"], one["version"]) == ("pg", "postgres", 1)
@@ -118,7 +118,7 @@ def test_rotating_puts_everything_under_a_new_key() -> None:
 
     after = {one["key_id"] for one in listed()}
     assert code == 0
-    assert out == f"2 credentials under master key {after.copy().pop()} now\n"
+    assert out == f"2 credentials now encrypted under master key {after.copy().pop()}\n"
     assert len(after) == 1
     assert not after & before
 

@@ -84,7 +84,7 @@ def test_a_cluster_on_one_machine_runs_a_playbook_and_leaves_no_process(open_fol
 
     assert json.loads(ran.stdout)["result"]["stdout"] == "hi\n", "its workers may do what the command allows"
     assert kept.returncode == 0, kept.stderr
-    assert f"made a master key for credentials: {open_folder / 'home' / 'master.key'}" in place.logs()
+    assert f"created a master key for credentials: {open_folder / 'home' / 'master.key'}" in place.logs()
     assert (len(servers), len(workers)) == (2, 2)
     assert len(children) >= 5
     assert [pid for pid in [*children, *further] if is_alive(pid)] == []

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from noetl.cli import own_process
-from noetl.cli.own_process import NEW_OBJECTS, look_rarely
+from noetl.cli.own_process import NEW_OBJECTS, tune_collection
 
 
 class Knot:
@@ -27,7 +27,7 @@ def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def test_a_cycle_is_found_after_a_while_and_not_at_once(collector: None) -> None:
-    look_rarely()
+    tune_collection()
     gc.collect()
     knot = weakref.ref(Knot())
     few = [[number] for number in range(1_000)]

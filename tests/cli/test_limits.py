@@ -109,12 +109,12 @@ def test_on_a_server_it_is_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("set", "tests/test"), "say --limit N, --rate N/TIME, or both"),
+        (("set", "tests/test"), "use --limit N, --rate N/TIME, or both"),
         (("set", "tests/test", "--rate", "1/s"), "name it with --step"),
-        (("set", "last", "--step", "nap", "--limit", "0"), "no whole number from 1 on"),
-        (("set", "last", "--step", "nap", "--limit", "many"), "no whole number from 1 on"),
-        (("set", "last", "--step", "nap", "--rate", "fast"), "no rate such as 10/s"),
-        (("set", "last", "--step", "nap", "--rate", "0/s"), "no rate such as 10/s"),
+        (("set", "last", "--step", "nap", "--limit", "0"), "not a whole number of at least 1"),
+        (("set", "last", "--step", "nap", "--limit", "many"), "not a whole number of at least 1"),
+        (("set", "last", "--step", "nap", "--rate", "fast"), "not a rate such as 10/s"),
+        (("set", "last", "--step", "nap", "--rate", "0/s"), "not a rate such as 10/s"),
     ],
 )
 def test_what_is_no_limit_is_told_before_anything_is_done(arguments: tuple[str, ...], said: str) -> None:

@@ -1,4 +1,4 @@
-"""What is shown of a run: lines for pipes, a screen for terminals, both from counts (DEPENDENCIES §6)."""
+"""What is shown of a run: lines for pipes, a screen for terminals, both from counts."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def test_a_running_execution_gets_the_message_that_another_terminal_sends(tmp_pa
         said = done(run.db, "message", "send", "paid", "-c", "order=7", "--payload", '{"sum": 3}')
         code, stderr = run.end()
 
-    assert other == 'message m1 is kept until somebody waits for "paid"\n'
+    assert other == 'message m1 is stored until a step waits for "paid"\n'
     assert "was delivered to execution" in said
     assert code == 0, stderr
     [received] = told(run.db, "events", "last", "--type", "message.received")

@@ -92,4 +92,4 @@ def test_a_rule_is_tried_by_a_server_only() -> None:
     code, _, err = call("notification", "test", "ops")
 
     assert code == 4
-    assert "which server" in err
+    assert "no server is selected" in err

@@ -133,13 +133,13 @@ def test_a_waiting_execution_is_carried_to_its_end_through_the_server(place: Pla
 
     awaits(place, given, "signal.awaited")
     assert place.said("event", "send", given, "order.changed", "--key", "k") == (
-        f"execution {given} has been told of order.changed\n"
+        f"execution {given} has received order.changed\n"
     )
     assert place.said("event", "send", given, "order.changed", "--key", "k").endswith(" before\n")
     assert "name of the system" in place.refused("event", "send", given, "step.done")
-    assert place.said("signal", "send", "go") == f"execution {given} heard go\n"
+    assert place.said("signal", "send", "go") == f"execution {given} received go\n"
     code, out, err = call("signal", "send", "go", *place.there)
-    assert (code, out, "nobody listens" in err) == (0, "", True)
+    assert (code, out, "no execution waits" in err) == (0, "", True)
 
     assert call("watch", given, "-q", *place.there)[0] == 0
     there, here = (json.loads(call("status", given, "-o", "json", *where)[1]) for where in (place.there, place.here))
@@ -184,10 +184,10 @@ def test_two_executions_are_compared_alike_through_the_server_and_on_its_file(pl
         before["execution_id"],
         after["execution_id"],
     ]
-    assert told["inputs"] == [{"path": "n", "values": {"before": 1, "after": 2}}]
+    assert told["inputs"] == [{"path": "n", "values": {"before": 1, "after": 2}, "entries": None, "more": 0}]
     assert "inputs:\n  n: 1 → 2\nvariables are the same\nresults:\n  start.result.n: 1 → 2\n" in text
     assert "was not run before" in place.refused("compare", before["execution_id"])
-    assert "two executions are compared, and these are 3" in place.refused("compare", "a", "b", "c")
+    assert "name one or two executions, not 3" in place.refused("compare", "a", "b", "c")
 
 
 STEPS = playbook(
@@ -252,7 +252,7 @@ def test_credentials_go_in_through_the_server_and_never_come_out(place: Place) -
     assert listed.splitlines()[1].startswith("pg")
     assert "s3cr3t" not in listed + place.both("credential", "list", "-o", "json")
     assert place.both("credential", "list", "-o", "id") == "pg\n"
-    assert "1 credential under master key" in place.said("credential", "rotate")
+    assert "1 credential now encrypted under master key" in place.said("credential", "rotate")
     assert place.said("credential", "delete", "pg") == "deleted pg\n"
     assert "there is no credential" in place.refused("credential", "delete", "pg")
 
@@ -292,7 +292,7 @@ def test_the_context_in_use_is_the_server_that_is_meant(place: Place, monkeypatc
     assert call("context", "add", "prod", place.there[1], "--use")[0] == 0
     try:
         code, out, _ = call("message", "send", "nobody.waits", "--id", "m9")
-        assert (code, out) == (0, 'message m9 is kept until somebody waits for "nobody.waits"\n')
+        assert (code, out) == (0, 'message m9 is stored until a step waits for "nobody.waits"\n')
         assert call("pool", "list")[0] == 0
         assert call("task", "list", *place.here, "--server", "prod")[0] == 2
     finally:

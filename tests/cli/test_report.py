@@ -9,8 +9,7 @@ import click
 import jsonschema
 import pytest
 
-from noetl.base.diagnostics import Diagnostic
-from noetl.base.source import Source, Span
+from noetl.base.diagnostics import Diagnostic, Source, Span
 from noetl.cli.report import as_annotations, as_json, as_sarif, counted, excerpt, report, summary, text_report
 from noetl.cli.terminal import color_from, visible, width
 from noetl.language.checking import Checked

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from noetl.cli.live_lines import Lines
-from noetl.events.taxonomy import TAXONOMY
+from noetl.events.events import TAXONOMY
 from tests import forked
 from tests.cli.running import call
 from tests.engine_script import playbook

@@ -107,8 +107,8 @@ def test_ctrl_c_lets_go_of_a_run_and_says_how_to_come_back(place: Here) -> None:
         (["status", "nobody", "--server", "here"], 4, "no execution"),
         (["run", "quick.yaml", "--server", "here", "--memory"], 2, "--memory"),
         (["run", "quick.yaml", "--detach"], 2, "--detach"),
-        (["pool", "list"], 4, "which server?"),
-        (["executions", "--server", "her"], 4, 'there is no context "her"; there is here'),
+        (["pool", "list"], 4, "no server is selected"),
+        (["executions", "--server", "her"], 4, 'there is no context "her"; the contexts are here: noetl context add'),
     ],
 )
 def test_what_cannot_be_done_is_a_sentence(place: Here, arguments: list[str], code: int, words: str) -> None:
@@ -124,7 +124,7 @@ def test_a_token_that_the_server_does_not_know_is_told_from_none_at_all(place: H
     wrong = place.call("executions", "--server", url, NOETL_TOKEN="noetl_first_wrong")
 
     assert wrong.returncode == 4
-    assert f"does not know the token it was shown, or it has ended: noetl login {url}" in wrong.stderr
+    assert f"does not accept the token: it is unknown, expired or revoked: noetl login {url}" in wrong.stderr
 
 
 def test_a_tool_that_no_worker_allows_is_refused_in_words_about_workers(place: Here) -> None:

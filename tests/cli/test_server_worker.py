@@ -23,7 +23,7 @@ pytestmark = pytest.mark.timeout(400)  # each of its processes may take its time
 def test_both_are_started_shown_and_stopped_by_their_recorded_ids(tmp_path: Path) -> None:
     place = Here(tmp_path)
     (tmp_path / "noetl.toml").write_text('data_folders = ["nowhere"]\n')
-    absent = f"the data folder {tmp_path / 'nowhere'} is not there"
+    absent = f"the data folder {tmp_path / 'nowhere'} does not exist"
     try:
         started = place.call("server", "start", "--detach", "--port", "0", "--context", "team")
         assert started.returncode == 0, started.stderr

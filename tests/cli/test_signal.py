@@ -25,11 +25,11 @@ def steps(db: str) -> list[str]:
 @pytest.mark.req("CLI-05", "MSG-05")
 def test_a_running_execution_hears_a_signal_of_another_terminal(tmp_path: Path) -> None:
     with WaitingRun(written(tmp_path, SIGNAL), tmp_path, "waits", 'for signal "stop"') as run:
-        assert "nobody listens" in done(run.db, "signal", "send", "go")
+        assert "no execution waits" in done(run.db, "signal", "send", "go")
         said = done(run.db, "signal", "send", "stop", "--data", '{"why": "late"}')
         code, stderr = run.end()
 
-    assert said.endswith("heard stop\n")
+    assert said.endswith("received stop\n")
     assert code == 0, stderr
     assert steps(run.db) == ["start", "stopped"]
 
@@ -39,10 +39,10 @@ def test_a_signal_is_for_all_that_wait_or_for_one(tmp_path: Path) -> None:
     db = str(tmp_path / "s.db")
     one, other, third = (left_waiting(db, playbook(SIGNAL)) for _ in range(3))
 
-    assert done(db, "signal", "send", "stop", "--execution", one) == f"execution {one} heard stop\n"
+    assert done(db, "signal", "send", "stop", "--execution", one) == f"execution {one} received stop\n"
     assert done(db, "signal", "send", "stop").split("\n")[:2] == [
-        f"execution {other} heard stop",
-        f"execution {third} heard stop",
+        f"execution {other} received stop",
+        f"execution {third} received stop",
     ]
     assert "is over" in refused(db, "signal", "send", "stop", "--execution", one)
 

@@ -69,7 +69,7 @@ def test_what_a_completed_task_leads_to_is_taken_up_later(tmp_path: Path) -> Non
     who = ("--as", "bea", "--role", "boss")
 
     said = done(db, "task", "complete", task_id(db), *who, "--set", "decision=yes_please")
-    assert f"nobody runs its execution now; take it up with: noetl run --db {db} --resume" in said
+    assert f"no process runs its execution now; resume it with: noetl run --db {db} --resume" in said
 
     assert call("run", "--resume", "last", "--db", db)[:2] == (0, "through\n")
 

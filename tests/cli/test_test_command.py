@@ -207,7 +207,7 @@ def test_other_commands_leave_tests_out(folder: Path, command: tuple[str, ...]) 
     assert both[0] == 0, both
     assert (alone[0], alone[2]) == (
         2,
-        "error: orders.test.yaml: this is a file of tests, and no playbook; noetl test orders.test.yaml runs it\n",
+        "error: orders.test.yaml: this is a file of tests, not a playbook; run it with noetl test orders.test.yaml\n",
     )
 
 

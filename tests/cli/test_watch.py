@@ -1,4 +1,4 @@
-"""`noetl watch`, `noetl tools`, completion, and the run that nobody runs (DEPENDENCIES §6)."""
+"""`noetl watch`, `noetl tools`, completion, and the run that nobody runs."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ def test_a_run_that_only_waits_and_that_nobody_runs_is_said_to_be_so(tmp_path: P
     db = str(tmp_path / "s.db")
     given = left_waiting(db, playbook(MESSAGE))
 
-    assert f"nobody runs it now; take it up with: noetl run --db {db} --resume {given}" in done(db, "status", given)
+    assert f"no process runs it now; resume it with: noetl run --db {db} --resume {given}" in done(db, "status", given)
     assert told(db, "status", given)["abandoned"] is True
-    assert "take it up with" in refused(db, "watch", given)
+    assert "resume it with" in refused(db, "watch", given)
 
 
 def test_a_waiting_run_with_somebody_there_is_not_abandoned(tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ def test_an_interrupted_run_says_how_to_take_it_up_and_that_works(gated: Gated, 
 
     assert code == 130
     assert "interrupted: recording what is done" in stderr
-    command = stderr.strip().splitlines()[-1].partition("take it up with: noetl ")[2].split()
+    command = stderr.strip().splitlines()[-1].partition("resume it with: noetl ")[2].split()
     assert gated.resume(*command) == "through"
 
 
@@ -175,7 +175,7 @@ def test_the_second_signal_stops_at_once_and_nothing_recorded_is_lost(gated: Gat
     code, stderr = gated.end()
 
     assert code == 130
-    assert "take it up with" not in stderr, "it did not wait to say so"
+    assert "resume it with" not in stderr, "it did not wait to say so"
     assert gated.resume() == "through"
     starts = call("events", "last", "--db", str(gated.db), "--step", "start", "--type", "task.started", "-o", "jsonl")[
         1
@@ -190,10 +190,10 @@ def test_status_says_that_nobody_runs_it_and_how_to_go_on(gated: Gated) -> None:
     gated.end()
     killed = call("status", "last", "--db", str(gated.db))[1]
 
-    assert "nobody runs it" not in running
+    assert "no process runs it" not in running
     assert "▸ wait              runs gate, since" in running
     assert "steps     1 done, 1 under way" in running
-    assert f"nobody runs it now; take it up with: noetl run --db {gated.db} --resume " in killed
+    assert f"no process runs it now; resume it with: noetl run --db {gated.db} --resume " in killed
     assert call("result", "last", "--db", str(gated.db))[2].endswith("has not ended: it is running\n")
     assert gated.resume() == "through"
 

@@ -18,7 +18,7 @@ from noetl.client.history import RemoteRecords, ServerResults
 from noetl.events.envelope import readable
 from noetl.events.steps import StepDone
 from noetl.server.server_process import Served
-from noetl.store.contract import SingleRow
+from noetl.store.contract import EventFilter
 from tests.client.serving_here import served
 from tests.narrowing import payloads, present
 
@@ -235,7 +235,7 @@ async def test_a_servers_records_read_like_a_stores(server: Served) -> None:
         ended = await client.run("tests/adds")
         records = RemoteRecords(client)
         newest = await records.events(
-            ended.execution_id, only=SingleRow(types=("step.done", "playbook.processed"), limit=1, newest=True)
+            ended.execution_id, only=EventFilter(types=("step.done", "playbook.processed"), limit=1, newest=True)
         )
         row = await records.execution(ended.execution_id)
         stored = await server.services.store.events(ended.execution_id)

@@ -14,8 +14,7 @@ import msgspec
 from noetl.base.clock import ManualClock
 from noetl.events.envelope import Event
 from noetl.operations.embedded import RunResult, compiled, run_net
-from noetl.tools.permissions import Permissions
-from noetl.tools.registry import Registry
+from noetl.tools.registry import Permissions, Registry
 from tools.demo_api import DemoApi
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

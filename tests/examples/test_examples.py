@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from noetl.base.source import Source
+from noetl.base.diagnostics import Source
 from noetl.events.envelope import readable
 from noetl.language.checking import check
 from noetl.tools.kinds import KINDS

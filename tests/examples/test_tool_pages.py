@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from noetl.base.source import Source
+from noetl.base.diagnostics import Source
 from noetl.language.checking import check
 from noetl.tools.kinds import KINDS
 from tests.docs.pages import FENCE, ROOT, whole

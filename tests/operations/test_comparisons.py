@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from noetl.events.projection.views import LoopLevel, LoopProgress, StepRunView
+from noetl.events.loops import LoopLevel
+from noetl.events.projection.views import LoopProgress, StepRunView
 from noetl.operations.attempt_shapes import StepSummary
-from noetl.operations.comparisons import MOST_DIFFERENCES, _step_pairs, differences, step_order
+from noetl.operations.comparisons import MOST_DIFFERENCES, MOST_OF_ONE, _step_pairs, differences, step_order
 from noetl.operations.local import local_operations
 from tests.cli.running import call
 from tests.engine_script import playbook
@@ -52,7 +53,23 @@ def test_values_differ_where_their_data_does() -> None:
 def test_no_more_differences_are_told_than_one_reads() -> None:
     many = list(range(1_000))
 
-    assert len(differences(many, [n + 1 for n in many])) == MOST_DIFFERENCES
+    found = differences(many, [n + 1 for n in many])
+
+    assert len(found) == MOST_DIFFERENCES + 1
+    assert found[-1].more == 1_000 - MOST_DIFFERENCES
+
+
+def test_lists_of_different_lengths_are_one_difference_and_hide_no_later_step() -> None:
+    rows = [{"id": n} for n in range(1_000)]
+    before = {"read": {"rows": rows}, "convert": list(range(60)), "store": "stored"}
+    after = {"read": {"rows": rows[:100]}, "convert": [-n - 1 for n in range(60)], "store": "refused"}
+
+    found = differences(before, after)
+
+    assert (found[0].path, found[0].entries, found[0].values) == ("read.rows", {"before": 1_000, "after": 100}, {})
+    assert [one.path for one in found[1:3]] == ["convert.0", "convert.1"]
+    assert [(one.path, one.more) for one in found if one.more] == [("convert", 60 - MOST_OF_ONE)]
+    assert (found[-1].path, found[-1].values) == ("store", {"before": "stored", "after": "refused"})
 
 
 def test_steps_are_compared_with_all_their_runs_together() -> None:

@@ -80,7 +80,7 @@ def test_what_cannot_be_run_yet_is_refused_and_leaves_nothing(tmp_path: Path) ->
 
 
 def test_branches_run_at_the_same_time() -> None:
-    """Each waits for the other; one after the other they would wait for ever."""
+    """Each waits for the other; one after the other they would wait forever."""
     meeting = asyncio.Barrier(2)
 
     class Meeting(Scripted):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noetl.base.source import Source
+from noetl.base.diagnostics import Source
 from noetl.language.checking import check
 from noetl.net.net import Net
 from noetl.operations.net_cost import covered_s, critical_path, net_cost, percentile

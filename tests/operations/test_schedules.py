@@ -6,7 +6,7 @@ import pytest
 
 from noetl.base.clock import ManualClock
 from noetl.base.errors import InvalidError, NotFoundError
-from noetl.control.schedule.schedule_store import ScheduleStore
+from noetl.control.schedules import ScheduleStore
 from noetl.net.net import content_hash, to_json
 from noetl.operations.local import LocalOperations
 from noetl.store.installation import Registration

@@ -11,10 +11,10 @@ import httpx2
 
 from noetl.base.clock import Clock, SystemClock
 from noetl.operations.administration_shapes import Role
-from noetl.operations.tokens import Wanted
+from noetl.operations.tokens import TokenRequest
 from noetl.server.app import build
 from noetl.server.configuration import ServerSettings
-from noetl.server.server_process import background, put_down, work, worker_of
+from noetl.server.server_process import background, cancel_tasks, work, worker_of
 from noetl.server.services import Services, make_services
 from noetl.store.contract import ResultStore, Store
 from noetl.store.memory import MemoryStore
@@ -61,7 +61,7 @@ class Talk:
     async def as_role(self, role: Role, **more: Any) -> httpx2.AsyncClient:
         if role is Role.WORKER:
             more = {"pools": ("default",), **more}
-        text, _ = await self.services.access.tokens.create(Wanted(subject=f"a {role}", role=role, **more))
+        text, _ = await self.services.access.tokens.create(TokenRequest(subject=f"a {role}", role=role, **more))
         headers = PROTOCOL if role is Role.WORKER else {}
         client = self.with_token(text, **headers)
         self._clients.append(client)
@@ -133,12 +133,12 @@ async def talking(
     services = make_services(
         chosen, store or MemoryStore(), results or MemoryResults(), clock=clock or SystemClock(), tools=registry
     )
-    token = await services.access.tokens.first()
+    token = await services.access.tokens.create_first_admin()
     assert token is not None or store is not None
     if token is None:
-        token, _ = await services.access.tokens.create(Wanted(subject="another", role=Role.ADMIN))
+        token, _ = await services.access.tokens.create(TokenRequest(subject="another", role=Role.ADMIN))
     talk = Talk(services, build(services), token)
-    async with services.listeners.hub.listening():
+    async with services.listeners.hub.polling():
         beside = [asyncio.ensure_future(one) for one in background(services)]
         if (worker := worker_of(services)) is not None:
             beside.append(asyncio.ensure_future(work(services, worker)))
@@ -150,4 +150,4 @@ async def talking(
             await talk.close()
             services.stopping = True
             services.listeners.hub.close()
-            await put_down([*beside, *services.calls.values()])
+            await cancel_tasks([*beside, *services.calls.values()])

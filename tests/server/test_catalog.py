@@ -54,6 +54,28 @@ async def test_versions_texts_and_differences() -> None:
         await talk.get(f"{url}/diff", 422, params={"from": 1})
 
 
+async def test_steps_are_found_by_parts_of_their_names_in_newest_versions() -> None:
+    def text(path: str, step: str) -> str:
+        head = "apiVersion: noetl.io/v10\nkind: Playbook\nmetadata: { name: x, path: PATH }\n"
+        return (
+            f"{head.replace('PATH', path)}workflow:\n  - step: {step}\nexecutor: {{ spec: {{ entry_step: {step} }} }}\n"
+        )
+
+    async with talking(workers=0) as talk:
+        for path, step in (("sales/a", "old_name"), ("sales/a", "load_Orders"), ("crm/b", "load_items")):
+            await talk.client.post("/api/catalog", json={"source": text(path, step)})
+
+        async def found(words: str, **more: int) -> list[tuple[str, str]]:
+            steps = (await talk.get("/api/steps", params={"text": words, **more}))["steps"]
+            return [(one["path"], one["step"]) for one in steps]
+
+        assert await found("load") == [("crm/b", "load_items"), ("sales/a", "load_Orders")]
+        assert await found("orders LOAD") == [("sales/a", "load_Orders")]
+        assert await found("load", limit=1) == [("crm/b", "load_items")]
+        assert await found("old_name") == []
+        assert await found("") == []
+
+
 @pytest.mark.req("ADV-06")
 async def test_the_proofs_of_a_version_are_there() -> None:
     async with talking(workers=0) as talk:
@@ -283,6 +305,27 @@ workflow:
     when: "{{ true }}"
     tool: {kind: noop}
 """
+
+
+@pytest.mark.req("MIG-05")
+@pytest.mark.parametrize(
+    ("mistake", "migration"),
+    [
+        ("tool: {kind: noop}", None),
+        ("tool: {knd: noop}", None),
+        ('when: "{{ true }}"\n    tool: {kind: noop}', "migrated"),
+    ],
+)
+async def test_a_typo_in_a_v10_text_is_nothing_to_migrate(mistake: str, migration: str | None) -> None:
+    text = OLDER.replace('when: "{{ true }}"\n    tool: {kind: noop}', mistake)
+    async with talking(workers=0) as talk:
+        told = await talk.post("/api/validate", {"source": text})
+
+        assert (told["dialect"], told["valid"], told["migration"]) == (
+            "v10",
+            mistake == "tool: {kind: noop}",
+            migration,
+        )
 
 
 @pytest.mark.req("MIG-05", "SRV-10")

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from noetl.operations.administration_shapes import Role
-from noetl.operations.tokens import Wanted
+from noetl.operations.tokens import TokenRequest
 from noetl.server.configuration import ServerSettings
 from noetl.server.server_process import Served, serving
 from tests.contracts.stores import fresh_url
@@ -40,7 +40,7 @@ async def test_what_one_server_takes_the_worker_of_another_does(tmp_path: Path, 
     )
     working = msgspec.structs.replace(settings, workers=2)
     async with serving(settings) as front, serving(working) as back:
-        token, _ = await front.services.access.tokens.create(Wanted(subject="me", role=Role.ADMIN))
+        token, _ = await front.services.access.tokens.create(TokenRequest(subject="me", role=Role.ADMIN))
         assert back.first_token is None
         async with _client(front, token) as one, _client(back, token) as two:
             await one.post("/api/catalog", json={"source": playbook(WORK)})

@@ -8,7 +8,7 @@ import pytest
 from prometheus_client.registry import Collector
 
 from noetl.operations.administration_shapes import Role
-from noetl.operations.tokens import Wanted
+from noetl.operations.tokens import TokenRequest
 from tests.server.live import live
 
 OURS = ("noetl", "uvicorn")  # asyncio may tell of what another test has left behind
@@ -22,7 +22,7 @@ async def test_a_worker_that_leaves_in_the_middle_of_a_request_is_no_error(
     caplog.set_level("DEBUG")
     async with live() as (served, _, talk):
         token, _ = await talk.services.access.tokens.create(
-            Wanted(subject="a worker", role=Role.WORKER, pools=("default",))
+            TokenRequest(subject="a worker", role=Role.WORKER, pools=("default",))
         )
         _, writer = await asyncio.open_connection(served.host, served.port)
         head = (

@@ -23,10 +23,10 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A small site in place of the one that may have been built."""
     monkeypatch.setattr(static_files, "built_folder", lambda name: tmp_path / name)
     monkeypatch.setattr(pages, "built_folder", lambda name: tmp_path / name)
-    for cached in (static_files.built_files, static_files._packed, pages._policy):
+    for cached in (static_files.built_files, static_files._compressed_file, pages._policy):
         cached.cache_clear()
     yield tmp_path / "_docs"
-    for cached in (static_files.built_files, static_files._packed, pages._policy):
+    for cached in (static_files.built_files, static_files._compressed_file, pages._policy):
         cached.cache_clear()
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from noetl.events.envelope import Event
 from noetl.operations.administration_shapes import Role
-from noetl.store.contract import SingleRow
+from noetl.store.contract import EventFilter
 from noetl.store.memory import MemoryStore
 from tests.engine_script import playbook
 from tests.server.held_executions import HELD, until_status
@@ -60,9 +60,9 @@ class _NotedReads(MemoryStore):
 
     def __init__(self) -> None:
         super().__init__()
-        self.asked: list[SingleRow] = []
+        self.asked: list[EventFilter] = []
 
-    async def events(self, execution_id: str, *, after: int = 0, only: SingleRow | None = None) -> list[Event]:
+    async def events(self, execution_id: str, *, after: int = 0, only: EventFilter | None = None) -> list[Event]:
         if only is not None and only.types:
             self.asked.append(only)
         return await super().events(execution_id, after=after, only=only)

@@ -98,7 +98,7 @@ def test_a_folder_that_cannot_be_written_does_not_stop_the_server(tmp_path: Path
     finally:
         place.end()
 
-    assert "no master key could be made" in place.logs()
+    assert "no master key could be created" in place.logs()
 
 
 def test_credentials_can_be_stored_on_a_server_that_was_just_started(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_credentials_can_be_stored_on_a_server_that_was_just_started(tmp_path: P
         place.end()
 
     assert done.returncode == 0, done.stderr
-    assert f"made a master key for credentials: {place.home / 'master.key'}" in place.logs()
+    assert f"created a master key for credentials: {place.home / 'master.key'}" in place.logs()
 
 
 def test_a_server_in_the_background_says_which_key_it_misses(tmp_path: Path) -> None:

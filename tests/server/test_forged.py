@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from noetl.operations.administration_shapes import Role
-from noetl.operations.tokens import Wanted
+from noetl.operations.tokens import TokenRequest
 from noetl.store.sqlite.store import SqliteStore
 from tests.server.talking import PROTOCOL, Talk, talking
 from tests.server.worker_turns import begun, done, turn
@@ -23,7 +23,7 @@ async def contents(store: SqliteStore) -> dict[str, list[tuple[object, ...]]]:
 
 
 async def forgeries(talk: Talk, worker: httpx2.AsyncClient) -> dict[str, httpx2.AsyncClient]:
-    pools = Wanted(subject="gone", role=Role.WORKER, pools=("default",))
+    pools = TokenRequest(subject="gone", role=Role.WORKER, pools=("default",))
     text, token = await talk.services.access.tokens.create(pools)
     await talk.services.access.tokens.revoke(token.token_id)
     given = worker.headers["authorization"].removeprefix("Bearer ")

@@ -25,7 +25,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from noetl.operations.administration_shapes import Role
-from noetl.operations.tokens import Wanted
+from noetl.operations.tokens import TokenRequest
 from noetl.server.configuration import ServerSettings
 from noetl.server.server_process import serving
 from tests.engine_script import playbook
@@ -56,10 +56,10 @@ class Target(threading.Thread):
         chosen = ServerSettings(db=str(self._folder / "store.db"), port=0, workers=2, local=True, long_poll_s=0.2)
         async with serving(chosen) as served:
             services = served.services
-            wanted = Wanted(subject="w", role=Role.WORKER, pools=("default",))
+            wanted = TokenRequest(subject="w", role=Role.WORKER, pools=("default",))
             self.worker, _ = await services.access.tokens.create(wanted)
             for role in (Role.VIEWER, Role.OPERATOR, Role.AUTHOR):
-                self.tokens[role], _ = await services.access.tokens.create(Wanted(subject="p", role=role))
+                self.tokens[role], _ = await services.access.tokens.create(TokenRequest(subject="p", role=role))
             self.url, self.admin = served.url, served.first_token or ""
             self._is_up.set()
             await self._over.wait()

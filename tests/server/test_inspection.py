@@ -144,7 +144,7 @@ async def test_a_token_at_a_timer_tells_when_it_fires_and_what_else_would_move_i
 
         assert waiting[0]["waits_for"] == 'its timer, at 2099-01-02T03:04:05Z, or message "go" with {"n":1}'
         told = (await talk.get(f"{url}/explain"))["sentences"]
-        assert told[-1] == "time moves it next at 2099-01-02T03:04:05Z"
+        assert told[-1] == "the next timer is due at 2099-01-02T03:04:05Z"
 
 
 async def test_the_step_that_an_execution_failed_at_is_told() -> None:
@@ -157,7 +157,7 @@ async def test_the_step_that_an_execution_failed_at_is_told() -> None:
         await until_status(talk, execution_id, "failed")
 
         told = (await talk.get(f"/api/executions/{execution_id}/explain"))["sentences"]
-        assert told == ["it is over: failed", "it failed at step fetch with py.exception: it broke"]
+        assert told == ["the execution failed in step fetch: py.exception: it broke"]
 
 
 async def test_times_of_steps_and_their_tasks() -> None:
@@ -182,6 +182,31 @@ async def test_logs_hold_what_tasks_printed_and_how_they_failed() -> None:
         assert lines[1]["error"]["message"] == "it broke"
         assert first["next"] == lines[0]["seq"]
         assert [one["task"] for one in only] == ["last"]
+
+
+async def test_logs_are_filtered_by_text_level_and_failure_before_they_are_paged(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    printed = "\x1b[31mred\x1b[0m alert\nWARNING: late\n"
+    tool = Scripted(work=ToolResult(result=1, stdout=printed), last=broken("py.exception", "it broke"))
+    async with talking(tools={"python": tool}) as talk:
+        execution_id = await talk.ran(TWO)
+
+        async def tasks(**params: object) -> list[str]:
+            page = await talk.get(f"/api/executions/{execution_id}/logs", params={"limit": 1, **params})
+            return [one["task"] for one in page["lines"]]
+
+        assert await tasks(find="RED ALERT") == ["work"]
+        assert await tasks(find="it broke") == ["last"]
+        assert await tasks(find="nowhere") == []
+        assert await tasks(failed=True) == ["last"]
+        assert await tasks(level="warning") == ["work"]
+        assert await tasks(level="error") == ["last"]
+        assert await tasks(path="3") == []
+
+        monkeypatch.setattr("noetl.server.routes.inspection._MOST_LOG_EVENTS", 1)
+        page = await talk.get(f"/api/executions/{execution_id}/logs", params={"find": "nowhere"})
+        assert (page["lines"], page["next"] is None) == ([], False)
 
 
 @pytest.mark.req("SRV-09")

@@ -15,7 +15,7 @@ import pytest
 
 from noetl.base.errors import RefusedError
 from noetl.operations.administration_shapes import Role
-from noetl.operations.tokens import Wanted
+from noetl.operations.tokens import TokenRequest
 from noetl.server.configuration import ServerSettings
 from noetl.server.server_process import Served, bound, serve, serving, url_of
 from noetl.store.open_store import open_store
@@ -212,7 +212,7 @@ async def test_a_worker_elsewhere_runs_nested_playbooks_with_large_results() -> 
     async with live(workers=0) as (served, client, talk):
         for text in (NESTING, CHILD):
             assert (await client.post("/api/catalog", json={"source": text})).status_code == 201
-        wanted = Wanted(subject="worker", role=Role.WORKER, pools=("default",))
+        wanted = TokenRequest(subject="worker", role=Role.WORKER, pools=("default",))
         token, _ = await served.services.access.tokens.create(wanted)
         station = RemoteWorker(WorkerSpec(url=served.url, name="far", token=token), Registry())
         working = asyncio.create_task(station.serve())

@@ -82,7 +82,7 @@ async def test_what_was_delivered_or_never_came_is_told_and_nothing_changes() ->
 
         assert (taken.status_code, unknown.status_code) == (409, 404)
         assert f'"m1" was delivered to execution {execution_id}' in taken.json()["detail"]
-        assert 'no message "m2" is kept' in unknown.json()["detail"]
+        assert 'there is no message "m2" here' in unknown.json()["detail"]
         assert (await talk.client.delete("/api/messages?name=paid")).json() == {"deleted": 0}
         assert (await sent(talk, "m1", correlation={"order": 7}))["known"]
 

@@ -13,7 +13,7 @@ import pytest
 
 from noetl.control.notifications import sender
 from noetl.operations.administration_shapes import Role
-from noetl.server.access.webhook_deliveries import given_signature, is_signed
+from noetl.server.access.webhook_deliveries import is_signed, parse_signature
 from noetl.store.memory import MemoryStore
 from tests.playbook_runs import Scripted, broken
 from tests.server.talking import Talk, talking
@@ -101,7 +101,7 @@ async def test_a_failure_reaches_a_mailbox_and_a_signed_hook_once_each(
     told = delivery.json
     assert (told["event"], told["execution"]["id"], told["error"]["kind"]) == ("failed", execution_id, "source.down")
     at = float(delivery.headers["noetl-timestamp"])
-    signed = given_signature(delivery.headers["noetl-timestamp"], delivery.headers["noetl-signature"], now=at)
+    signed = parse_signature(delivery.headers["noetl-timestamp"], delivery.headers["noetl-signature"], now=at)
     assert signed is not None
     assert is_signed(signed, KEY, delivery.body)
     assert delivery.headers["noetl-delivery"] == next(one["notice_id"] for one in sent if one["rule"] == "playbook")
@@ -354,10 +354,8 @@ async def test_a_template_that_fails_does_not_stop_the_notice(monkeypatch: pytes
 async def test_notices_reach_no_address_that_tools_may_not_reach(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from noetl.base.addresses.guard import AddressGuard
-    from noetl.base.addresses.policy import CLOSED
-    from noetl.tools.permissions import Permissions
-    from noetl.tools.registry import guarded_registry
+    from noetl.base.addresses.policy import CLOSED, AddressGuard
+    from noetl.tools.registry import Permissions, guarded_registry
 
     async with HttpServer({"*": reply()}) as hook:
         with monkeypatch.context() as patched:

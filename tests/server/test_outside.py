@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from noetl.control.schedule.schedule_store import ScheduleStore
+from noetl.control.schedules import ScheduleStore
 from noetl.operations.administration_shapes import Role
 from tests.server.held_executions import until_status
 from tests.server.talking import Talk, talking
@@ -173,7 +173,7 @@ async def test_a_schedule_names_its_run_only_while_it_goes_on() -> None:
         execution_id = (await talk.post("/api/executions", {"path": "jobs/nightly"}, 201))["execution_id"]
         await until_status(talk, execution_id, "completed")
         store = ScheduleStore(talk.services.store.key_values)
-        schedule, (thing,) = await store.get("jobs/nightly"), await store.key_values_of("schedule")
+        schedule, (thing,) = await store.get("jobs/nightly"), await talk.services.store.key_values.list("schedule")
 
         await store.replace(thing, msgspec.structs.replace(schedule, running=execution_id), at=0.0)
 

@@ -73,7 +73,7 @@ def test_step_runs_that_never_end_here_are_forgotten(monkeypatch: pytest.MonkeyP
     meters = PlaybookMeters(registry)
 
     for number in range(5):
-        meters._opened(
+        meters._step_opened(
             Event(
                 execution_id="e",
                 seq=number,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from noetl.server.views.states import StateHistories
-from noetl.store.contract import ExecutionRow, SingleRow
+from noetl.store.contract import EventFilter, ExecutionRow
 from noetl.tools.contract import ToolResult
 from tests.playbook_runs import Scripted, broken
 from tests.server.talking import Talk, talking
@@ -134,7 +134,7 @@ class CountedReads:
     def __init__(self, talk: Talk) -> None:
         self._store, self.read = talk.services.store, 0
 
-    async def events(self, execution_id: str, *, after: int = 0, only: SingleRow | None = None) -> Any:
+    async def events(self, execution_id: str, *, after: int = 0, only: EventFilter | None = None) -> Any:
         found = await self._store.events(execution_id, after=after, only=only)
         self.read += len(found)
         return found

@@ -15,7 +15,7 @@ from noetl.operations.administration_shapes import Role
 from noetl.store.contract import ResultStore
 from noetl.store.results import nats_objects
 from noetl.store.results.nats_objects import NatsResults
-from noetl.store.results.object_store import ObjectResults
+from noetl.store.results.remote import ObjectResults
 from tests.playbook_runs import Scripted
 from tests.server.talking import Talk, talking
 from tests.servers import nats

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
+from noetl.base.clock import ManualClock
 from noetl.events.envelope import Event
-from noetl.store.contract import SingleRow
+from noetl.server.workers import LIVE_S
+from noetl.store.contract import EventFilter
 from noetl.store.memory import MemoryStore
 from tests.engine_script import playbook
 from tests.server.talking import Talk, talking
@@ -85,7 +87,7 @@ async def test_the_named_step_is_the_one_whose_error_is_shown() -> None:
     assert "division by zero" in str(told["error"])
     assert "division by zero" in listed["reason"]
     assert (told["failed_step"], listed["failed_step"]) == ("first", "first")
-    assert explained[1].startswith("it failed at step first with ")
+    assert explained[0].startswith("the execution failed in step first: ")
 
 
 HANDLED_THEN_WAITS = """
@@ -134,6 +136,17 @@ async def test_trends_count_by_hour_and_by_day() -> None:
     assert sum(one["failed"] for one in days["spans"][-2:]) == 1
 
 
+async def test_the_overview_counts_workers_that_are_there_and_none_that_has_gone() -> None:
+    clock = ManualClock(1_000_000.0)
+    async with talking(workers=0, clock=clock) as talk:
+        await talk.as_worker()
+        here = (await talk.get("/api/overview"))["workers"]
+        clock.advance(LIVE_S)  # it says nothing more; the roster keeps its row for a day
+        gone = (await talk.get("/api/overview"))["workers"]
+
+    assert (here, gone) == (1, 0)
+
+
 async def test_the_times_of_a_cron_schedule_are_known_before_it_is_registered() -> None:
     async with talking() as talk:
         told = await talk.get("/api/cron?cron=30 2 * * *&timezone=Europe/Berlin&count=3")
@@ -166,7 +179,7 @@ CHECKED = """
 class _CountedLog(MemoryStore):
     read_logs = 0
 
-    async def events(self, execution_id: str, *, after: int = 0, only: SingleRow | None = None) -> list[Event]:
+    async def events(self, execution_id: str, *, after: int = 0, only: EventFilter | None = None) -> list[Event]:
         self.read_logs += 1
         return await super().events(execution_id, after=after, only=only)
 

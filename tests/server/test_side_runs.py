@@ -76,7 +76,7 @@ async def test_side_runs_that_run_are_told_and_explained_and_then_stand_in_the_t
         assert [one["kind"] for one in explained["side_runs"]] == ["async", "compensation"]
         said = " | ".join(explained["sentences"])
         assert "the compensation of step start, task undo is running: it waits for worker" in said
-        assert "a task of step start that nobody waits for, task slow is running" in said
+        assert "an asynchronous task of step start, task slow is running" in said
         assert "step sorry is held: it waits for everything to be undone that was done" in said
         bars = {one["kind"]: one for one in (await talk.get(f"/api/executions/{execution_id}/steps"))["side_runs"]}
         assert {kind: bar["status"] for kind, bar in bars.items()} == {"async": "running", "compensation": "running"}

@@ -36,7 +36,7 @@ async def ended_test(talk: Talk, **asked: Any) -> dict[str, Any]:
     """How a test of `load` ended, and what of it."""
     text = playbook(CHAIN).replace("code: x", "code: y")
     begun = await talk.post("/api/executions/step-test", {"source": text, "step": "load", **asked}, status=201)
-    ended = await talk.services.listeners.hub.ended(begun["execution_id"], LONGEST_S)
+    ended = await talk.services.listeners.hub.wait_for_end(begun["execution_id"], LONGEST_S)
     assert ended is not None
     detail: dict[str, Any] = await talk.get(f"/api/executions/{begun['execution_id']}")
     return detail

@@ -11,7 +11,7 @@ import pytest
 
 from noetl.server.event_hub import Hub
 from noetl.server.routes.streams import EventStream
-from noetl.store.contract import MovedExecution
+from noetl.store.contract import MovedExecutions
 from noetl.store.memory import MemoryStore
 from noetl.store.results.files import MemoryResults
 from tests.contracts.commits import commit, event
@@ -127,14 +127,14 @@ async def test_who_begins_to_listen_while_the_hub_looks_around_misses_nothing() 
     meanwhile: list[Callable[[], Awaitable[None]]] = []
 
     class Slow(MemoryStore):
-        async def moved(self, cursor: str | None) -> MovedExecution:
+        async def moved(self, cursor: str | None) -> MovedExecutions:
             for happens in meanwhile:
                 await happens()
             return await super().moved(cursor)
 
     store = Slow()
     hub = Hub(store, poll_s=600)
-    async with hub.listening():
+    async with hub.polling():
         with ExitStack() as stack:
 
             async def somebody_listens_and_another_server_stores() -> None:
@@ -144,8 +144,8 @@ async def test_who_begins_to_listen_while_the_hub_looks_around_misses_nothing() 
 
             at = hub.number
             meanwhile.append(somebody_listens_and_another_server_stores)
-            await hub.note_moved()
-            await hub.note_moved()
+            await hub.poll_store()
+            await hub.poll_store()
 
             assert [change.execution_id for change in hub.since(at) or ()] == ["x1"]
 

@@ -13,7 +13,7 @@ from noetl.base.tls_trust import trusting
 from noetl.client import AsyncClient, Client
 from noetl.client.api_request import UnreachableError
 from noetl.operations.administration_shapes import Role
-from noetl.operations.tokens import Wanted
+from noetl.operations.tokens import TokenRequest
 from noetl.tools.registry import Registry
 from noetl.worker.http1 import HttpConnection, HttpConnectionError
 from noetl.worker.remote_worker import RemoteWorker, WorkerSpec
@@ -53,7 +53,7 @@ async def test_clients_reach_it_by_its_authority_and_not_without(files: Certific
 async def test_a_worker_runs_a_playbook_over_it(files: Certificates) -> None:
     async with live(tls_cert=str(files.cert), tls_key=str(files.key)) as (served, _, talk):
         token, _ = await talk.services.access.tokens.create(
-            Wanted(subject="a worker", role=Role.WORKER, pools=("default",))
+            TokenRequest(subject="a worker", role=Role.WORKER, pools=("default",))
         )
         spec = WorkerSpec(url=served.url, token=token, name="w", concurrency=1)
         station = RemoteWorker(spec, Registry({"python": Scripted(work=7)}), verify=trusting(files.ca))

@@ -13,10 +13,12 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from noetl.events.traces import caller_of
 from noetl.server import services
-from noetl.server.tracing import Exported, Tracing, trace_of
+from noetl.server.tracing import OtlpSender, Tracing
+from tests.engine_script import playbook
 from tests.playbook_runs import Scripted
-from tests.server.talking import talking
+from tests.server.talking import HELLO, talking
 from tests.servers.http import HttpServer, Reply, reply
 from tests.waiting import until
 
@@ -103,7 +105,9 @@ async def test_without_a_collector_nothing_is_sent_and_nothing_waits(monkeypatch
     ],
 )
 def test_a_callers_trace_is_told_by_its_header(given: str | None, found: str | None) -> None:
-    assert trace_of(given) == found
+    caller = caller_of(given)
+
+    assert (caller.trace_id if caller is not None else None) == found
 
 
 CALLS = """
@@ -121,7 +125,9 @@ ELSEWHERE = Reply(302, headers={"location": "/a"})
 def spans(monkeypatch: pytest.MonkeyPatch) -> InMemorySpanExporter:
     """Those that were told, by OpenTelemetry's own exporter into memory."""
     exporter = InMemorySpanExporter()
-    monkeypatch.setattr(services, "open_tracing", lambda store, meters: Tracing(store, meters, Exported(exporter).send))
+    monkeypatch.setattr(
+        services, "open_tracing", lambda store, meters: Tracing(store, meters, OtlpSender(exporter).send)
+    )
     return exporter
 
 
@@ -155,6 +161,15 @@ async def test_a_request_says_which_span_it_comes_from(spans: InMemorySpanExport
     assert (root.parent.span_id, root.parent.is_remote) == (0xB7AD6B7169203331, True)
     assert found["start"].parent.span_id == root.context.span_id
     assert not found["start"].parent.is_remote
+
+
+async def test_a_draft_belongs_to_the_span_it_was_asked_for_from(spans: InMemorySpanExporter) -> None:
+    async with talking() as talk:
+        headers = {"traceparent": f"00-{CALLER}-b7ad6b7169203331-01"}
+        await talk.post("/api/executions/draft", {"source": playbook(HELLO)}, 201, headers=headers)
+        found = await told(spans)
+
+    assert found["tests/test"].parent.span_id == 0xB7AD6B7169203331
 
 
 async def test_who_is_in_no_trace_begins_one_of_his_own(spans: InMemorySpanExporter) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
+import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -16,21 +18,25 @@ import pytest
 import pytest_asyncio
 from nats.aio.client import Client
 
-from noetl.control.triggers import triggers as module
-from noetl.tools.nats import connections
+from noetl.control import triggers as module
+from noetl.tools import nats as nats_tool
+from noetl.tools.storage.tool import StorageTool
 from tests.engine_script import HEAD
 from tests.server.live import live
 from tests.servers.nats import server
+from tests.servers.object_stores import s3_bucket
+from tests.tools.sql_tasks import outcome_of
 
 PLAYBOOK = HEAD + "workload: {item: {}}\nworkflow: [{step: start, tool: {kind: noop}}]\n"
 PATH = "tests/test"
+ROWS_AFTER = "SELECT id FROM orders WHERE id > :cursor ORDER BY id LIMIT :limit"
 LIST = f"/api/executions?path={PATH}&limit=200"
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LOOK_S", 0.1)
-    monkeypatch.setattr(connections, "CONNECT_S", 60)
+    monkeypatch.setattr(nats_tool, "CONNECT_S", 60)
 
 
 async def registered(client: httpx2.AsyncClient) -> None:
@@ -94,6 +100,51 @@ async def test_a_file_drop_starts_a_playbook_and_a_pause_holds_it(tmp_path: Path
         assert (told["started"], told["dead_letters"], told["error"]) == (2, 0, None)
         assert (await client.delete("/api/triggers/drop")).status_code == 204
         assert (await client.get("/api/triggers/drop")).status_code == 404
+
+
+@pytest.mark.parametrize("source", ["rows", "objects"])
+async def test_each_row_and_object_starts_one_execution_across_a_restart(tmp_path: Path, source: str) -> None:
+    database, bucket = tmp_path / "shop.sqlite", s3_bucket() if source == "objects" else None
+    with closing(sqlite3.connect(database)) as rows, rows:
+        rows.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY)")
+
+    async def appear(numbers: range) -> None:
+        if bucket is None:
+            with closing(sqlite3.connect(database)) as rows, rows:
+                rows.executemany("INSERT INTO orders VALUES (?)", [(number,) for number in numbers])
+            return
+        tool = StorageTool()
+        for number in numbers:
+            inputs = {"op": "put", "url": f"{bucket.url}/in/{number:03}", "data": "x", "auth": bucket.auth}
+            assert (await outcome_of(tool, inputs)).error is None
+        await tool.close()
+
+    def number_of(item: Any) -> int:
+        return int(item["id"] if bucket is None else item["key"].rpartition("/")[2])
+
+    wanted: dict[str, Any] = {
+        "kind": "sql",
+        "inputs": {"url": f"sqlite:///{database.name}", "query": ROWS_AFTER, "cursor": "id", "start": 0},
+    }
+    if bucket is not None:
+        wanted = {"kind": "storage", "inputs": {"url": f"{bucket.url}/in/", "auth": "lake"}}
+    kept = {"db": str(tmp_path / "kept.db"), "data_folders": (str(tmp_path),)}
+    async with live(**kept) as (served, client, _talk):
+        await registered(client)
+        if bucket is not None:
+            put = await client.put("/api/credentials/lake", json={"value": bucket.auth, "type": "s3"})
+            assert put.status_code == 200, put.text
+        await made(client, **wanted, max_running=50)
+        await appear(range(1, 11))
+        await seen(client, 3)  # and away in the middle
+        token = served.first_token
+    await appear(range(11, 16))
+    async with live_again(kept) as url:
+        known = {"authorization": f"Bearer {token}"}
+        async with httpx2.AsyncClient(base_url=url, headers=known, timeout=500, trust_env=False) as again:
+            await seen(again, 15)
+            await asyncio.sleep(0.5)  # whatever would come twice
+            assert sorted(map(number_of, await items(again))) == list(range(1, 16))
 
 
 class TestMessages:
@@ -183,7 +234,7 @@ def live_again(kept: dict[str, Any]) -> Any:
 @pytest.mark.parametrize(
     ("wanted", "said"),
     [
-        ({"kind": "http", "inputs": {}}, "starts no playbooks by itself: a trigger is one of"),
+        ({"kind": "http", "inputs": {}}, "cannot be a trigger: choose one of"),
         ({"kind": "storage", "inputs": {"uri": "x"}}, 'has no input "uri"'),
         ({"kind": "storage", "inputs": {}}, 'needs the input "url"'),
         ({"kind": "storage", "inputs": {"url": "file:///x"}, "path": "no/where"}, "is not registered here"),

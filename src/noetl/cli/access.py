@@ -1,4 +1,4 @@
-"""`noetl token` and `audit`: who may ask a server for what, and who did. A token is shown once and kept as a hash."""
+"""`noetl token` and `audit`: tokens of a server and its audit log. A token is shown once; only its hash is stored."""
 
 from __future__ import annotations
 
@@ -9,9 +9,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from noetl.cli.connection import ask, ask_store, place_options
-from noetl.cli.output_formats import list_output, print_list, print_record, record_output
 from noetl.cli.queries import refusals
-from noetl.cli.terminal import color_option, visible, when
+from noetl.cli.terminal import (
+    color_option,
+    columns,
+    list_output,
+    print_list,
+    print_record,
+    record_output,
+    visible,
+    when,
+)
 
 if TYPE_CHECKING:
     from noetl.cli.connection import Operations
@@ -19,13 +27,13 @@ if TYPE_CHECKING:
 
 _ROLES = ["viewer", "operator", "author", "admin", "worker"]
 
-_STORE_ONLY = "--from-file is for a store: give --db, and neither --server nor --out"
+_STORE_ONLY = "--from-file works on a store only: use --db, and neither --server nor --out"
 
 
 @click.group("token")
 @color_option
 def token_command() -> None:
-    """Make, list and revoke tokens of a server.
+    """Create, list and revoke tokens of a server.
 
     \b
     viewer    sees everything but credentials
@@ -54,29 +62,30 @@ def create_command(
     expires: str | None,
     out: str | None,
     chosen: str | None,
-    **given: Any,
+    **fields: Any,
 ) -> None:
-    """Make a token for NAME and print it, once.
+    """Create a token for NAME and print it, once.
 
-    With --from-file the token is one of yours, and is not printed: noetl_, 5 to 16 letters or digits, _, and 32 random
+    With --from-file you choose the token, and it is not printed: noetl_, 5 to 16 letters or digits, _, and 32 random
     bytes in base64 for URLs. It is stored in a database, before its servers start.
     """
-    wanted = {**given, "expires_in_s": _seconds(expires)}
+    request = {**fields, "expires_in_s": _seconds(expires)}
     if chosen is not None:
-        _adopt(chosen, wanted, output, db=db, out=out)
+        _adopt(chosen, request, output, db=db, out=out)
         return
     if out is not None:
-        _refuse_if_there(out)
-    made = ask(db, lambda it: it.make_token(**wanted), makes_store=True)
-    shown: Any = made if out is None else _save_token(made, out)
-    print_record(shown, output, text=lambda: [made.token] if out is None else [])
+        _check_new_file(out)
+    created = ask(db, lambda it: it.make_token(**request), makes_store=True)
+    # With --out the token is never printed, not even as JSON: it could end up in a build log.
+    record: Any = created if out is None else _save_token(created, out)
+    print_record(record, output, text=lambda: [created.token] if out is None else [])
     if output == "text" and out is not None:
-        click.echo(f"token {made.token_id} ({made.role}) is in {out}", err=True)
+        click.echo(f"token {created.token_id} ({created.role}) is in {out}", err=True)
     elif output == "text":
-        click.echo(f"this is token {made.token_id} ({made.role}); it is not shown again", err=True)
+        click.echo(f"this is token {created.token_id} ({created.role}); it is not shown again", err=True)
 
 
-def _adopt(chosen: str, wanted: dict[str, Any], output: str, *, db: str | None, out: str | None) -> None:
+def _adopt(chosen: str, request: dict[str, Any], output: str, *, db: str | None, out: str | None) -> None:
     from noetl.base.errors import RefusedError
 
     with refusals():
@@ -87,29 +96,32 @@ def _adopt(chosen: str, wanted: dict[str, Any], output: str, *, db: str | None, 
         except (OSError, UnicodeDecodeError) as problem:
             raise RefusedError(f"{chosen} cannot be read: {problem}") from None
 
-    stored = ask_store(db, lambda store: store.adopt_token(text, **wanted), else_say=_STORE_ONLY)
+    stored = ask_store(db, lambda store: store.adopt_token(text, **request), else_say=_STORE_ONLY)
     print_record(stored, output, text=list)
     if output == "text":
         click.echo(f"token {stored.token_id} ({stored.role}) is stored", err=True)
 
 
-def _refuse_if_there(out: str) -> None:
-    """Before the token is made: one that cannot be written down would be lost."""
+def _check_new_file(out: str) -> None:
+    """Refuse an existing file before the token is created: a token that cannot be written would be lost."""
     from noetl.base.errors import RefusedError
 
     with refusals():
         if Path(out).expanduser().exists():
-            raise RefusedError(f"{out} is there already: name another file with --out")
+            raise RefusedError(f"{out} exists already: name another file with --out")
 
 
-def _save_token(made: MadeToken, out: str) -> dict[str, Any]:
-    """The token's own row; its text goes to the file and nowhere else."""
+def _save_token(created: MadeToken, out: str) -> dict[str, Any]:
+    """Write the token to a file; returns its fields without the token itself."""
     import msgspec
 
     from noetl.cli.contexts import write_token
 
-    write_token(Path(out).expanduser(), made.token)
-    return {**{name: value for name, value in msgspec.to_builtins(made).items() if name != "token"}, "token_file": out}
+    write_token(Path(out).expanduser(), created.token)
+    return {
+        **{name: value for name, value in msgspec.to_builtins(created).items() if name != "token"},
+        "token_file": out,
+    }
 
 
 @token_command.command("list")
@@ -117,20 +129,18 @@ def _save_token(made: MadeToken, out: str) -> dict[str, Any]:
 @place_options
 def list_command(output: str, db: str | None) -> None:
     """List tokens, without their secrets."""
-    from noetl.cli.output_formats import columns
-
     tokens = ask(db, lambda it: it.tokens(), makes_store=True)
     rows = [
         (
-            one.token_id,
-            one.subject,
-            one.role,
-            _roles_and_pools(one),
-            _state(one),
-            when(one.created_at),
-            when(one.used_at),
+            token.token_id,
+            token.subject,
+            token.role,
+            _roles_and_pools(token),
+            _state(token),
+            when(token.created_at),
+            when(token.used_at),
         )
-        for one in tokens
+        for token in tokens
     ]
     heads = ("TOKEN", "NAME", "ROLE", "ALSO", "STATE", "CREATED", "USED")
     nothing = "no tokens yet: noetl token create NAME --role ROLE"
@@ -142,6 +152,7 @@ def list_command(output: str, db: str | None) -> None:
 @place_options
 def revoke_command(token_id: str, db: str | None) -> None:
     """Revoke a token permanently, with the sessions opened with it. TOKEN is its id in the list, or its text."""
+    # The finder of a leaked token knows its text, not its id.
     public = token_id.split("_")[1] if token_id.startswith("noetl_") else token_id
     token = ask(db, lambda it: it.revoke_token(public), makes_store=True)
     click.echo(f"revoked {visible(token.token_id)} of {visible(token.subject)}")
@@ -170,10 +181,11 @@ def _state(token: AccessTokenView) -> str:
     return f"{'valid until' if rfc3339(time.time()) < token.expires_at else 'expired'} {when(token.expires_at)}"
 
 
-# `noetl audit`: read the audit log, and check that nobody has changed it (reliability.md §3.9).
+# `noetl audit`: read the audit log, and check that it was not changed (reliability.md §3.9).
 
 BROKEN = 1
-_PAGE = 1_000  # rows a server gives at once
+# The most rows that a server returns at once.
+_PAGE = 1_000
 
 
 @click.group("audit")
@@ -189,12 +201,10 @@ def audit_command() -> None:
 @place_options
 def list_records_command(limit: int, before: int | None, output: str, db: str | None) -> None:
     """List what was done and refused, the newest first."""
-    from noetl.cli.output_formats import columns
-
     rows = ask(db, lambda it: _rows(it, limit, before), makes_store=True)
-    shown = [(str(one.seq), when(one.at), one.actor, one.action, one.object, one.address, one.outcome) for one in rows]
+    cells = [(str(row.seq), when(row.at), row.actor, row.action, row.object, row.address, row.outcome) for row in rows]
     heads = ("ROW", "TIME", "WHO", "DID", "TO", "FROM", "OUTCOME")
-    print_list(rows, output, key="seq", table=lambda: columns(heads, shown, nothing="nothing was written yet"))
+    print_list(rows, output, key="seq", table=lambda: columns(heads, cells, nothing="no rows yet"))
 
 
 async def _rows(it: Operations, limit: int, before: int | None) -> list[AuditShape]:
@@ -221,7 +231,9 @@ def verify_command(holds: str | None, db: str | None) -> None:
         click.echo(f"broken at row {walk.broken_at}: {walk.why}", err=True)
         raise SystemExit(BROKEN)
     if holds is not None and not walk.holds:
-        click.echo("the hash is not in the chain: rows were cut off its end, or it is of another log", err=True)
+        click.echo(
+            "the hash is not in the chain: rows were removed from its end, or it belongs to another log", err=True
+        )
         raise SystemExit(BROKEN)
     rows = walk.rows
     click.echo(f"{rows} row{'' if rows == 1 else 's'}, unbroken; the last hash is {walk.last_hash}")

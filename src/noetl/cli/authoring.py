@@ -1,5 +1,5 @@
-"""`noetl check`, `fmt` and `test`: what authors run on their files. `check` finds every mistake in every file at once,
-and what can be proved about the rest (VAL-19, CLI-03).
+"""`noetl check`, `fmt` and `test`: commands for authors on their files. `check` reports all mistakes of all files at
+once, and proofs about the others (VAL-19, CLI-03).
 """
 
 from __future__ import annotations
@@ -13,17 +13,18 @@ from typing import TYPE_CHECKING
 
 import click
 
+from noetl.base.diagnostics import Source
 from noetl.base.errors import RefusedError
-from noetl.base.source import Source
 from noetl.cli.files import STDIN, Unreadable, migration_offer, playbooks, read_source
-from noetl.cli.queries import QueryRefused, as_json
-from noetl.cli.terminal import color_option, visible
+from noetl.cli.queries import QueryRefused
+from noetl.cli.terminal import as_json, color_option, visible
 
 if TYPE_CHECKING:
     from noetl.language.checking import Checked
     from noetl.language.formatting.formatter import FormatError
 
-FAILED = 1  # as linters do (design.md §6)
+# As linters do (design.md §6).
+FAILED = 1
 
 
 @click.command("check")
@@ -52,19 +53,21 @@ def check_command(
     checked = _checked(sources, strict=strict, dialect=dialect, extensions=allow_extensions)
     if checked:
         click.echo(report(checked, output, paint=click.style))
-        if output == "text" and not all(one.ok for one in checked):
-            _offer_migration(checked)
+        # Trying a migration checks each text again, so it is done only for people, not for machine formats.
+        if output == "text" and not all(result.ok for result in checked):
+            _suggest_migration(checked)
+    # Before FAILED: a file that was not checked is worse than one with errors.
     if unreadable:
         ctx.exit(Unreadable.exit_code)
-    if not all(one.ok for one in checked):
+    if not all(result.ok for result in checked):
         ctx.exit(FAILED)
 
 
-def _offer_migration(checked: list[Checked]) -> None:
+def _suggest_migration(checked: list[Checked]) -> None:
     """Name the refused files that `noetl migrate` can rewrite."""
     from noetl.tools.kinds import load_kinds
 
-    refused = [one.source for one in checked if not one.ok and one.source.name != "<stdin>"]
+    refused = [result.source for result in checked if not result.ok and result.source.name != "<stdin>"]
     for source in refused:
         offer = migration_offer(source, load_kinds())
         if offer is not None:
@@ -72,7 +75,7 @@ def _offer_migration(checked: list[Checked]) -> None:
 
 
 def _sources(files: tuple[str, ...]) -> tuple[list[Source], int]:
-    """The texts that can be read, each file once, and how many cannot; those are named at once."""
+    """The readable texts, each file once, and the number of unreadable files, which are reported at once."""
     sources, unreadable = [], 0
     for name in dict.fromkeys(playbooks(files)):
         try:
@@ -88,11 +91,11 @@ def _checked(sources: list[Source], *, strict: bool, dialect: str | None, extens
     from noetl.language.reading.playbook import Dialect
     from noetl.tools.kinds import load_kinds
 
-    kinds, asked = load_kinds(), Dialect(dialect) if dialect else None
-    return [check(source, kinds=kinds, strict=strict, extensions=extensions, dialect=asked) for source in sources]
+    kinds, forced = load_kinds(), Dialect(dialect) if dialect else None
+    return [check(source, kinds=kinds, strict=strict, extensions=extensions, dialect=forced) for source in sources]
 
 
-# `noetl fmt`: one layout for every playbook, comments and meaning kept; a file that does not read stays untouched.
+# `noetl fmt`: one layout for every playbook. Comments and meaning stay; a file with syntax errors is not changed.
 
 
 @click.command("fmt")
@@ -127,13 +130,13 @@ def fmt_command(ctx: click.Context, files: tuple[str, ...], only_check: bool, sh
         elif not only_check:
             _write(name, source, formatted)
         if formatted != source.text and name != STDIN:
-            told = "would be reformatted" if only_check or show_diff else "reformatted"
-            click.echo(f"{visible(name)}: {told}", err=True)
+            verb = "would be reformatted" if only_check or show_diff else "reformatted"
+            click.echo(f"{visible(name)}: {verb}", err=True)
     ctx.exit(code or (FAILED if only_check and changed else 0))
 
 
 def _explain(source: Source, error: FormatError) -> None:
-    """The mistakes of a file that does not read, as `check` would show them, else the reason in a line."""
+    """Print the mistakes of a file that cannot be parsed, as `check` prints them, or else the reason in one line."""
     if not error.findings:
         click.echo(f"error: {visible(str(error))}", err=True)
         return
@@ -162,20 +165,22 @@ def _diff(source: Source, formatted: str) -> Iterator[str]:
 
 
 def _write(name: str, source: Source, formatted: str) -> None:
-    """Replace the file in one move, so that an interruption leaves the old or the new text, never half of one."""
+    """Replace the file atomically: an interruption leaves the old or the new text, never a part of one."""
     if name == STDIN:
         click.echo(formatted, nl=False)
         return
     if formatted == source.text:
         return
+    # Resolve links: replace the target, not the link.
     target = Path(name).resolve()
     try:
         handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(formatted.encode())
+            # A temporary file is readable by its owner only; copy the permissions of the original.
             Path(temporary).chmod(target.stat().st_mode & 0o7777)
-            # Written beside it and moved: a full disk or a killed command leaves the old file whole.
+            # Write beside it, then rename: a full disk or a killed command leaves the old file intact.
             Path(temporary).replace(target)
         except BaseException:
             Path(temporary).unlink(missing_ok=True)
@@ -199,7 +204,7 @@ def test_command(ctx: click.Context, places: tuple[Path, ...], output: str) -> N
     noetl test
     noetl test playbooks/orders.test.yaml -o json
 
-    A test says what a playbook is given, how its tools answer, and what to expect. Kinds that it fakes call nothing
+    A test defines the inputs of a playbook, the answers of its tools, and the expected result. Faked kinds call nothing
     real, and waiting takes no time. Exits with 1 when a test fails. Tests in Python run with pytest.
     """
     from noetl.testing.yaml_tests import run_test_file
@@ -210,13 +215,13 @@ def test_command(ctx: click.Context, places: tuple[Path, ...], output: str) -> N
     results = []
     for file in files:
         try:
-            for one in run_test_file(file):
-                results.append(one)
+            for result in run_test_file(file):
+                results.append(result)
                 if output == "text":
-                    _print_result(one.file, one.name, one.problems)
+                    _print_result(result.file, result.name, result.problems)
         except RefusedError as problem:
             raise QueryRefused(str(problem)) from None
-    failed = sum(bool(one.problems) for one in results)
+    failed = sum(bool(result.problems) for result in results)
     if output == "json":
         click.echo(as_json(results))
     else:
@@ -226,13 +231,13 @@ def test_command(ctx: click.Context, places: tuple[Path, ...], output: str) -> N
 
 
 def _test_files(places: tuple[Path, ...]) -> Iterator[Path]:
-    from noetl.base.source import TEST_SUFFIX
+    from noetl.base.diagnostics import TEST_SUFFIX
 
     for place in places:
         if place.is_dir():
-            found = sorted(place.rglob(f"*{TEST_SUFFIX}"))
-            # Not in .venv and the like: what is installed there is not the author's.
-            yield from (one for one in found if not any(part[0] == "." for part in one.relative_to(place).parts))
+            files = sorted(place.rglob(f"*{TEST_SUFFIX}"))
+            # Skip hidden folders such as .venv: files there are not the author's.
+            yield from (file for file in files if not any(part[0] == "." for part in file.relative_to(place).parts))
         else:
             yield place
 

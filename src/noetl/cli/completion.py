@@ -1,7 +1,7 @@
-"""`noetl completion`: the script for a shell, and the paths, ids and steps it suggests while somebody types.
+"""`noetl completion`: the script for a shell, and the paths, ids and steps it suggests while the user types.
 
-What a shell asks for while it completes must come at once or not at all: there is little time, and every error is
-swallowed, since a message in the middle of a command line helps nobody (DEPENDENCIES §6).
+A suggestion must be available at once or not at all. So there is a short timeout, and every error is ignored: a message
+in the middle of a command line would only disturb.
 """
 
 from __future__ import annotations
@@ -19,12 +19,14 @@ if TYPE_CHECKING:
     from noetl.store.contract import ExecutionRow, Records
 
 
-# Whoever pressed Tab waits; a server that is slower gives no suggestions.
-PATIENCE_S = 1.0
+# The user has pressed Tab and waits; a slower server gives no suggestions.
+TIMEOUT_S = 1.0
+# Only the newest executions and tasks are suggested; for an older one the user types its beginning.
 _AMONG = 50
 _PLAYBOOKS = 1000
 Found = TypeVar("Found")
-Words = list[tuple[str, str]]  # what is completed, and what is told of it
+# The suggested words, each with a short description.
+Words = list[tuple[str, str]]
 
 
 class _Suggesting(click.ParamType[str]):
@@ -36,18 +38,22 @@ class _Suggesting(click.ParamType[str]):
         self.name, self._look, self._files = name, look, files
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        from click.shell_completion import CompletionItem  # only shells need it, and each run would load it
+        # Imported here: only completion needs it, and every command would load it.
+        from click.shell_completion import CompletionItem
 
-        async def in_time() -> Words:
-            async with asyncio.timeout(PATIENCE_S):
+        async def suggestions() -> Words:
+            async with asyncio.timeout(TIMEOUT_S):
                 return await self._look(ctx, incomplete)
 
         try:
-            found = asyncio.run(in_time())
-        except Exception:  # whatever it is, this is not the moment
-            found = []
+            words = asyncio.run(suggestions())
+        # Any error: completion must never print one into the command line.
+        except Exception:
+            words = []
         files = [CompletionItem(incomplete, type="file")] if self._files else []
-        return files + [CompletionItem(word, help=told) for word, told in found if word.startswith(incomplete)]
+        return files + [
+            CompletionItem(word, help=help_text) for word, help_text in words if word.startswith(incomplete)
+        ]
 
 
 async def _executions(ctx: click.Context, _: str) -> Words:
@@ -56,35 +62,35 @@ async def _executions(ctx: click.Context, _: str) -> Words:
 
 
 async def _playbooks(ctx: click.Context, _: str) -> Words:
-    found = await _ask(ctx, lambda operations: operations.playbooks(limit=_PLAYBOOKS))
-    return [(one.path, f"version {one.version}") for one in found]
+    playbooks = await _ask(ctx, lambda operations: operations.playbooks(limit=_PLAYBOOKS))
+    return [(playbook.path, f"version {playbook.version}") for playbook in playbooks]
 
 
 async def _steps(ctx: click.Context, _: str) -> Words:
-    """The steps of the execution that stands on the command line before."""
+    """The steps of the execution that is named on the command line."""
     from noetl.cli.queries import find_execution
     from noetl.net.net import from_json
 
-    # an option without its value yet keeps click from giving arguments their names
-    given = str(ctx.params.get("given") or next(iter(ctx.args), "last"))
+    # While an option has no value yet, click does not assign arguments to parameters.
+    reference = str(ctx.params.get("reference") or next(iter(ctx.args), "last"))
 
     async def step_names(records: Records) -> Words:
-        row: ExecutionRow = await find_execution(records, given)
+        row: ExecutionRow = await find_execution(records, reference)
         net = from_json(await records.net(row.net_hash))
-        return [(one.name, "") for one in net.transitions]
+        return [(step.name, "") for step in net.transitions]
 
     return await _recorded(ctx, step_names)
 
 
 async def _tasks(ctx: click.Context, _: str) -> Words:
-    found = await _ask(ctx, lambda operations: operations.task_page(state=["open", "claimed"], limit=_AMONG))
-    return [(one.task_id, one.title) for one in found.tasks]
+    page = await _ask(ctx, lambda operations: operations.task_page(state=["open", "claimed"], limit=_AMONG))
+    return [(task.task_id, task.title) for task in page.tasks]
 
 
 async def _contexts(_: click.Context, __: str) -> Words:
     from noetl.cli.contexts import load_contexts
 
-    return [(name, one.server) for name, one in load_contexts().known.items()]
+    return [(name, context.server) for name, context in load_contexts().known.items()]
 
 
 async def _recorded(ctx: click.Context, look: Callable[[Records], Awaitable[Found]]) -> Found:
@@ -124,8 +130,10 @@ def command(shell: str) -> None:
     """
     from click.shell_completion import get_completion_class
 
+    # Imported here, because `main` imports this module.
     from noetl.cli.main import noetl
 
     completion = get_completion_class(shell)
-    assert completion is not None  # the choices above are click's own
+    # The choices above are click's own.
+    assert completion is not None
     click.echo(completion(noetl, {}, "noetl", "_NOETL_COMPLETE").source())

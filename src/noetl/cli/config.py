@@ -1,4 +1,4 @@
-"""`noetl config`, `context` and `login`: the settings and where each was found; the server in use and its token."""
+"""`noetl config`, `context` and `login`: the settings and their origins; named servers and their tokens."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from noetl.cli.output_formats import columns
-from noetl.cli.queries import QueryRefused, as_json, refusals
-from noetl.cli.terminal import color_option, visible
+from noetl.cli.queries import QueryRefused, refusals
+from noetl.cli.terminal import as_json, color_option, columns, visible
 
 if TYPE_CHECKING:
     from noetl.operations.administration_shapes import SessionShape
@@ -26,7 +25,7 @@ def config_command() -> None:
 @click.option("--origin", is_flag=True, help="And where each value was found.")
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="Output format.")
 def show_command(origin: bool, output: str) -> None:
-    """Show every setting. What is secret is not shown."""
+    """Show every setting. Secrets are masked."""
     import msgspec
 
     from noetl.base.settings import SECRETS, load_settings
@@ -36,8 +35,10 @@ def show_command(origin: bool, output: str) -> None:
     values: dict[str, Any] = msgspec.to_builtins(loaded.settings)
     shown = {name: "***" if name in SECRETS and value is not None else value for name, value in values.items()}
     if output == "json":
-        told = {name: {"value": shown[name], "origin": loaded.origins[name]} for name in shown} if origin else shown
-        click.echo(as_json(told))
+        values_shown = (
+            {name: {"value": shown[name], "origin": loaded.origins[name]} for name in shown} if origin else shown
+        )
+        click.echo(as_json(values_shown))
         return
     headings = ("SETTING", "VALUE", *(["ORIGIN"] if origin else []))
     rows = [(name, _text(value), *([loaded.origins[name]] if origin else [])) for name, value in shown.items()]
@@ -64,7 +65,7 @@ def _text(value: Any) -> str:
             return str(value)
 
 
-# `noetl context` and `login`: which servers there are, which is in use, and the token for it.
+# `noetl context` and `login`: the known servers, the current one, and its token.
 
 _STDIN = ("-",)
 
@@ -90,8 +91,8 @@ def list_command(output: str) -> None:
         click.echo("no contexts: noetl context add NAME URL")
         return
     rows = [
-        ("*" if name == contexts.current else "", name, one.server, "kept" if one.token_file else "none")
-        for name, one in contexts.known.items()
+        ("*" if name == contexts.current else "", name, context.server, "kept" if context.token_file else "none")
+        for name, context in contexts.known.items()
     ]
     click.echo("\n".join(columns(("", "NAME", "SERVER", "TOKEN"), rows)))
 
@@ -118,12 +119,12 @@ def add_command(name: str, url: str, token_file: str | None, ca: str | None, at_
 
 @context_command.command("use")
 @click.argument("name", required=False)
-@click.option("--none", "nobody", is_flag=True, help="No server: commands work on the store file again.")
-def use_command(name: str | None, nobody: bool) -> None:
+@click.option("--none", "none", is_flag=True, help="No server: commands work on the store file again.")
+def use_command(name: str | None, none: bool) -> None:
     """Have commands talk to this server from now on."""
     from noetl.cli.contexts import use
 
-    if (name is None) != nobody:
+    if (name is None) != none:
         raise click.UsageError("name a context, or say --none")
     with refusals():
         use(name)
@@ -164,6 +165,7 @@ def login_command(server: str | None, name: str | None, ca: str | None) -> None:
         known = contexts.known.get(chosen)
         url = known.server if known is not None else address(chosen)
         name = name or (chosen if known is not None else _host(url))
+        # Read and verify the token before anything is stored: a context with an invalid token is worse than none.
         token = _read_token(url)
         who = _request_identity(url, token, ca or load_settings().settings.ca or ca_for(url))
         _keep(name, url, token, ca)
@@ -191,6 +193,7 @@ def _keep(name: str, url: str, token: str, ca: str | None) -> None:
     from noetl.cli.contexts import add, load_contexts, use
 
     add(name, url, token, ca)
+    # The first login becomes the current context. A later one must not change the server of other terminals.
     if load_contexts().current is None:
         use(name)
 
@@ -198,4 +201,5 @@ def _keep(name: str, url: str, token: str, ca: str | None) -> None:
 def _host(url: str) -> str:
     from urllib.parse import urlsplit
 
+    # The name of a context is also the name of a file, which must not contain a colon.
     return urlsplit(url).netloc.replace(":", "-") or "server"

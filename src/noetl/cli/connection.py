@@ -1,9 +1,9 @@
 """What a command talks to: a server, with a token, or a store of this machine.
 
-`place_meant` decides it, once for every command: `--server` names an address or a context; without it the settings do,
-then the context in use. `--db` means a store, so the two exclude each other. The answer is a `ServerPlace` or a
-`StorePlace`. Both have the same contract (`Place`), so that a command asks (`ask`), reads what was recorded (`read`)
-and runs playbooks (`Place.runs`) without knowing which of the two it talks to. tests/operations/test_port.py checks it.
+`place_meant` decides it for every command: `--server` names an address or a context; without it the settings do, then
+the current context. `--db` selects a store, so the two exclude each other. The answer is a `ServerPlace` or a
+`StorePlace`. Both have the same contract (`Place`), so that a command sends requests (`ask`), reads records (`read`)
+and runs playbooks (`Place.runs`) without knowing which of the two it uses. tests/operations/test_port.py checks it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from noetl.operations.local import LocalOperations
     from noetl.store.contract import ExecutionRow, Records, Results
 
-    Operations = AsyncClient | LocalOperations  # the port: whatever both have, a command may ask for
+    # The port: a command may use every call that both have.
+    Operations = AsyncClient | LocalOperations
 
 Asked = TypeVar("Asked")
 Answered = TypeVar("Answered")
@@ -38,47 +39,51 @@ SERVER = "noetl.server"
 server_option = click.option("--server", metavar="URL|NAME", type=CONTEXT, help=_HELP)
 
 
-def _note(ctx: click.Context, _: click.Parameter, given: str | None) -> None:
-    ctx.meta[SERVER] = given
+def _note(ctx: click.Context, _: click.Parameter, server: str | None) -> None:
+    # `meta` is shared by groups and their commands. The key is set even for None: it shows that the command has the
+    # option.
+    ctx.meta[SERVER] = server
 
 
-# For commands that ask or read: the place they mean is found without handing the option on (`place_meant`).
+# For commands that ask or read: `place_meant` finds the option in the context, so commands need not pass it on.
 reads_server_option = click.option(
     "--server", metavar="URL|NAME", type=CONTEXT, expose_value=False, callback=_note, help=_HELP
 )
 
 
 def place_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """`--db` and `--server`, of every command that finds executions by `place_meant`."""
+    """Adds `--db` and `--server`, for every command that uses `place_meant`."""
     return queries.db_option(reads_server_option(command))
 
 
 class Place(Protocol):
-    """Where executions are. A command may use whatever is here, and no more, without asking which place it is."""
+    """A server or a store. A command may use only these members, without checking which of the two it is."""
 
-    scheduler: ClassVar[str]  # who runs what is scheduled here, for sentences
-    gives_nets: ClassVar[bool]  # whether the net of an execution can be read here
+    # The process that runs schedules here, for messages.
+    scheduler: ClassVar[str]
+    # Whether the net of an execution can be read here.
+    gives_nets: ClassVar[bool]
 
     def operations(
         self, *, actor: str | None = None, roles: Sequence[str] = ()
     ) -> AbstractAsyncContextManager[Operations]:
-        """The port. `actor` and `roles` are who asks, on a store alone: a server knows from the token."""
+        """The port. `actor` and `roles` identify the user on a store; a server takes them from the token."""
 
     async def records(self) -> Records:
-        """What was recorded, for reading; the reader closes it."""
+        """The records for reading; the caller closes them."""
 
     def results(self) -> Results:
         """Where large results are."""
 
     def runs(self, options: RunOptions) -> Runs:
-        """Runs of playbooks. This is where the two places must differ; `cli/runs.py` says why."""
+        """Runs of playbooks. Here the two places must differ; `cli/runs.py` says why."""
 
     def way_back(self, execution_id: str) -> list[str]:
-        """What to tell whoever stops watching an execution that goes on."""
+        """The lines to print when the user stops watching a running execution."""
 
 
 class ServerPlace(msgspec.Struct, frozen=True):
-    """A server and who we are there. `ca` is a file with the authority of its certificate, if it is a private one."""
+    """A server and the token for it. `ca` is a file with the CA of its certificate, if that is a private one."""
 
     url: str
     token: str | None = None
@@ -98,8 +103,12 @@ class ServerPlace(msgspec.Struct, frozen=True):
 
     def operations(self, *, actor: str | None = None, roles: Sequence[str] = ()) -> AsyncClient:
         if actor is not None or roles:
-            who = [one.opts[0] for one in click.get_current_context().command.params if one.name in ("actor", "roles")]
-            raise click.UsageError(f"on a server you are who your token says: leave {' and '.join(who)} out")
+            options = [
+                parameter.opts[0]
+                for parameter in click.get_current_context().command.params
+                if parameter.name in ("actor", "roles")
+            ]
+            raise click.UsageError(f"on a server your token determines who you are: leave {' and '.join(options)} out")
         return self.aclient()
 
     async def records(self) -> RemoteRecords:
@@ -162,14 +171,14 @@ class StorePlace(msgspec.Struct, frozen=True):
 
 
 def place_meant(db: str | None, *, makes_store: bool = False) -> Place:
-    """Where the command under way finds executions. A command without --server has only the store."""
+    """The place that the running command uses. A command without --server has only the store."""
     ctx = click.get_current_context(silent=True)
-    there = server_meant(ctx.meta[SERVER], db) if ctx is not None and SERVER in ctx.meta else None
-    return there if there is not None else StorePlace(db, makes_store)
+    server = server_meant(ctx.meta[SERVER], db) if ctx is not None and SERVER in ctx.meta else None
+    return server if server is not None else StorePlace(db, makes_store)
 
 
 def typed_place() -> str:
-    """Where the command under way was sent, as it was typed, for a command that is proposed: ` --server team`."""
+    """The place options of the running command as they were typed, for a suggested command: ` --server team`."""
     ctx = click.get_current_context()
     if (server := ctx.meta.get(SERVER)) is not None:
         return f" --server {visible(str(server))}"
@@ -178,16 +187,16 @@ def typed_place() -> str:
 
 
 def place_typed(ctx: click.Context) -> Place:
-    """Where to look for completions while a command is being typed: its options are read, but no command runs yet."""
+    """The place for completions while a command is being typed: its options are known, but no command runs yet."""
     from noetl.base.settings import load_settings
 
-    given = ctx.params.get("db")
-    db = str(given) if given is not None else load_settings().settings.db
+    typed = ctx.params.get("db")
+    db = str(typed) if typed is not None else load_settings().settings.db
     if ctx.get_parameter_source("db") is click.core.ParameterSource.COMMANDLINE:
         return StorePlace(db)
     server = ctx.params.get("server") or ctx.meta.get(SERVER)
-    there = find_server(str(server) if server is not None else None)
-    return there if there is not None else StorePlace(db)
+    server_place = find_server(str(server) if server is not None else None)
+    return server_place if server_place is not None else StorePlace(db)
 
 
 def place_of_run(name: str, server: str | None, db: str | None, *, here: bool) -> Place:
@@ -197,8 +206,9 @@ def place_of_run(name: str, server: str | None, db: str | None, *, here: bool) -
 
     if here and server is not None:
         raise click.UsageError("--server runs it there, --local and --memory here")
-    there = None if here or (server is None and is_file(name)) else server_meant(server, db)
-    return there if there is not None else StorePlace(db)
+    # A file runs here even if there is a current context: users do not expect a file to be sent to a server.
+    server_place = None if here or (server is None and is_file(name)) else server_meant(server, db)
+    return server_place if server_place is not None else StorePlace(db)
 
 
 def ask(
@@ -209,8 +219,8 @@ def ask(
     actor: str | None = None,
     roles: Sequence[str] = (),
 ) -> Answered:
-    """What the place that is meant answers; what it refuses ends the command with 4. `actor` and `roles` are who asks,
-    on a store alone: a server knows from the token."""
+    """Call `use` with the operations of the selected place; a refusal ends the command with exit code 4. `actor` and
+    `roles` identify the user on a store; a server takes them from the token."""
     return _answer(place_meant(db, makes_store=makes_store).operations(actor=actor, roles=roles), use)
 
 
@@ -224,7 +234,7 @@ def _answer(asked: AbstractAsyncContextManager[Asked], use: Callable[[Asked], Aw
 
 
 def ask_store(db: str | None, use: Callable[[LocalOperations], Awaitable[Answered]], *, else_say: str) -> Answered:
-    """What only a store can do; it is made when there is none. `else_say` refuses a server."""
+    """Call `use` on a store, which is created if there is none; `else_say` is the refusal for a server."""
     place = place_meant(db, makes_store=True)
     if not isinstance(place, StorePlace):
         raise queries.QueryRefused(else_say)
@@ -232,18 +242,18 @@ def ask_store(db: str | None, use: Callable[[LocalOperations], Awaitable[Answere
 
 
 def ask_server(server: str | None, use: Callable[[Client], Answered]) -> Answered:
-    """What only a server can do."""
+    """Call `use` with a client of the selected server."""
     with queries.refusals(), must_reach(server).client() as client:
         return use(client)
 
 
 def read(db: str | None, look: Callable[[Records], Awaitable[Answered]]) -> Answered:
-    """What `look` finds in the records of the place that is meant."""
+    """The result of `look` on the records of the selected place."""
     return read_at(place_meant(db), look)
 
 
 def read_at(place: Place, look: Callable[[Records], Awaitable[Answered]]) -> Answered:
-    """What `look` finds in the records of a place; a running execution is not disturbed by it."""
+    """The result of `look` on the records of a place; running executions are not affected."""
 
     async def looking() -> Answered:
         records = await place.records()
@@ -257,31 +267,32 @@ def read_at(place: Place, look: Callable[[Records], Awaitable[Answered]]) -> Ans
 
 
 async def known_step(records: Records, row: ExecutionRow, step: str | None) -> None:
-    """Refused when the playbook of an execution has no such step, where that can be known."""
+    """Refuse a step that the playbook of an execution does not have, if the net is available."""
     if step is not None and place_meant(None).gives_nets:
         await queries.refuse_unknown_step(records, row, step)
 
 
-async def find_execution_id(operations: Operations, given: str) -> str:
-    """The execution that is meant by an id, the beginning of one, or "last"."""
+async def find_execution_id(operations: Operations, reference: str) -> str:
+    """The id of the execution that `reference` means: an id, the beginning of one, or "last"."""
     from noetl.operations.local import LocalOperations
 
+    # A local store answers such a search itself; a server is searched through its API.
     if isinstance(operations, LocalOperations):
-        return (await queries.find_execution(operations.store, given)).execution_id
+        return (await queries.find_execution(operations.store, reference)).execution_id
     from noetl.client.history import RemoteRecords
 
-    return (await queries.find_execution(RemoteRecords(operations), given)).execution_id
+    return (await queries.find_execution(RemoteRecords(operations), reference)).execution_id
 
 
 def live_output_source(records: Records) -> RemoteRecords | None:
-    """Where the lines of running tasks can be had. Only servers keep them, and in memory: a store has none."""
+    """The source of the output of running tasks. Only servers have it, in memory; None for a store."""
     from noetl.client.history import RemoteRecords
 
     return records if isinstance(records, RemoteRecords) else None
 
 
-async def is_left_alone(operations: Operations, execution_id: str) -> bool:
-    """Whether an execution goes on only when somebody takes it up; on a server that is never so."""
+async def is_abandoned_run(operations: Operations, execution_id: str) -> bool:
+    """Whether no process drives the execution, so that a user must resume it; never true on a server."""
     from noetl.operations.local import LocalOperations
 
     if not isinstance(operations, LocalOperations):
@@ -293,8 +304,8 @@ async def is_left_alone(operations: Operations, execution_id: str) -> bool:
 
 
 def server_meant(server: str | None, db: str | None = None) -> ServerPlace | None:
-    """The server that is meant, None for a store. The settings and the context in use count."""
-    # A store that the settings name does not count: then a server that is named or in use comes first.
+    """The selected server, None for a store. Settings and the current context count."""
+    # A store that only the settings name does not count: a named or current server comes first.
     if db is not None and _is_given("db"):
         if server is not None:
             raise click.UsageError("--server and --db exclude each other")
@@ -304,26 +315,26 @@ def server_meant(server: str | None, db: str | None = None) -> ServerPlace | Non
 
 
 def _is_given(option: str) -> bool:
-    """Whether an option stands on the command line: then it comes before all that is configured."""
+    """Whether an option was typed on the command line: then it overrides the configuration."""
     ctx = click.get_current_context(silent=True)
-    # Outside of a command, as in a test, whoever passes `db` means it.
+    # Outside of a command, as in a test, a `db` argument counts as typed.
     source = ctx.get_parameter_source(option) if ctx is not None else None
     return source in (None, click.core.ParameterSource.COMMANDLINE)
 
 
 def must_reach(server: str | None, token_file: str | None = None, ca: str | None = None) -> ServerPlace:
-    """The server that is meant; this command has no other way."""
+    """The selected server, for commands that need one. Refused if none is named or configured."""
     with queries.refusals():
-        found = find_server(server, token_file, ca)
-    if found is None:
+        place = find_server(server, token_file, ca)
+    if place is None:
         raise queries.QueryRefused(
-            "which server? say --server URL, set NOETL_SERVER, or use a context: noetl context add NAME URL"
+            "no server is selected: use --server URL, set NOETL_SERVER, or add a context: noetl context add NAME URL"
         )
-    return found
+    return place
 
 
 def find_server(server: str | None, token_file: str | None = None, ca: str | None = None) -> ServerPlace | None:
-    """The server that is named, or configured. NoetlError when the name is not known."""
+    """The named or configured server, None if there is none. NoetlError for an unknown name."""
     from noetl.base.settings import load_settings
     from noetl.cli.contexts import address, ca_for, is_only_a_name, load_contexts, no_context, read_token, token_for
 
@@ -337,7 +348,7 @@ def find_server(server: str | None, token_file: str | None = None, ca: str | Non
         raise no_context(named, contexts)
     url = context.server if context is not None else address(named)
     ca = settings.ca or (context.ca if context is not None else ca_for(url))
-    # A token of the settings or the environment comes before one that was saved for the address.
+    # A token from the settings or the environment overrides a token that was saved for the address.
     if settings.token is not None:
         return ServerPlace(url, settings.token, ca)
     file = settings.token_file or (context.token_file if context is not None else None)

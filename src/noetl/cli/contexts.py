@@ -1,6 +1,6 @@
-"""Contexts: servers by name, each with the file of its token. One of them may be in use (DEPENDENCIES §6).
+"""Contexts: servers by name, each with the file of its token. One of them may be the current one.
 
-A token is never in the list itself: it lies in a file of its own that only its user can read.
+The list itself contains no tokens: each is in a file of its own that only the user can read.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NAME = re.compile(r"[\w.-]{1,64}")
 
 
 class Context(msgspec.Struct, frozen=True, kw_only=True):
-    """`ca` is a PEM file: the authority of a certificate that this machine does not trust by itself."""
+    """`ca` is a PEM file with the CA of a certificate that this machine does not trust by default."""
 
     server: str
     token_file: str | None = None
@@ -44,16 +44,18 @@ def load_contexts() -> Contexts:
 
 
 def add(name: str, server: str, token: str | None = None, ca: str | None = None) -> Context:
-    """Remember a server; its token and its authority, if they are given, replace those before."""
+    """Store a context. A token or a CA replaces the earlier one; without, the earlier one stays."""
     if not _NAME.fullmatch(name):
-        raise RefusedError(f'"{name}" is no name of a context: letters, digits and . _ -')
+        raise RefusedError(f'"{name}" is not a valid name of a context: use letters, digits and . _ -')
     contexts = load_contexts()
     before = contexts.known.get(name)
-    token_file = before.token_file if before is not None else None  # it may have moved to another port
+    # The server may have moved to another port, so the earlier token stays valid.
+    token_file = before.token_file if before is not None else None
     if token is not None:
         token_file = str(_keep(name, token))
     if ca is not None:
-        trusting(ca)  # it can be read, and is one
+        # Raises an error for a file that is unreadable or not a CA.
+        trusting(ca)
         ca = str(Path(ca).expanduser().absolute())
     elif before is not None:
         ca = before.ca
@@ -63,7 +65,7 @@ def add(name: str, server: str, token: str | None = None, ca: str | None = None)
 
 
 def use(name: str | None) -> None:
-    """Have commands talk to this one from now on; None: to none."""
+    """Make this context the current one; None: no context is current."""
     contexts = load_contexts()
     if name is not None and name not in contexts.known:
         raise no_context(name, contexts)
@@ -73,35 +75,35 @@ def use(name: str | None) -> None:
 def no_context(name: str, contexts: Contexts) -> RefusedError:
     known = ", ".join(contexts.known) or "none yet"
     way_out = "noetl context use --none goes back to the store file" if name == "none" else "noetl context add NAME URL"
-    return RefusedError(f'there is no context "{name}"; there is {known}: {way_out}')
+    return RefusedError(f'there is no context "{name}"; the contexts are {known}: {way_out}')
 
 
 def remove(name: str) -> None:
     contexts = load_contexts()
     if (context := contexts.known.get(name)) is None:
         raise RefusedError(f'there is no context "{name}"')
-    # Only a file that we made: one that the user named with --token-file stays.
+    # Delete only a file that this module created; a file that the user named with --token-file stays.
     if context.token_file is not None and Path(context.token_file).parent == _tokens():
         Path(context.token_file).unlink(missing_ok=True)
-    known = {one: value for one, value in contexts.known.items() if one != name}
+    known = {other: value for other, value in contexts.known.items() if other != name}
     _store(Contexts(current=contexts.current if contexts.current != name else None, known=known))
 
 
 def is_only_a_name(server: str) -> bool:
-    """Whether this can only be meant as a context: a bare word is a host of no network that people mean."""
+    """Whether this can only be the name of a context: a single word without a dot is unlikely to be a host name."""
     return server != "localhost" and re.fullmatch(r"[A-Za-z][\w-]*", server) is not None
 
 
 def address(server: str) -> str:
-    """A server's URL as it is kept; RefusedError for what is none."""
+    """A server's URL in the stored form; RefusedError for an invalid address."""
     text = server if "://" in server else f"http://{server}"
     if not re.fullmatch(r"https?://[^\s/?#]+(?:/[^\s?#]*)?", text):
-        raise RefusedError(f'"{server}" is no address of a server, such as http://127.0.0.1:8082')
+        raise RefusedError(f'"{server}" is not the address of a server; write one like http://127.0.0.1:8082')
     return text.rstrip("/")
 
 
 def token_for(server: str) -> str | None:
-    """The token that is kept for an address, under whatever name."""
+    """The token of the first context with this address."""
     for context in load_contexts().known.values():
         if context.server == server and context.token_file is not None:
             return read_token(context.token_file)
@@ -109,9 +111,9 @@ def token_for(server: str) -> str | None:
 
 
 def ca_for(server: str) -> str | None:
-    """The authority that is kept for an address, under whatever name."""
-    kept = (context.ca for context in load_contexts().known.values() if context.server == server)
-    return next((ca for ca in kept if ca is not None), None)
+    """The CA of the first context with this address that has one."""
+    authorities = (context.ca for context in load_contexts().known.values() if context.server == server)
+    return next((ca for ca in authorities if ca is not None), None)
 
 
 def read_token(file: str | Path) -> str:
@@ -130,8 +132,9 @@ def read_token(file: str | Path) -> str:
 
 
 def write_token(file: Path, token: str) -> None:
-    """Only its user can read it, from the first moment on."""
+    """Write a token to a file that only the user can read, from its creation on."""
     make_folder(file.parent)
+    # Write beside it, then rename: another command reads the old token or the new one, never a part of one.
     part = file.with_name(f".{file.name}.{os.getpid()}")
     with create(part) as opened:
         opened.write(f"{token}\n".encode())

@@ -1,4 +1,4 @@
-"""`noetl pause`, `resume`, `cancel` and `timer`: steering an execution (CLI-02, SRV-07, SRV-11, TMR-04)."""
+"""`noetl pause`, `resume`, `cancel` and `timer`: control of an execution (CLI-02, SRV-07, SRV-11, TMR-04)."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 import click
 
 from noetl.cli.completion import EXECUTION
-from noetl.cli.connection import ask, find_execution_id, is_left_alone, place_options
-from noetl.cli.output_formats import list_output, print_list
+from noetl.cli.connection import ask, find_execution_id, is_abandoned_run, place_options
 from noetl.cli.queries import ID_HELP, QueryRefused, id_argument, resume_hint
-from noetl.cli.terminal import color_option, visible
+from noetl.cli.terminal import color_option, columns, list_output, print_list, visible
 
 if TYPE_CHECKING:
     from noetl.cli.connection import Operations
@@ -27,27 +26,27 @@ _SAME = {
 reason_option = click.option("--reason", metavar="TEXT", help="Reason, recorded with the event.")
 
 
-def steer(given: str, action: str, *, reason: str | None, db: str | None) -> None:
-    """Have `action` done to the execution that is meant, and say what became of it."""
+def steer(reference: str, action: str, *, reason: str | None, db: str | None) -> None:
+    """Send `action` to an execution and print the outcome."""
 
-    async def steered(it: Operations) -> tuple[Steered, bool]:
-        execution_id = await find_execution_id(it, given)
+    async def send_request(it: Operations) -> tuple[Steered, bool]:
+        execution_id = await find_execution_id(it, reference)
         match action:
             case "pause":
-                told = await it.pause(execution_id, reason)
+                answer = await it.pause(execution_id, reason)
             case "resume":
-                told = await it.resume(execution_id, reason)
+                answer = await it.resume(execution_id, reason)
             case _:
-                told = await it.cancel(execution_id, reason, compensate=action == "compensate")
-        return told, await is_left_alone(it, execution_id)
+                answer = await it.cancel(execution_id, reason, compensate=action == "compensate")
+        return answer, await is_abandoned_run(it, execution_id)
 
-    told, is_alone = ask(db, steered)
-    if told.changed:
-        click.echo(f"{_DONE[action]} execution {told.execution_id}")
+    answer, is_alone = ask(db, send_request)
+    if answer.changed:
+        click.echo(f"{_DONE[action]} execution {answer.execution_id}")
     else:
-        click.echo(f"execution {told.execution_id} {_SAME[action]}")
+        click.echo(f"execution {answer.execution_id} {_SAME[action]}")
     if is_alone and action != "cancel":
-        click.echo(f"nobody runs it now; take it up with: {resume_hint(db, told.execution_id)}", err=True)
+        click.echo(f"no process runs it now; resume it with: {resume_hint(db, answer.execution_id)}", err=True)
 
 
 @click.command("pause", epilog=ID_HELP)
@@ -55,9 +54,9 @@ def steer(given: str, action: str, *, reason: str | None, db: str | None) -> Non
 @reason_option
 @place_options
 @color_option
-def pause_command(given: str, reason: str | None, db: str | None) -> None:
+def pause_command(reference: str, reason: str | None, db: str | None) -> None:
     """Pause an execution: running tasks may finish, and nothing new begins until you resume it."""
-    steer(given, "pause", reason=reason, db=db)
+    steer(reference, "pause", reason=reason, db=db)
 
 
 @click.command("resume", epilog=ID_HELP)
@@ -65,9 +64,9 @@ def pause_command(given: str, reason: str | None, db: str | None) -> None:
 @reason_option
 @place_options
 @color_option
-def resume_command(given: str, reason: str | None, db: str | None) -> None:
+def resume_command(reference: str, reason: str | None, db: str | None) -> None:
     """Resume a paused execution. For an interrupted run, use noetl run --resume."""
-    steer(given, "resume", reason=reason, db=db)
+    steer(reference, "resume", reason=reason, db=db)
 
 
 @click.command("cancel", epilog=ID_HELP)
@@ -76,12 +75,12 @@ def resume_command(given: str, reason: str | None, db: str | None) -> None:
 @click.option("--compensate", is_flag=True, help="First undo what its steps have done, in reverse order.")
 @place_options
 @color_option
-def cancel_command(given: str, reason: str | None, compensate: bool, db: str | None) -> None:
+def cancel_command(reference: str, reason: str | None, compensate: bool, db: str | None) -> None:
     """Cancel an execution and its children: running tasks are stopped."""
-    steer(given, "compensate" if compensate else "cancel", reason=reason, db=db)
+    steer(reference, "compensate" if compensate else "cancel", reason=reason, db=db)
 
 
-# `noetl timer`: what waits for its moment, and cancelling it where its author allows that (TMR-04).
+# `noetl timer`: running timers, and cancelling those that their author allows to cancel (TMR-04).
 
 
 @click.group("timer")
@@ -91,16 +90,16 @@ def timer_command() -> None:
 
 
 @timer_command.command("list", epilog=ID_HELP)
-@click.argument("given", metavar="[ID]", required=False, type=EXECUTION)
+@click.argument("reference", metavar="[ID]", required=False, type=EXECUTION)
 @list_output
 @place_options
-def list_command(given: str | None, output: str, db: str | None) -> None:
+def list_command(reference: str | None, output: str, db: str | None) -> None:
     """List the timers that run in an execution, or in all that are open, the nearest first."""
 
-    async def listed(it: Operations) -> list[TimerView]:
-        return await it.timers(await find_execution_id(it, given) if given is not None else None)
+    async def load_timers(it: Operations) -> list[TimerView]:
+        return await it.timers(await find_execution_id(it, reference) if reference is not None else None)
 
-    timers = ask(db, listed)
+    timers = ask(db, load_timers)
     print_list(timers, output, key="id", table=lambda: _table(timers))
 
 
@@ -109,7 +108,7 @@ def list_command(given: str | None, output: str, db: str | None) -> None:
 @click.argument("timer")
 @click.option("--as", "actor", metavar="USER", help="User who cancels it. [default: your user name]")
 @place_options
-def cancel(given: str, timer: str, actor: str | None, db: str | None) -> None:
+def cancel(reference: str, timer: str, actor: str | None, db: str | None) -> None:
     """Cancel a timer of an execution; its step goes on with timer.cancelled.
 
     TIMER is its id, or the name its author gave it. Only timers with spec.cancellable: true can be cancelled.
@@ -118,18 +117,20 @@ def cancel(given: str, timer: str, actor: str | None, db: str | None) -> None:
     noetl timer cancel last reminder
     """
 
-    async def cancelled(it: Operations) -> str:
-        execution_id = await find_execution_id(it, given)
-        meant = [one for one in await it.timers(execution_id) if timer in (one.id, one.timer)]
-        if not meant:
+    async def cancel_timer(it: Operations) -> str:
+        execution_id = await find_execution_id(it, reference)
+        matching = [
+            candidate for candidate in await it.timers(execution_id) if timer in (candidate.id, candidate.timer)
+        ]
+        if not matching:
             raise QueryRefused(f'no timer "{visible(timer)}" runs in execution {execution_id}: noetl timer list')
-        if len(meant) > 1:
-            ids = ", ".join(one.id for one in meant)
-            raise QueryRefused(f'{len(meant)} timers are called "{visible(timer)}": name one of {ids}')
-        await it.cancel_timer(meant[0].id)
+        if len(matching) > 1:
+            ids = ", ".join(candidate.id for candidate in matching)
+            raise QueryRefused(f'{len(matching)} timers are called "{visible(timer)}": name one of {ids}')
+        await it.cancel_timer(matching[0].id)
         return execution_id
 
-    execution_id = ask(db, cancelled, actor=actor)
+    execution_id = ask(db, cancel_timer, actor=actor)
     click.echo(f'cancelled timer "{visible(timer)}" of execution {execution_id}')
 
 
@@ -137,7 +138,6 @@ def _table(timers: list[TimerView]) -> list[str]:
     from datetime import datetime
 
     from noetl.cli.live_text import local_time
-    from noetl.cli.output_formats import columns
 
     rows = [
         (

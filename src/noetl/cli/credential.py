@@ -1,6 +1,6 @@
-"""`noetl credential`: store credentials, list and try them, rotate the master key. Values go in and are never shown.
+"""`noetl credential`: store credentials, list and try them, rotate the master key. Values are never shown.
 
-A value is never an argument: those are seen by everybody on the machine and kept in the shell's history.
+A value is never an argument: every user of the machine can see arguments, and the shell keeps them in its history.
 """
 
 from __future__ import annotations
@@ -14,16 +14,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from noetl.cli.connection import ask, place_options
-from noetl.cli.output_formats import list_output, print_list
-from noetl.cli.terminal import color_option, visible, when
+from noetl.cli.terminal import color_option, columns, list_output, print_list, visible, when
 
 if TYPE_CHECKING:
     from noetl.operations.administration_shapes import CredentialView
 
 
 @contextmanager
-def telling_new_master_key() -> Iterator[None]:
-    """Where the key is that was made meanwhile, on standard error. A server that makes one says so itself."""
+def announce_new_master_key() -> Iterator[None]:
+    """Print the file of a master key that is created in the block, on standard error. A server logs that itself."""
     from noetl.secrets.master_keys import has_master_keys, key_file
 
     had = has_master_keys(os.environ)
@@ -33,10 +32,10 @@ def telling_new_master_key() -> Iterator[None]:
 
 
 def new_master_key_text(file: str) -> str:
-    return f"made a master key for credentials: {file}; keep a copy of it, without it nobody can read them"
+    return f"created a master key for credentials: {file}; keep a copy of it, without it they cannot be read"
 
 
-# as in `secrets/credential_types.py`, which is not imported for a help text; a test compares them
+# The same list as in `secrets/credential_types.py`, which is slow to import for a help text; a test compares them.
 _TYPES = [
     *("text", "bearer", "basic", "postgres", "oauth2", "mysql", "sqlserver", "oracle", "snowflake", "clickhouse"),
     *("trino", "redshift", "databricks", "nats", "redis", "mqtt", "amqp", "kafka", "slack", "teams"),
@@ -48,10 +47,10 @@ _TYPES = [
 @click.group("credential")
 @color_option
 def command() -> None:
-    """Store credentials for playbooks, sealed under a master key.
+    """Store credentials for playbooks, encrypted under a master key.
 
-    The key comes from NOETL_MASTER_KEY or from the file NOETL_MASTER_KEY_FILE; without either, a file that only you
-    can read is made in your data folder with the first credential. Keep a copy of it: without it nothing can be read.
+    The key comes from NOETL_MASTER_KEY or from the file NOETL_MASTER_KEY_FILE; without either, the first credential
+    creates a file in your data folder that only you can read. Keep a copy of it: without it nothing can be read.
     """
 
 
@@ -69,11 +68,11 @@ def set_command(name: str, kind: str, variable: str | None, db: str | None) -> N
     printf %s "$TOKEN" | noetl credential set openai_token --type bearer
     noetl credential set pg --type postgres <<< '{"host": "db", "user": "app", "password": "…"}'
     """
-    given = _read_value(name, variable)
-    with telling_new_master_key():
-        stored = ask(db, lambda it: it.set_credential(name, given, kind=kind), makes_store=True)
+    value = _read_value(name, variable)
+    with announce_new_master_key():
+        stored = ask(db, lambda it: it.set_credential(name, value, kind=kind), makes_store=True)
     click.echo(f"stored {visible(stored.name)} ({stored.type}, version {stored.version})")
-    if short := _too_short(kind, given):
+    if short := _too_short(kind, value):
         message = f"warning: {', '.join(short)} is shorter than 6 characters, and such values cannot be masked in logs"
         click.echo(message, err=True)
 
@@ -109,22 +108,23 @@ def test_command(name: str, kind: str | None, url: str | None, db: str | None) -
     noetl credential test shop_api --url https://api.example.org/me
     noetl credential test exports --url s3://exports
 
-    For a client of OAuth 2 a token is asked for; with --url it is tried there.
+    For an OAuth 2 client, the test requests a token; with --url it also tries the token there.
     """
-    told = ask(db, lambda it: it.check_credential(name, kind=kind, url=url), makes_store=True)
-    click.echo(f"ok: {visible(told.reached)}")
+    check = ask(db, lambda it: it.check_credential(name, kind=kind, url=url), makes_store=True)
+    click.echo(f"ok: {visible(check.reached)}")
 
 
 @command.command("rotate")
 @place_options
 def rotate_command(db: str | None) -> None:
-    """Put every credential under a new master key.
+    """Encrypt every credential under a new master key.
 
     An interrupted rotation is finished first: run it again. Old keys stay in the key file, for other stores that use
     it. When the key comes from NOETL_MASTER_KEY, add the new one after the old, separated by a comma, and rotate.
     """
-    told = ask(db, lambda it: it.rotate_credentials(), makes_store=True)
-    click.echo(f"{told.moved} credential{'' if told.moved == 1 else 's'} under master key {told.key_id} now")
+    rotation = ask(db, lambda it: it.rotate_credentials(), makes_store=True)
+    number = rotation.moved
+    click.echo(f"{number} credential{'' if number == 1 else 's'} now encrypted under master key {rotation.key_id}")
 
 
 def _read_value(name: str, variable: str | None) -> str | dict[str, Any]:
@@ -133,6 +133,7 @@ def _read_value(name: str, variable: str | None) -> str | dict[str, Any]:
         if not value:
             raise click.UsageError(f"the environment has no variable {variable}")
     elif sys.stdin.isatty():
+        # Never an option of its own: arguments are in the history of the shell and in the list of processes.
         value = str(click.prompt(f"Value of {name}", hide_input=True, err=True))
     else:
         value = _piped()
@@ -146,41 +147,51 @@ def _piped() -> str:
         text = sys.stdin.buffer.read().decode("utf-8")
     except UnicodeDecodeError:
         raise click.UsageError("the value is not UTF-8 text: store bytes in base64") from None
+    # Remove one line break, which `echo` and editors add; a key of many lines keeps the others.
     return text.removesuffix("\n").removesuffix("\r")
 
 
 def _parsed(value: str) -> str | dict[str, Any]:
     import msgspec
 
+    # Text that begins like an object is refused if it is not one: a typo in JSON would be stored as the password.
     if value.lstrip().startswith("{"):
         try:
-            found = msgspec.json.decode(value)
+            decoded = msgspec.json.decode(value)
         except msgspec.DecodeError as problem:
-            raise click.UsageError(f"the value begins like a JSON object and is none: {problem}") from None
-        if isinstance(found, dict):
-            return found
+            raise click.UsageError(f"the value begins like a JSON object but is not valid JSON: {problem}") from None
+        if isinstance(decoded, dict):
+            return decoded
     return value
 
 
-def _too_short(kind: str, given: str | dict[str, Any]) -> list[str]:
-    from noetl.base.secret_encodings import SHORTEST
+def _too_short(kind: str, value: str | dict[str, Any]) -> list[str]:
+    from noetl.base.redaction import SHORTEST
     from noetl.events.secret_materials import Material, secrets_in
     from noetl.secrets.credential_types import shaped
 
-    fields = shaped(kind, given)
+    fields = shaped(kind, value)
+    # Each field for itself, so that the warning can name the fields that are too short.
     single = [(name, Material(fields={name: value})) for name, value in fields.items()]
     return [name for name, material in single if any(len(text) < SHORTEST for text in secrets_in(material))]
 
 
 def _table(stored: list[CredentialView]) -> list[str]:
-    from noetl.cli.output_formats import columns
-
     rows = [
         (
-            *(str(text) for text in (one.name, one.type, one.version, one.fingerprint, one.key_id)),
-            when(one.updated_at),
+            *(
+                str(text)
+                for text in (
+                    credential.name,
+                    credential.type,
+                    credential.version,
+                    credential.fingerprint,
+                    credential.key_id,
+                )
+            ),
+            when(credential.updated_at),
         )
-        for one in stored
+        for credential in stored
     ]
     heads = ("NAME", "TYPE", "VERSION", "FINGERPRINT", "KEY", "UPDATED")
     return columns(heads, rows, nothing="no credentials yet: noetl credential set NAME")

@@ -1,4 +1,4 @@
-"""`noetl db`: bring a store up to date, look whether it is whole, tell its rows anew from the log (design.md §2)."""
+"""`noetl db`: migrate a store, check its consistency, rebuild its rows from the log, back it up (design.md §2)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from noetl.cli.queries import FAILED, QueryRefused, as_json, db_option, is_there, place_of, refusals
-from noetl.cli.terminal import color_option, visible
+from noetl.cli.queries import FAILED, QueryRefused, db_option, is_there, place_of, refusals
+from noetl.cli.terminal import as_json, color_option, visible
 
 if TYPE_CHECKING:
     from noetl.control.background.retention import RetentionCount
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from noetl.store.sql_files import Applied
     from noetl.store.sqlite.backup import Manifest
 
-_SHOWN = 20  # flaws on a terminal; JSON has all of them
+# Flaws on a terminal; JSON has all of them.
+_SHOWN = 20
 _MEMORY = ":memory:"
 
 output_option = click.option(
@@ -46,7 +47,7 @@ def migrate_command(db: str | None, plan: bool, output: str) -> None:
         _print_plan(db, output)
         return
     with refusals():
-        before, after = asyncio.run(_migrated(db))
+        before, after = asyncio.run(_run_migrations(db))
     ran = [name for name in after.done if name not in before]
     if output == "json":
         click.echo(as_json({"store": _named(db), "ran": ran, "applied": after.done}))
@@ -72,9 +73,10 @@ def _print_plan(db: str | None, output: str) -> None:
         click.echo(f"up to date: {len(applied.done)} migrations, the newest is {applied.done[-1]}")
 
 
-async def _migrated(db: str | None) -> tuple[list[str], Applied]:
+async def _run_migrations(db: str | None) -> tuple[list[str], Applied]:
     from noetl.store.open_store import applied_migrations, open_store
 
+    # Asked before the store is opened, which is what runs the migrations.
     before = (await applied_migrations(db)).done if is_there(db) else []
     store, _ = await open_store(db)
     await store.close()
@@ -98,10 +100,12 @@ def check_command(ctx: click.Context, db: str | None, sample: int, output: str) 
         applied, inspection = asyncio.run(_checked(db, sample))
     is_good = inspection is not None and not inspection.flaws
     if output == "json":
-        flaws = [{"execution_id": one.execution_id, "what": one.what} for one in inspection.flaws] if inspection else []
-        told = {"store": _named(db), "ok": is_good, "applied": applied.done, "pending": applied.missing}
-        found = {"compared": inspection.compared, "warnings": inspection.hazards} if inspection else {}
-        click.echo(as_json(told | {"compared": 0, "warnings": []} | found | {"flaws": flaws}))
+        flaws = (
+            [{"execution_id": flaw.execution_id, "what": flaw.what} for flaw in inspection.flaws] if inspection else []
+        )
+        state = {"store": _named(db), "ok": is_good, "applied": applied.done, "pending": applied.missing}
+        comparison = {"compared": inspection.compared, "warnings": inspection.hazards} if inspection else {}
+        click.echo(as_json(state | {"compared": 0, "warnings": []} | comparison | {"flaws": flaws}))
     else:
         _print_state(applied, inspection)
     if not is_good:
@@ -114,7 +118,8 @@ async def _checked(db: str | None, sample: int) -> tuple[Applied, Inspection | N
 
     applied = await applied_migrations(db)
     if applied.missing:
-        return applied, None  # opening it would run them, and looking changes nothing
+        # Opening the store would run the migrations, and a check must not change anything.
+        return applied, None
     store, _ = await open_store(db)
     try:
         return applied, await inspected(cast("SqlStore", store), sample=sample)
@@ -152,11 +157,11 @@ def rebuild_command(db: str | None, output: str) -> None:
     """
     _refuse_missing(db)
     with refusals():
-        number = asyncio.run(_rebuilt(db))
+        number = asyncio.run(_rebuild(db))
     click.echo(as_json({"executions": number}) if output == "json" else f"rebuilt the rows of {_executions(number)}")
 
 
-async def _rebuilt(db: str | None) -> int:
+async def _rebuild(db: str | None) -> int:
     from noetl.store.open_store import open_store
 
     store, _ = await open_store(db)
@@ -180,8 +185,8 @@ def backup_command(file: Path, db: str | None, output: str) -> None:
 
     _refuse_missing(db)
     with refusals():
-        made = back_up(*_file_store(db), file)
-    _print_copied(f"wrote {file}", made, output)
+        manifest = back_up(*_file_store(db), file)
+    _print_copied(f"wrote {file}", manifest, output)
 
 
 @command.command("restore")
@@ -195,8 +200,8 @@ def restore_command(file: Path, db: str | None, output: str) -> None:
 
     _refuse_memory(db)
     with refusals():
-        made = restore(file, *_file_store(db))
-    _print_copied(f"restored {place_of(db)}", made, output)
+        manifest = restore(file, *_file_store(db))
+    _print_copied(f"restored {place_of(db)}", manifest, output)
 
 
 def _file_store(db: str | None) -> tuple[Path, Path]:
@@ -212,11 +217,13 @@ def _file_store(db: str | None) -> tuple[Path, Path]:
     return place, results_folder(place)
 
 
-def _print_copied(what: str, made: Manifest, output: str) -> None:
+def _print_copied(what: str, manifest: Manifest, output: str) -> None:
     if output == "json":
-        click.echo(as_json({"executions": made.executions, "results": made.results, "migrations": made.migrations}))
+        click.echo(
+            as_json({"executions": manifest.executions, "results": manifest.results, "migrations": manifest.migrations})
+        )
     else:
-        click.echo(f"{what}: {_executions(made.executions)}, {made.results:,} stored results")
+        click.echo(f"{what}: {_executions(manifest.executions)}, {manifest.results:,} stored results")
 
 
 @command.command("retention")
@@ -240,28 +247,30 @@ def retention_command(db: str | None, runs: bool, dry_run: bool, days: float | N
     if runs and dry_run:
         raise click.UsageError("--run and --dry-run exclude each other")
     with refusals():
-        found = asyncio.run(_retained(db, days, runs=runs))
+        count = asyncio.run(_run_retention(db, days, runs=runs))
     if output == "json":
-        told = {"removed": runs, "executions": found.total, "results": found.results}
+        totals = {"removed": runs, "executions": count.total, "results": count.results}
         click.echo(
             as_json(
-                told
+                totals
                 | {
                     "playbooks": [
-                        {"path": one.path, "kept_s": one.kept_s, "executions": one.executions}
-                        for one in found.executions
+                        {"path": playbook.path, "kept_s": playbook.kept_s, "executions": playbook.executions}
+                        for playbook in count.executions
                     ]
                 }
             )
         )
         return
-    for one in found.executions:
-        click.echo(f"{visible(one.path)}: {_executions(one.executions)} older than {one.kept_s / 86_400:g} days")
+    for playbook in count.executions:
+        click.echo(
+            f"{visible(playbook.path)}: {_executions(playbook.executions)} older than {playbook.kept_s / 86_400:g} days"
+        )
     verb = "removed" if runs else "would remove"
-    click.echo(f"{verb} {_executions(found.total)} and {found.results:,} stored results")
+    click.echo(f"{verb} {_executions(count.total)} and {count.results:,} stored results")
 
 
-async def _retained(db: str | None, days: float | None, *, runs: bool) -> RetentionCount:
+async def _run_retention(db: str | None, days: float | None, *, runs: bool) -> RetentionCount:
     from noetl.base.clock import SystemClock
     from noetl.control.background.retention import Retention
     from noetl.store.open_store import open_store
@@ -269,6 +278,7 @@ async def _retained(db: str | None, days: float | None, *, runs: bool) -> Retent
     store, results = await open_store(db)
     try:
         default_s = None if days is None else days * 86_400
+        # Without --days only playbooks with `metadata.retention` are concerned: the others have no retention time.
         retention = Retention(store, results, SystemClock(), default_s=default_s)
         return await (retention.run() if runs else retention.planned())
     finally:
@@ -293,4 +303,4 @@ def _refuse_missing(db: str | None) -> None:
 
 def _refuse_memory(db: str | None) -> None:
     if db == _MEMORY:
-        raise QueryRefused("a store in memory ends with its process: there is nothing to look after")
+        raise QueryRefused("a store in memory ends with its process, so there is nothing to maintain")

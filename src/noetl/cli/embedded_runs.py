@@ -1,7 +1,7 @@
 """Embedded runs: this process drives the execution on a store of this machine, with every event recorded (WRK-08).
 
-The contract is `Runs` of `cli/runs.py`, which says why this is not a call of the port like everything else. An
-interrupted run is taken up with `noetl run --resume`.
+The contract is `Runs` of `cli/runs.py`, which says why this is not a call of the port like everything else.
+`noetl run --resume` continues an interrupted run.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import msgspec
 from noetl.cli import queries
 from noetl.cli.connection import StorePlace, read_at
 from noetl.cli.files import STDIN, Unreadable
-from noetl.cli.own_process import look_rarely, protect, stop_looking
-from noetl.cli.terminal import visible
+from noetl.cli.own_process import pause_collection, protect, tune_collection
+from noetl.cli.terminal import as_json, visible
 from noetl.cli.watch import print_result, styled_status
 
 if TYPE_CHECKING:
@@ -42,9 +42,10 @@ class EmbeddedRuns:
     """Runs in this process, on the store `db`."""
 
     def __init__(self, db: str | None, options: RunOptions) -> None:
-        stop_looking()
+        pause_collection()
         self._db, self._options, self._place = db, options, StorePlace(db)
-        self._diagnostics: tuple[Diagnostic, ...] = ()  # what checking the file found, for output as JSON
+        # The diagnostics of the file, for JSON output.
+        self._diagnostics: tuple[Diagnostic, ...] = ()
         if options.detach:
             raise click.UsageError("--detach is for runs on a server: a run here lives as long as this command")
 
@@ -62,39 +63,40 @@ class EmbeddedRuns:
         is_file = checked is not None and playbook.name != STDIN
         return self._begin(net, inputs, origin=Path(playbook.name) if is_file else None)
 
-    def rerun(self, again: RerunRequest) -> int:
+    def rerun(self, request: RerunRequest) -> int:
         from noetl.net.net import from_json
 
-        row, version = again.row, again.version
-        if version is None:  # the very net that it ran, registered or not
+        row, version = request.row, request.version
+        # Without a version, use the net of the earlier execution, registered or not.
+        if version is None:
             net = from_json(read_at(self._place, lambda records: records.net(row.net_hash)))
-        elif (found := self._registered(row.path, version)) is not None:
-            net = found
+        elif (registered := self._registered(row.path, version)) is not None:
+            net = registered
         else:
             raise queries.QueryRefused(
                 f'no version "{visible(version)}" of {visible(row.path)} is registered in this store'
             )
-        carried = read_at(self._place, lambda records: self._rerun_state(records, net, again))
-        return self._begin(net, again.inputs, carried=carried)
+        carried = read_at(self._place, lambda records: self._rerun_state(records, net, request))
+        return self._begin(net, request.inputs, carried=carried)
 
     def test_step(self, playbook: NamedPlaybook, test: StepTest) -> int:
-        from noetl.operations.step_tests import alone_net, begun_test_state
+        from noetl.operations.step_tests import initial_test_state, single_step_net
 
         assert playbook.checked is not None, "the command takes files only"
         assert playbook.checked.net is not None, "a text with errors was refused"
         load = self._place.results().load
         with queries.refusals():
-            net = alone_net(playbook.checked.net, test.step)
+            net = single_step_net(playbook.checked.net, test.step)
             recorded, inputs = None, test.inputs
             if test.like is not None:
                 recorded, inputs = read_at(self._place, lambda records: self._recorded_inputs(records, net, test))
-            state = begun_test_state(test.step, inputs, recorded, load)
+            state = initial_test_state(test.step, inputs, recorded, load)
         self._diagnostics = playbook.checked.diagnostics
         origin = Path(playbook.name) if playbook.name != STDIN else None
         return self._begin(net, inputs.workload, origin=origin, carried=state)
 
     async def _recorded_inputs(self, records: Records, net: Net, test: StepTest) -> tuple[RerunState, StepTestInputs]:
-        """What the step read in an earlier execution of this store, and the same with what is given over it."""
+        """The state that the step read in an earlier execution, and its inputs with those of the test over them."""
         from noetl.events.envelope import with_stored_values
         from noetl.operations.executions import event_pages
         from noetl.operations.step_tests import merged_inputs, recorded_inputs, recorded_state
@@ -107,13 +109,13 @@ class EmbeddedRuns:
         state = recorded_state(row.execution_id, row.trace_id, events, net, test.step)
         return state, merged_inputs(recorded_inputs(state, events, load)[0], test.inputs)
 
-    def resume(self, given: str) -> int:
-        """Take up an execution whose process ended."""
+    def resume(self, reference: str) -> int:
+        """Continue an execution whose process ended."""
         from noetl.cli.status import progress_of
         from noetl.operations.embedded import resume
 
         async def running_execution(records: Records) -> tuple[str, Projection]:
-            row = await queries.find_execution(records, given)
+            row = await queries.find_execution(records, reference)
             return row.execution_id, await progress_of(records, row.execution_id)
 
         execution_id, progress = read_at(self._place, running_execution)
@@ -121,8 +123,8 @@ class EmbeddedRuns:
         resuming = resume(execution_id, db=self._db, watch=view, tools=self._tools())
         return self._ended(resuming, execution_id, view)
 
-    async def _rerun_state(self, records: Records, net: Net, again: RerunRequest) -> RerunState | None:
-        """What the new run begins with; None when it begins at the start. The rules are those of a server."""
+    async def _rerun_state(self, records: Records, net: Net, request: RerunRequest) -> RerunState | None:
+        """The state in which the new run begins; None for a run from the start. The rules are those of a server."""
         from getpass import getuser
 
         from noetl.control.nested.reruns import failed_loops, only_failed_loop, state_at_step
@@ -131,8 +133,8 @@ class EmbeddedRuns:
         from noetl.net.net import content_hash
         from noetl.operations.executions import event_pages
 
-        row, step = again.row, again.step
-        if step is None and again.failed_items:
+        row, step = request.row, request.step
+        if step is None and request.failed_items:
             step = only_failed_loop(await failed_loops(records, row.execution_id), row.execution_id)
         if step is None:
             return None
@@ -140,9 +142,9 @@ class EmbeddedRuns:
         events = [
             with_stored_values(event, load) async for page in event_pages(records, row.execution_id) for event in page
         ]
-        now = ApprovedInputs(net_hash=content_hash(net), payload=again.inputs)
-        consent = Consent(actor=again.actor or getuser(), roles=tuple(again.roles), approves=again.approve)
-        return await state_at_step(records, row, step, events, net, now, consent, failed_items=again.failed_items)
+        now = ApprovedInputs(net_hash=content_hash(net), payload=request.inputs)
+        consent = Consent(actor=request.actor or getuser(), roles=tuple(request.roles), approves=request.approve)
+        return await state_at_step(records, row, step, events, net, now, consent, failed_items=request.failed_items)
 
     def _registered(self, path: str, version: str | None) -> Net | None:
         """The net of a playbook in the store's catalogue."""
@@ -166,33 +168,33 @@ class EmbeddedRuns:
         )
 
     def _nearest_path(self, path: str) -> str:
-        """The end of a sentence about a path that is not registered."""
+        """The advice for an unregistered path, as the end of an error message."""
         from noetl.operations.catalog import nearest_path_text
 
         return self._looked_up(lambda store: nearest_path_text(store.catalog, path)) or ""
 
     def _looked_up(self, look: Callable[[Store], Awaitable[Found]]) -> Found | None:
-        """What is found in the store; None when there is none to look into, and looking must not make one."""
+        """The result of `look` on the store; None if there is no store, since a query must not create one."""
         if self._db == MEMORY or not queries.is_there(self._db):
             return None
 
-        async def looked_up() -> Found:
+        async def run_query() -> Found:
             async with self._place.operations() as operations:
                 return await look(operations.store)
 
         with queries.refusals():
-            return asyncio.run(looked_up())
+            return asyncio.run(run_query())
 
     def _begin(
         self, net: Net, inputs: dict[str, Any], *, origin: Path | None = None, carried: RerunState | None = None
     ) -> int:
-        """Run a net that was read from `origin`, or begin at a step with what is carried over from an earlier run."""
+        """Run a net that was read from `origin`; with `carried`, begin at a step with the state of an earlier run."""
         from noetl.base.clock import SystemClock
         from noetl.base.ids import uuid7
         from noetl.events.projection.projection import Projection
         from noetl.operations.embedded import run_net
 
-        # Chosen here, so that an interruption can name the execution even if nothing of it was stored yet.
+        # Choose the id here, so that an interruption can name the execution even before anything is stored.
         execution_id = uuid7(SystemClock().now())
         view = self._view(Projection())
         running = run_net(
@@ -208,7 +210,7 @@ class EmbeddedRuns:
         return self._ended(running, execution_id, view)
 
     def _tools(self) -> Registry:
-        """The tools of a run here. Refused where the command or the settings name a kind that there is not."""
+        """The tools of this run. Refused if the command or the settings name an unknown kind."""
         from noetl.operations.embedded import tools_here
 
         with queries.refusals():
@@ -227,7 +229,7 @@ class EmbeddedRuns:
 
         # Before any task runs: code of a playbook could read the memory and environment of this process.
         protect()
-        look_rarely()
+        tune_collection()
 
         def stopping() -> None:
             text = "interrupted: recording what is done; once more stops at once"
@@ -237,7 +239,8 @@ class EmbeddedRuns:
             result = run_interruptibly(
                 run_with_view(running, view),
                 at_first=stopping,
-                at_second=lambda: view.close() if view is not None else None,  # the terminal gets its cursor back
+                # Restores the cursor of the terminal.
+                at_second=lambda: view.close() if view is not None else None,
                 code=queries.INTERRUPTED,
             )
         except Interrupted:
@@ -252,12 +255,12 @@ class EmbeddedRuns:
         return queries.CODES[result.status.value]
 
     def _say_how_to_resume(self, execution_id: str) -> None:
-        """Unless it was stopped before there was anything to resume."""
+        """Print the command to resume the run, unless it was stopped before anything was stored."""
         if self._db == MEMORY:
             click.echo(f"execution {execution_id} has not ended", err=True)
         elif self._has_begun(execution_id):
             click.echo(f"execution {execution_id} has not ended", err=True)
-            click.echo(f"take it up with: {queries.resume_hint(self._db, execution_id)}", err=True)
+            click.echo(f"resume it with: {queries.resume_hint(self._db, execution_id)}", err=True)
 
     def _has_begun(self, execution_id: str) -> bool:
         import os
@@ -265,10 +268,12 @@ class EmbeddedRuns:
         from noetl.store.open_store import is_database
 
         if not is_database(self._db) and not os.access(queries.place_of(self._db), os.W_OK):
-            return False  # even a reader would leave files beside it, as read-only as the store
+            # Even reading would create files beside the store, which cannot be written here.
+            return False
         try:
             return read_at(self._place, lambda records: records.execution(execution_id)) is not None
-        except queries.QueryRefused:  # the store cannot be read either, which has been reported
+        # The store cannot be read either; that error was reported already.
+        except queries.QueryRefused:
             return False
 
     def _print(self, result: RunResult) -> None:
@@ -277,7 +282,7 @@ class EmbeddedRuns:
         if self._options.output == "json":
             from noetl.cli.report import as_objects
 
-            click.echo(queries.as_json({**msgspec.to_builtins(result), "diagnostics": as_objects(self._diagnostics)}))
+            click.echo(as_json({**msgspec.to_builtins(result), "diagnostics": as_objects(self._diagnostics)}))
             return
         if not self._options.quiet or not result.ok:
             _print_outcome(result)

@@ -1,4 +1,4 @@
-"""`noetl executions`, `result` and `ctx`: what has been run in a store, what it gave, and its variables."""
+"""`noetl executions`, `result` and `ctx`: lists of executions, their results and their variables."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ import click
 
 from noetl.cli.completion import EXECUTION, PLAYBOOK, STEP
 from noetl.cli.connection import known_step, place_meant, place_options, read
-from noetl.cli.output_formats import list_output, print_list
-from noetl.cli.queries import CODES, ID_HELP, QueryRefused, as_json, find_execution, id_argument
-from noetl.cli.terminal import color_option, visible, width
+from noetl.cli.queries import CODES, ID_HELP, QueryRefused, find_execution, id_argument
+from noetl.cli.terminal import as_json, color_option, columns, list_output, print_list, visible, width
 
 if TYPE_CHECKING:
     from noetl.operations.results import RecordedEnding
@@ -44,27 +43,31 @@ def executions_command(
         return await history.executions(limit=limit, status=status, path=path, beyond=beyond)
 
     rows = read(db, execution_rows)
-    told = [execution_fields(row) for row in rows]
-    print_list(told, output, key="execution_id", table=lambda: _table(rows, time.time()))
+    fields = [execution_fields(row) for row in rows]
+    print_list(fields, output, key="execution_id", table=lambda: _table(rows, time.time()))
     if output == "table" and len(rows) == limit:
         click.echo(f"more: noetl executions --beyond {rows[-1].execution_id}", err=True)
 
 
-_TOLD = ("execution_id", "path", "name", "status", "created_at", "finished_at", "duration_s", "events", "trace_id")
+_FIELDS = (
+    *("execution_id", "path", "name", "status", "created_at", "finished_at", "duration_s", "events", "trace_id"),
+    *("failed_iterations", "iterations"),
+)
 
 
 def execution_fields(row: ExecutionRow) -> dict[str, Any]:
-    """A row as other programs read it."""
-    told = row.readable()
-    return {name: told[name] for name in _TOLD}
+    """The fields of an execution for JSON output."""
+    fields = row.readable()
+    return {name: fields[name] for name in _FIELDS}
 
 
 def _table(rows: list[ExecutionRow], now: float) -> list[str]:
+    """The table of executions; the column of failed iterations appears only if there are any."""
     from noetl.cli.live_text import lasted, local_time
 
     if not rows:
         return ["no executions"]
-    cells = [("EXECUTION", "STATUS", "STARTED", "TOOK", "EVENTS", "PATH")]
+    cells: list[tuple[str, ...]] = [("EXECUTION", "STATUS", "STARTED", "TOOK", "EVENTS", "ITERATIONS", "PATH")]
     cells += [
         (
             row.execution_id,
@@ -72,10 +75,14 @@ def _table(rows: list[ExecutionRow], now: float) -> list[str]:
             local_time(row.created_at),
             lasted((row.finished_at or now) - row.created_at),
             f"{row.last_seq:,}",
+            f"{row.failed_iterations:,} of {row.iterations:,} failed" if row.failed_iterations else "",
             visible(row.path),
         )
         for row in rows
     ]
+    # Without failures the column would be empty and only take space.
+    if not any(row.failed_iterations for row in rows):
+        cells = [(*line[:5], line[6]) for line in cells]
     widths = [max(width(line[column]) for line in cells) for column in range(len(cells[0]))]
     return [_row(line, widths) for line in cells]
 
@@ -86,7 +93,7 @@ def _row(cells: tuple[str, ...], widths: list[int]) -> str:
     return "  ".join(padded).rstrip()
 
 
-# `noetl result` and `ctx`: what an execution gave, or one of its steps, and its variables (O-08, RES-02, SCOPE-03).
+# `noetl result` and `ctx`: the result of an execution or of a step, and the variables (O-08, RES-02, SCOPE-03).
 
 
 @click.command("result", epilog=ID_HELP)
@@ -98,7 +105,7 @@ def _row(cells: tuple[str, ...], widths: list[int]) -> str:
 @color_option
 @click.pass_context
 def result_command(
-    ctx: click.Context, given: str, step: str | None, rows: int | None, offset: int, db: str | None
+    ctx: click.Context, reference: str, step: str | None, rows: int | None, offset: int, db: str | None
 ) -> None:
     """Print the result of an execution as JSON; text is printed as it is.
 
@@ -106,7 +113,7 @@ def result_command(
     0 when the step gave one and 1 when it failed.
     """
     results = place_meant(db).results()
-    ending = read(db, lambda history: _ending(history, given, step, results))
+    ending = read(db, lambda history: _ending(history, reference, step, results))
     if ending.error is not None:
         _print_error(ending.error)
     if ending.result is not None and rows is not None:
@@ -116,10 +123,10 @@ def result_command(
     ctx.exit(CODES[ending.status])
 
 
-async def _ending(history: Records, given: str, step: str | None, results: Results) -> RecordedEnding:
+async def _ending(history: Records, reference: str, step: str | None, results: Results) -> RecordedEnding:
     from noetl.operations.results import LoadableValues, execution_ending, step_ending
 
-    row, values = await find_execution(history, given), LoadableValues(results)
+    row, values = await find_execution(history, reference), LoadableValues(results)
     await known_step(history, row, step)
     if step is not None:
         return await step_ending(history, values, row, step)
@@ -130,18 +137,18 @@ def _print_rows(result: Any, results: Results, offset: int, limit: int) -> None:
     """Some rows of the table that a result refers to, under their columns."""
     import asyncio
 
-    from noetl.cli.output_formats import columns
     from noetl.operations.value_pages import recorded_table
 
     if (checksum := recorded_table(result)) is None:
-        raise click.UsageError("this result is no table: leave --rows out")
+        raise click.UsageError("this result is not a table: leave --rows out")
+    # A server returns the page; a store on this machine is read here.
     if hasattr(results, "table_page"):
         page = results.table_page(checksum, offset=offset, limit=limit)
     else:
         from noetl.operations.value_pages import table_page
 
         page = asyncio.run(table_page(results, checksum, offset=offset, limit=limit))  # type: ignore[arg-type]
-    names = [one.name for one in page.columns]
+    names = [column.name for column in page.columns]
     click.echo("\n".join(columns(names, [[_cell(row.get(name)) for name in names] for row in page.rows])))
     last = offset + len(page.rows)
     click.echo(f"rows {min(offset + 1, last)} to {last} of {page.row_count}", err=True)
@@ -164,13 +171,13 @@ def _print_error(error: Any) -> None:
 @id_argument
 @place_options
 @color_option
-def ctx_command(given: str, db: str | None) -> None:
+def ctx_command(reference: str, db: str | None) -> None:
     """Print the `ctx` of an execution as JSON: its variables now, or when it ended."""
-    click.echo(as_json(read(db, lambda history: _ctx(history, given, place_meant(db).results()))))
+    click.echo(as_json(read(db, lambda history: _ctx(history, reference, place_meant(db).results()))))
 
 
-async def _ctx(history: Records, given: str, results: Results) -> dict[str, Any]:
+async def _ctx(history: Records, reference: str, results: Results) -> dict[str, Any]:
     from noetl.operations.results import LoadableValues, recorded_ctx
 
-    row = await find_execution(history, given)
+    row = await find_execution(history, reference)
     return await recorded_ctx(history, LoadableValues(results), row.execution_id)

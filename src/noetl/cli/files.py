@@ -1,6 +1,6 @@
-"""Playbooks named on a command line: read as sources, migrated where that is asked for, and checked.
+"""Playbook files on a command line: reading them, migrating them if requested, and checking them.
 
-`run` and `register` say what `noetl check` would say about a text, on standard error, whether the run is quiet or not.
+`run` and `register` print the diagnostics of `noetl check` on standard error, also with --quiet.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from noetl.base.source import TEST_SUFFIX, Source
+from noetl.base.diagnostics import TEST_SUFFIX, Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,15 +23,16 @@ if TYPE_CHECKING:
 
 
 STDIN = "-"
-_LARGEST = 8 * 1024 * 1024  # the reader refuses far less (1 MiB), with a diagnostic; this only keeps memory safe
-# Files in a folder are looked at as bytes first: reading every YAML file of a project as a playbook would report errors
-# in files that are none.
+# This only bounds memory: the reader refuses texts above 1 MiB with a diagnostic.
+_LARGEST = 8 * 1024 * 1024
+# Files of a folder are searched for this first: parsing every YAML file of a project as a playbook would report errors
+# in files that are not playbooks.
 _PLAYBOOK = re.compile(rb"^(?:apiVersion\s*:\s*[\"']?noetl\.io/|kind\s*:\s*[\"']?Playbook\b)", re.MULTILINE)
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 class Unreadable(click.ClickException):
-    """A file that cannot be read as text; says which and why."""
+    """A file that cannot be read as text, with the reason."""
 
     exit_code = 2
 
@@ -56,7 +57,8 @@ def read_source(name: str) -> Source:
 
 def _text(name: str, content: bytes) -> str:
     if len(content) > _LARGEST:
-        raise Unreadable(f"{name}: larger than {_LARGEST >> 20} MiB, which is no playbook")
+        raise Unreadable(f"{name}: larger than {_LARGEST >> 20} MiB, which is too large for a playbook")
+    # Check this before NUL bytes: UTF-16 contains many, and "binary file" would be the wrong message.
     if content.startswith(_UTF16):
         raise Unreadable(f"{name}: this is UTF-16 text; save it as UTF-8")
     if b"\0" in content:
@@ -69,18 +71,18 @@ def _text(name: str, content: bytes) -> str:
 
 
 def playbooks(names: Iterable[str]) -> Iterator[str]:
-    """Each file named, and for a folder the playbooks below it, in the order of their names. Tests lie beside their
-    playbooks, so `playbooks/*.yaml` names them too: they are left out. Unreadable where nothing else was named."""
+    """The named files, and the playbooks in named folders, sorted by name. Files of tests are left out, because a
+    pattern such as `playbooks/*.yaml` matches them too. Unreadable if only tests were named."""
     named = list(names)
-    wanted = [name for name in named if not name.endswith(TEST_SUFFIX)]
-    if named and not wanted:
-        raise Unreadable(f"{named[0]}: this is a file of tests, and no playbook; noetl test {named[0]} runs it")
-    for name in wanted:
+    kept = [name for name in named if not name.endswith(TEST_SUFFIX)]
+    if named and not kept:
+        raise Unreadable(f"{named[0]}: this is a file of tests, not a playbook; run it with noetl test {named[0]}")
+    for name in kept:
         if name != STDIN and Path(name).is_dir():
-            found = [str(path) for path in _below(Path(name)) if _looks_like_playbook(path)]
-            if not found:
+            files = [str(path) for path in _below(Path(name)) if _looks_like_playbook(path)]
+            if not files:
                 raise Unreadable(f'{name}: no playbooks in this folder (*.yaml with "kind: Playbook")')
-            yield from found
+            yield from files
         else:
             yield name
 
@@ -95,18 +97,19 @@ def _looks_like_playbook(path: Path) -> bool:
     try:
         return path.is_file() and bool(_PLAYBOOK.search(path.read_bytes()))
     except OSError:
-        return True  # reading it again will say what is wrong
+        # Reading it later reports the error.
+        return True
 
 
 def accepting_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """`--strict` and `--migrate`, of every command that takes the text of a playbook."""
+    """Adds `--strict` and `--migrate`, for every command that accepts a playbook file."""
     migrates = click.option("--migrate", is_flag=True, help="Rewrite the text as v10 first; the file stays as it is.")
     strict = click.option("--strict", is_flag=True, help="Refuse a playbook with warnings.")
     return strict(migrates(command))
 
 
-def accepted(source: Source, *, strict: bool = False, migrates: bool = False) -> Checked | None:
-    """The checked text with its net; None when it is refused, which is told with every reason."""
+def check_or_report(source: Source, *, strict: bool = False, migrates: bool = False) -> Checked | None:
+    """Check a text and print its diagnostics; returns the result, or None for a text with errors."""
     from noetl.base.settings import load_settings
     from noetl.cli.report import print_diagnostics, print_warnings
     from noetl.language.checking import check, proved
@@ -119,46 +122,47 @@ def accepted(source: Source, *, strict: bool = False, migrates: bool = False) ->
             return None
         source = migrated
     strict = strict or load_settings().settings.strict
+    # Proofs run separately and last: they take most of the time, and `proved` skips them where they are useless.
     checked = proved(check(source, kinds=kinds, strict=strict, proofs=False))
     if checked.net is None:
         print_diagnostics(checked)
-        _offer_migration(checked, kinds)
+        _suggest_migration(checked, kinds)
         return None
     print_warnings(checked)
     return checked
 
 
 def _migrated(source: Source, kinds: Kinds) -> Source | None:
-    """The text as v10, with a word about it; None where it cannot be had."""
+    """The text migrated to v10, with a message about it; None if it cannot be migrated."""
     from noetl.cli.migrate import print_migration, print_refusal
     from noetl.language.conversion import ConversionOutcome, convert
 
-    done = convert(source, kinds=kinds)
-    if done.outcome is ConversionOutcome.UNCHANGED:
+    conversion = convert(source, kinds=kinds)
+    if conversion.outcome is ConversionOutcome.UNCHANGED:
         return source
-    if done.outcome is not ConversionOutcome.MIGRATED or done.after is None:
-        print_refusal(done)
+    if conversion.outcome is not ConversionOutcome.MIGRATED or conversion.after is None:
+        print_refusal(conversion)
         return None
-    print_migration(done)
-    click.echo(f"{done.before.source.name}: read as v10 (migrated in memory; the file is unchanged)", err=True)
-    return done.after.source
+    print_migration(conversion)
+    click.echo(f"{conversion.before.source.name}: read as v10 (migrated in memory; the file is unchanged)", err=True)
+    return conversion.after.source
 
 
 def migration_offer(source: Source, kinds: Kinds) -> str | None:
-    """What `noetl migrate` can do about a text that is refused; None where it would be refused as well."""
+    """What `noetl migrate` can do about a refused text; None if it would be refused as well."""
     from noetl.language.conversion import ConversionOutcome, convert
     from noetl.language.reading.playbook import Dialect
 
-    done = convert(source, kinds=kinds)
-    if done.outcome is not ConversionOutcome.MIGRATED:
+    conversion = convert(source, kinds=kinds)
+    if conversion.outcome is not ConversionOutcome.MIGRATED:
         return None
-    # Who has mistyped a word in a v10 playbook has nothing to migrate, and would wonder about it.
-    is_v10 = done.before.dialect is Dialect.V10
+    # A v10 playbook with typos needs no migration; offering one would confuse its author.
+    is_v10 = conversion.before.dialect is Dialect.V10
     return "put these mistakes right, each as its help says" if is_v10 else "rewrite it as v10"
 
 
-def _offer_migration(checked: Checked, kinds: Kinds) -> None:
-    """Say that --migrate would do, where it would."""
+def _suggest_migration(checked: Checked, kinds: Kinds) -> None:
+    """Suggest --migrate if it would help."""
     offer = migration_offer(checked.source, kinds)
     if offer is not None:
         click.echo(f"noetl migrate can {offer}; --migrate does it for this command only", err=True)

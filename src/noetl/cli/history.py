@@ -1,7 +1,7 @@
-"""`noetl logs` and `events`: what happened in an execution. Logs are what tasks printed, by step, task and attempt, and
-the errors they ended with; events are the log of the engine.
+"""`noetl logs` and `events`: what happened in an execution. Logs are the output and the errors of tasks, by step, task
+and attempt; events are the log of the engine.
 
-With --follow a server also gives the lines of tasks that still run; each line is shown once.
+With --follow a server also sends the output of running tasks; each line is printed once.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from noetl.base.redaction import cut_line, split_lines
 from noetl.cli.completion import STEP
 from noetl.cli.connection import known_step, live_output_source, place_meant, place_options, read
 from noetl.cli.live_text import printed
-from noetl.cli.queries import ID_HELP, as_json, find_execution, id_argument
-from noetl.cli.terminal import color_option, visible
+from noetl.cli.queries import ID_HELP, find_execution, id_argument
+from noetl.cli.terminal import as_json, color_option, visible
 from noetl.operations.results import LEVELS, Level, is_at_least, levels_of
 
 if TYPE_CHECKING:
     from noetl.client.history import RemoteRecords
     from noetl.events.envelope import Event
+    from noetl.events.legacy_names import Names
     from noetl.events.tasks import TaskProcessed
     from noetl.operations.api_shapes import TaskOutputView
     from noetl.store.contract import Records
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 @place_options
 @color_option
 def logs_command(
-    given: str, step: str | None, task: str | None, level: Level | None, follow: bool, output: str, db: str | None
+    reference: str, step: str | None, task: str | None, level: Level | None, follow: bool, output: str, db: str | None
 ) -> None:
     """Print what the tasks of an execution printed, and their errors.
 
@@ -57,13 +58,14 @@ def logs_command(
         from noetl.events.tasks import TaskProcessed
         from noetl.operations.executions import event_pages, followed_events
         from noetl.operations.results import LoadableValues, log_line, whole_payload
-        from noetl.store.contract import SingleRow
+        from noetl.store.contract import EventFilter
 
         values = LoadableValues(place_meant(db).results())
-        row = await find_execution(history, given)
+        row = await find_execution(history, reference)
         await known_step(history, row, step)
-        only = SingleRow(types=(TaskProcessed.event_type,), step=step)
+        only = EventFilter(types=(TaskProcessed.event_type,), step=step)
         is_live = follow and output == "text"
+        # Only as text: a program that reads JSON lines expects each task run once, complete.
         live = live_output_of(history, row.execution_id, step, task, level) if is_live else None
         before_look = live.show_new if live is not None else None
         events_of = partial(followed_events, before_look=before_look) if follow else event_pages
@@ -83,33 +85,34 @@ def _print(event: Event, processed: TaskProcessed, output: str) -> None:
     from noetl.operations.results import log_line
 
     if (entry := log_line(event, processed)) is None:
-        return  # no line of it has the level that is asked for
+        # No line has the requested level.
+        return
     if output == "jsonl":
         click.echo(as_json(entry, indent=-1))
         return
-    whose = log_source(event.step or "", processed.path, processed.task, processed.attempt)
+    prefix = log_source(event.step or "", processed.path, processed.task, processed.attempt)
     for line in _lines(processed):
-        click.echo(whose + line)
+        click.echo(prefix + line)
 
 
 def at_level(processed: TaskProcessed, least: Level | None) -> TaskProcessed:
-    """What a task run printed, only the lines of a level or a graver one."""
+    """A task run with only those lines of its output that have at least the level `least`."""
     stdout = processed.outcome.meta.stdout
     if least is None or not stdout:
         return processed
     import msgspec
 
     letters = levels_of(stdout)
-    shown = [line for line, letter in zip(stdout.split("\n"), letters, strict=False) if is_at_least(letter, least)]
-    meta = msgspec.structs.replace(processed.outcome.meta, stdout="\n".join(shown) or None)
+    kept = [line for line, letter in zip(stdout.split("\n"), letters, strict=False) if is_at_least(letter, least)]
+    meta = msgspec.structs.replace(processed.outcome.meta, stdout="\n".join(kept) or None)
     return msgspec.structs.replace(processed, outcome=msgspec.structs.replace(processed.outcome, meta=meta))
 
 
 def log_source(step: str, path: Sequence[int], task: str, attempt: int) -> str:
-    """Whose a line is, before it."""
-    where = "".join(f"[{index}]" for index in path)
-    again = f" #{attempt}" if attempt > 1 else ""
-    return click.style(f"{visible(step)}{where}/{visible(task)}{again} │ ", dim=True)
+    """The prefix of a line: step, iteration, task and attempt."""
+    iteration = "".join(f"[{index}]" for index in path)
+    attempt_text = f" #{attempt}" if attempt > 1 else ""
+    return click.style(f"{visible(step)}{iteration}/{visible(task)}{attempt_text} │ ", dim=True)
 
 
 def _lines(processed: TaskProcessed) -> Iterator[str]:
@@ -123,13 +126,14 @@ def _lines(processed: TaskProcessed) -> Iterator[str]:
         yield from (f"  {line}" for line in detail_lines(outcome.error))
 
 
-_SERVERS = 20  # processes whose cursors are told
+# Server processes whose cursors are sent.
+_SERVERS = 20
 
 
 def live_output_of(
     history: Records, execution_id: str, step: str | None, task: str | None, level: Level | None
 ) -> LiveOutputPrinter | None:
-    """None where no lines are kept while a task runs."""
+    """A printer for the output of running tasks; None for a store, which has no live output."""
     source = live_output_source(history)
     return LiveOutputPrinter(source, execution_id, step, task, level) if source is not None else None
 
@@ -140,13 +144,17 @@ class LiveOutputPrinter:
     ) -> None:
         self._history, self._execution_id, self._step, self._task = history, execution_id, step, task
         self._level = level
-        self._cursors: dict[str, str] = {}  # by process of the server: which one answers, nobody knows before
-        self._shown: dict[str, list[str]] = {}  # by task run that goes on
-        self._missed: dict[str, int] = {}  # lines of it that never came here
+        # By server process, since any of them may answer.
+        self._cursors: dict[str, str] = {}
+        # The printed lines of running task runs.
+        self._shown: dict[str, list[str]] = {}
+        # The number of lines that the server had dropped.
+        self._missed: dict[str, int] = {}
+        # Task runs whose complete output was printed; late lines of theirs are part of it.
         self._over: set[str] = set()
 
     async def show_new(self) -> None:
-        """Print the lines that have come since the last time."""
+        """Print the lines that are new since the last call."""
         after = ",".join(list(self._cursors.values())[-_SERVERS:])
         page = await self._history.output(self._execution_id, after=after, step=self._step)
         if page is None:
@@ -157,19 +165,19 @@ class LiveOutputPrinter:
                 self._print(run)
 
     def _print(self, run: TaskOutputView) -> None:
-        whose = log_source(run.step, run.path, run.task, run.attempt)
+        prefix = log_source(run.step, run.path, run.task, run.attempt)
         shown = self._shown.setdefault(run.task_run_id, [])
         missed = self._missed.get(run.task_run_id, 0)
         if (missing := run.total - len(shown) - len(run.lines) - missed) > 0:
             self._missed[run.task_run_id] = missed + missing
-            click.echo(whose + click.style(f"… {missing:,} lines are not shown here", dim=True))
+            click.echo(prefix + click.style(f"… {missing:,} lines are not shown here", dim=True))
         for line in run.lines:
             shown.append(line.text)
             if self._level is None or is_at_least(line.level, self._level):
-                click.echo(whose + printed(line.text))
+                click.echo(prefix + printed(line.text))
 
     def not_shown(self, processed: TaskProcessed) -> TaskProcessed:
-        """What a task run printed without the lines that were shown while it ran; all of it where some are missing."""
+        """A task run without the lines that were printed while it ran; with all lines if some were missed."""
         shown = self._shown.pop(processed.task_run_id, [])
         self._over.add(processed.task_run_id)
         stdout = processed.outcome.meta.stdout
@@ -177,6 +185,7 @@ class LiveOutputPrinter:
             return processed
         *whole, rest = split_lines(stdout)
         lines = [cut_line(line) for line in (*whole, rest)]
+        # Some lines were lost or masked differently: printing everything again is better than an invisible gap.
         if lines[: len(shown)] != shown:
             return processed
         left = "\n".join((*whole, rest)[len(shown) :])
@@ -206,12 +215,12 @@ _NAME, _STEP, _WORDS = 28, 16, 120
 @place_options
 @color_option
 def events_command(
-    given: str,
+    reference: str,
     follow: bool,
     step: str | None,
     types: tuple[str, ...],
     after: int,
-    names: str,
+    names: Names,
     output: str,
     db: str | None,
 ) -> None:
@@ -220,38 +229,32 @@ def events_command(
     A line of text is: number, time, name, step, what it says. JSON has the whole envelope.
     """
     if follow and output == "json":
-        raise click.UsageError("what grows has no end to close a JSON list with: use -o jsonl with --follow")
+        raise click.UsageError("with --follow the output has no end, so it cannot be a JSON list: use -o jsonl")
 
     async def print_events(history: Records) -> None:
+        from noetl.events.legacy_names import shown_event
         from noetl.operations.executions import event_pages, followed_events
-        from noetl.store.contract import SingleRow
+        from noetl.store.contract import EventFilter
 
-        row = await find_execution(history, given)
+        row = await find_execution(history, reference)
         await known_step(history, row, step)
         stream = followed_events if follow else event_pages
         listed: list[dict[str, Any]] = []
-        async for events in stream(history, row.execution_id, after=after, only=SingleRow(types=types, step=step)):
+        async for events in stream(history, row.execution_id, after=after, only=EventFilter(types=types, step=step)):
             for event in events:
-                if output == "json":
-                    listed.append(_readable(event, names))
+                if output == "text":
+                    click.echo(_line(event, names))
+                elif output == "json":
+                    listed.append(shown_event(event, names))
                 else:
-                    click.echo(_line(event, names) if output == "text" else as_json(_readable(event, names), indent=-1))
+                    click.echo(as_json(shown_event(event, names), indent=-1))
         if output == "json":
             click.echo(as_json(listed))
 
     read(db, print_events)
 
 
-def _readable(event: Event, names: str) -> dict[str, Any]:
-    from noetl.events.envelope import readable
-
-    shown = readable(event)
-    if names == "legacy":
-        shown["event_type"] = shown["name"] = _name(event, names)
-    return shown
-
-
-def _name(event: Event, names: str) -> str:
+def _name(event: Event, names: Names) -> str:
     if names == "dotted":
         return event.event_type
     from noetl.events.envelope import status_of
@@ -260,7 +263,7 @@ def _name(event: Event, names: str) -> str:
     return legacy_name(event.event_type, status_of(event.payload))
 
 
-def _line(event: Event, names: str) -> str:
+def _line(event: Event, names: Names) -> str:
     from noetl.events.envelope import status_of
 
     status = status_of(event.payload)
@@ -270,7 +273,7 @@ def _line(event: Event, names: str) -> str:
 
 
 def _words(event: Event) -> str:
-    """What the event adds, short; ids and the envelope are for `-o json`."""
+    """The content of an event in a few words; `-o json` has ids and the envelope."""
     import msgspec
 
     from noetl.cli.live_text import clipped, error_line
@@ -289,8 +292,8 @@ def _words(event: Event) -> str:
             words = f"→ {', '.join(fired)}" if fired else f"the token ends here: {payload.ended}"
         case _:
             plain = msgspec.to_builtins(payload)
-            said = {key: value for key, value in plain.items() if key not in _IDS and value not in (None, {}, [], "")}
-            words = msgspec.json.encode(said).decode() if said else ""
+            fields = {key: value for key, value in plain.items() if key not in _IDS and value not in (None, {}, [], "")}
+            words = msgspec.json.encode(fields).decode() if fields else ""
     return clipped(words, _WORDS)
 
 

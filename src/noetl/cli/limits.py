@@ -1,4 +1,4 @@
-"""`noetl limit` and `pool`: how much of playbooks, steps and pools of workers goes on at once, changed live."""
+"""`noetl limit` and `pool`: limits of playbooks, steps and pools of workers, changed while executions run."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ import click
 
 from noetl.cli.connection import ask, find_execution_id, must_reach, place_options, server_option
 from noetl.cli.control import reason_option
-from noetl.cli.output_formats import columns, list_output, print_list
 from noetl.cli.payload import labels_from
 from noetl.cli.queries import QueryRefused, refusals
-from noetl.cli.terminal import color_option, visible
+from noetl.cli.terminal import color_option, columns, list_output, print_list, visible
 
 if TYPE_CHECKING:
     from noetl.cli.connection import Operations
@@ -32,58 +31,61 @@ def limit_command() -> None:
 
 
 @limit_command.command("list", epilog=_EPILOG)
-@click.argument("given", metavar="[PLAYBOOK|EXECUTION]", required=False)
+@click.argument("reference", metavar="[PLAYBOOK|EXECUTION]", required=False)
 @list_output
 @place_options
-def list_command(given: str | None, output: str, db: str | None) -> None:
+def list_command(reference: str | None, output: str, db: str | None) -> None:
     """List the limits of playbooks that apply to executions now or were set, or those of an execution's steps."""
 
-    async def listed(it: Operations) -> tuple[str, list[Any]]:
-        execution_id = None if given is None or "/" in given else await _execution_or_none(it, given)
+    async def load_limits(it: Operations) -> tuple[str, list[Any]]:
+        # The id of an execution has no slash; most paths of playbooks have one.
+        execution_id = None if reference is None or "/" in reference else await _execution_or_none(it, reference)
         if execution_id is None:
-            return "path", list(await it.playbook_limits(given))
+            return "path", list(await it.playbook_limits(reference))
         return "step", list(await it.step_limits(execution_id))
 
-    key, rows = ask(db, listed)
+    key, rows = ask(db, load_limits)
     print_list(rows, output, key=key, table=lambda: playbook_table(rows) if key == "path" else step_table(rows))
 
 
-async def _execution_or_none(it: Operations, given: str) -> str | None:
-    """The execution that is meant, None when there is none: then it is a playbook."""
+async def _execution_or_none(it: Operations, reference: str) -> str | None:
+    """The id of the execution that `reference` means; None if there is none, so it is the path of a playbook."""
     try:
-        return await find_execution_id(it, given)
+        return await find_execution_id(it, reference)
     except QueryRefused as problem:
+        # An ambiguous beginning of ids is an error about executions, not the path of a playbook.
         if problem.message.startswith("several"):
             raise
         return None
 
 
-def _limit(_: click.Context, __: click.Parameter, given: str | None) -> int | None:
-    if given is None:
+def _limit(_: click.Context, __: click.Parameter, text: str | None) -> int | None:
+    if text is None:
         return None
-    if not given.isdecimal() or int(given) < 1:
-        raise click.BadParameter(f'"{given}" is no whole number from 1 on; noetl limit reset lifts what was set')
-    return int(given)
+    if not text.isdecimal() or int(text) < 1:
+        raise click.BadParameter(f'"{text}" is not a whole number of at least 1; noetl limit reset removes a limit')
+    return int(text)
 
 
-def _rate(_: click.Context, __: click.Parameter, given: str | None) -> tuple[int, float] | None:
+def _rate(_: click.Context, __: click.Parameter, text: str | None) -> tuple[int, float] | None:
     from noetl.base.durations import seconds
 
-    if given is None:
+    if text is None:
         return None
-    match = _RATE.fullmatch(given)
+    match = _RATE.fullmatch(text)
     try:
         number, per = int(match[1]), match[2]  # type: ignore[index]
+        # `10/s` means ten in one second.
         per_s = seconds(per if per[0].isdigit() else f"1{per}")
     except (TypeError, ValueError):
         number, per_s = 0, 0.0
     if number < 1 or per_s <= 0:
-        raise click.BadParameter(f'"{given}" is no rate such as 10/s or 100/5m') from None
+        raise click.BadParameter(f'"{text}" is not a rate such as 10/s or 100/5m') from None
     return number, per_s
 
 
 @limit_command.command("set", epilog=_EPILOG)
-@click.argument("given", metavar="PLAYBOOK|EXECUTION")
+@click.argument("reference", metavar="PLAYBOOK|EXECUTION")
 @step_option
 @click.option("--limit", metavar="N", callback=_limit, help="Most at once.")
 @click.option(
@@ -92,7 +94,7 @@ def _rate(_: click.Context, __: click.Parameter, given: str | None) -> tuple[int
 @reason_option
 @place_options
 def set_command(
-    given: str,
+    reference: str,
     step: str | None,
     limit: int | None,
     rate: tuple[int, float] | None,
@@ -109,27 +111,29 @@ def set_command(
     noetl limit set last --step fetch --rate 10/s
     """
     if limit is None and rate is None:
-        raise click.UsageError("say --limit N, --rate N/TIME, or both")
+        raise click.UsageError("use --limit N, --rate N/TIME, or both")
     if step is None:
         if limit is None or rate is not None:
-            raise click.UsageError("a rate is a step's: name it with --step; a playbook has --limit")
-        changed = ask(db, lambda it: it.limit_playbook(given, limit, reason=reason))
-        click.echo(f"{visible(given)}: {limit} at once" + ("" if changed else ", as it was"))
+            raise click.UsageError("a rate applies to a step: name it with --step; a playbook has only --limit")
+        changed = ask(db, lambda it: it.limit_playbook(reference, limit, reason=reason))
+        click.echo(f"{visible(reference)}: {limit} at once" + ("" if changed else ", as it was"))
         return
     settings: dict[str, Any] = {} if limit is None else {"limit": limit}
     settings |= {} if rate is None else {"rate": {"limit": rate[0], "per": rate[1]}}
-    execution_id, changed = _limit_step(given, step, settings | ({"reason": reason} if reason is not None else {}), db)
+    execution_id, changed = _limit_step(
+        reference, step, settings | ({"reason": reason} if reason is not None else {}), db
+    )
     words = [f"{limit} at once"] if limit is not None else []
     words += [f"{rate[0]} in {rate[1]:g} s"] if rate is not None else []
-    said = ", ".join(words) + ("" if changed else ", as it was")
-    click.echo(f"step {visible(step)} of execution {execution_id}: {said}")
+    summary = ", ".join(words) + ("" if changed else ", as it was")
+    click.echo(f"step {visible(step)} of execution {execution_id}: {summary}")
 
 
 @limit_command.command("reset", epilog=_EPILOG)
-@click.argument("given", metavar="PLAYBOOK|EXECUTION")
+@click.argument("reference", metavar="PLAYBOOK|EXECUTION")
 @step_option
 @place_options
-def reset_command(given: str, step: str | None, db: str | None) -> None:
+def reset_command(reference: str, step: str | None, db: str | None) -> None:
     """Remove a limit that was set: that of the playbook applies again.
 
     \b
@@ -137,49 +141,49 @@ def reset_command(given: str, step: str | None, db: str | None) -> None:
     noetl limit reset last --step fetch
     """
     if step is None:
-        changed = ask(db, lambda it: it.reset_playbook_limit(given))
-        click.echo(f"{visible(given)}: as the playbook says" + ("" if changed else ", as it was"))
+        changed = ask(db, lambda it: it.reset_playbook_limit(reference))
+        click.echo(f"{visible(reference)}: as the playbook says" + ("" if changed else ", as it was"))
         return
-    execution_id, changed = _limit_step(given, step, {"limit": None, "rate": None}, db)
-    said = "as the playbook says" + ("" if changed else ", as it was")
-    click.echo(f"step {visible(step)} of execution {execution_id}: {said}")
+    execution_id, changed = _limit_step(reference, step, {"limit": None, "rate": None}, db)
+    summary = "as the playbook says" + ("" if changed else ", as it was")
+    click.echo(f"step {visible(step)} of execution {execution_id}: {summary}")
 
 
-def _limit_step(given: str, step: str, settings: dict[str, Any], db: str | None) -> tuple[str, bool]:
-    """The execution, and whether anything changed."""
+def _limit_step(reference: str, step: str, settings: dict[str, Any], db: str | None) -> tuple[str, bool]:
+    """Change the limits of a step; returns the id of the execution, and whether anything changed."""
 
-    async def limited(it: Operations) -> tuple[str, bool]:
-        execution_id = await find_execution_id(it, given)
+    async def change_limit(it: Operations) -> tuple[str, bool]:
+        execution_id = await find_execution_id(it, reference)
         return execution_id, await it.limit_step(execution_id, step, **settings)
 
-    return ask(db, limited)
+    return ask(db, change_limit)
 
 
 def playbook_table(rows: Sequence[PlaybookLimitView]) -> list[str]:
-    shown = [
+    cells = [
         (row.path, _text(row.key), _text(row.written), _text(row.limit), str(row.running), str(row.waiting))
         for row in rows
     ]
-    return columns(("PLAYBOOK", "KEY", "WRITTEN", "SET", "RUNNING", "WAITING"), shown, nothing="no limits")
+    return columns(("PLAYBOOK", "KEY", "WRITTEN", "SET", "RUNNING", "WAITING"), cells, nothing="no limits")
 
 
 def step_table(rows: Sequence[StepLimitView]) -> list[str]:
-    shown = [
+    cells = [
         (row.step, what, _text(written), _text(wanted), str(running), str(waiting))
         for row in rows
         for what, written, wanted, running, waiting in _lines(row)
     ]
-    return columns(("STEP", "WHAT", "WRITTEN", "SET", "RUNNING", "WAITING"), shown, nothing="no limits")
+    return columns(("STEP", "WHAT", "WRITTEN", "SET", "RUNNING", "WAITING"), cells, nothing="no limits")
 
 
 def _lines(row: StepLimitView) -> list[tuple[str, Any, Any, Any, Any]]:
-    """A step may have a limit, a rate, or both."""
-    found: list[tuple[str, Any, Any, Any, Any]] = []
+    """The rows of a step: for its limit, its rate, or both."""
+    lines: list[tuple[str, Any, Any, Any, Any]] = []
     if row.written is not None or row.limit is not None:
-        found.append(("at once", row.written, row.limit, row.running, row.waiting))
+        lines.append(("at once", row.written, row.limit, row.running, row.waiting))
     if row.written_rate is not None or row.rate is not None:
-        found.append(("rate", _rate_text(row.written_rate), _rate_text(row.rate), "-", row.paced))
-    return found
+        lines.append(("rate", _rate_text(row.written_rate), _rate_text(row.rate), "-", row.paced))
+    return lines
 
 
 def _rate_text(rate: RateView | None) -> str | None:
@@ -192,7 +196,7 @@ def _text(value: Any) -> str:
     return "-" if value is None else str(value)
 
 
-# `noetl pool`: how many orders of a pool may be worked on at once, and by whom (CLI-01, SRV-08).
+# `noetl pool`: how many orders of a pool may run at once, and which workers may take them (CLI-01, SRV-08).
 
 
 @click.group("pool")
@@ -213,45 +217,45 @@ def list_pools_command(server: str | None, output: str) -> None:
 
     with refusals(), must_reach(server).client() as client:
         pools = client.pools()
-    told: list[dict[str, Any]] = msgspec.to_builtins(pools)
-    print_list(told, output, key="name", table=lambda: _table(pools))
+    fields: list[dict[str, Any]] = msgspec.to_builtins(pools)
+    print_list(fields, output, key="name", table=lambda: _table(pools))
 
 
 def _table(pools: list[PoolInfo]) -> list[str]:
     rows = [
-        (one.name, one.capacity or "-", one.rate_text or "-", one.require_text or "-", one.leased, one.workers)
-        for one in pools
+        (pool.name, pool.capacity or "-", pool.rate_text or "-", pool.require_text or "-", pool.leased, pool.workers)
+        for pool in pools
     ]
     headings = ("POOL", "CAPACITY", "RATE", "REQUIRES", "HELD", "WORKERS")
-    return columns(headings, rows) + [visible(why) for one in pools for why in one.obstacles]
+    return columns(headings, rows) + [visible(why) for pool in pools for why in pool.obstacles]
 
 
-def _capacity(_: click.Context, __: click.Parameter, given: str | None) -> int | str | None:
-    if given is None or given == "none":
-        return given
-    if not given.isdigit() or int(given) < 1:
-        raise click.BadParameter(f'"{given}" is no number of orders; "none" lifts the limit')
-    return int(given)
+def _capacity(_: click.Context, __: click.Parameter, text: str | None) -> int | str | None:
+    if text is None or text == "none":
+        return text
+    if not text.isdigit() or int(text) < 1:
+        raise click.BadParameter(f'"{text}" is not a number of orders; "none" removes the limit')
+    return int(text)
 
 
-def _pool_rate(_: click.Context, __: click.Parameter, given: str | None) -> dict[str, Any] | str | None:
+def _pool_rate(_: click.Context, __: click.Parameter, text: str | None) -> dict[str, Any] | str | None:
     from noetl.base.durations import seconds
 
-    if given is None or given == "none":
-        return given
-    match = _RATE.fullmatch(given)
+    if text is None or text == "none":
+        return text
+    match = _RATE.fullmatch(text)
     try:
         return {"limit": int(match[1]), "per": seconds(match[2])}  # type: ignore[index]
     except (TypeError, ValueError):
-        raise click.BadParameter(f'"{given}" is no rate such as 100/1m; "none" lifts it') from None
+        raise click.BadParameter(f'"{text}" is not a rate such as 100/1m; "none" removes it') from None
 
 
-def _require(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> dict[str, str] | None:
-    if not given:
+def _require(_: click.Context, __: click.Parameter, pairs: tuple[str, ...]) -> dict[str, str] | None:
+    if not pairs:
         return None
-    if given == ("none",):
+    if pairs == ("none",):
         return {}
-    return labels_from(given)
+    return labels_from(pairs)
 
 
 @pool_command.command("set")
@@ -277,9 +281,10 @@ def set_pool_command(
 ) -> None:
     """Limit a pool, from now on and for all servers; what is held stays held."""
     if capacity is None and rate is None and require is None:
-        raise click.UsageError("say --capacity N, --rate N/TIME or --require KEY=VALUE")
+        raise click.UsageError("use --capacity N, --rate N/TIME or --require KEY=VALUE")
     with refusals(), must_reach(server).client() as client:
-        before = next((one for one in client.pools() if one.name == name), None)
+        # The route replaces all settings of a pool, so those without an option are sent unchanged.
+        before = next((other for other in client.pools() if other.name == name), None)
         settings: dict[str, Any] = {
             "capacity": before.capacity if before is not None else None,
             "rate": before.rate if before is not None else None,

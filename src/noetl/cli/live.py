@@ -1,6 +1,6 @@
-"""Live: who is shown what of a run. A screen on a terminal, lines elsewhere, nothing for programs (DEPENDENCIES §6).
+"""Live views of a run: a screen on a terminal, lines elsewhere, nothing for programs.
 
-Everything here goes to standard error; standard output is for what the run gives.
+Everything here goes to standard error; standard output is for the result of the run.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Given = TypeVar("Given")
 
 
 class LiveView(Protocol):
-    """Hears of events as they are committed, and is called now and then for what no event says."""
+    """Receives events when they are committed. `tick` is called every `period_s`, for progress without events."""
 
     period_s: float
 
@@ -36,16 +36,17 @@ class LiveView(Protocol):
 
 
 def is_for_people(stream: TextIO, environment: Mapping[str, str]) -> bool:
-    """Whether the stream is a terminal that somebody looks at: not a build log, not a dumb one."""
+    """Whether the stream is an interactive terminal: not a build log, not a dumb terminal."""
     if environment.get("CI", "").lower() not in ("", "0", "false") or environment.get("TERM") == "dumb":
         return False
+    # Older encodings lack the signs and bars of the screen; printing one would raise an error.
     if not (stream.encoding or "").lower().startswith("utf"):
         return False
     return stream.isatty()
 
 
 def view_for(output: str, progress: Projection, *, quiet: bool = False) -> LiveView | None:
-    """The view that suits where standard error goes; `progress` is what is known already, of a resumed run."""
+    """The view for the kind of standard error; `progress` is the earlier progress of a resumed run."""
     if output == "jsonl":
         return _Events()
     if quiet:
@@ -60,13 +61,13 @@ def view_for(output: str, progress: Projection, *, quiet: bool = False) -> LiveV
 
 
 def print_line(line: str) -> None:
-    """A line for people. That nobody reads it any more (`2>&1 | head`) is no reason to stop a run, nor to end it with
-    an error: what is left in the buffer goes nowhere from then on."""
+    """Print a line on standard error. If its reader is gone (`2>&1 | head`), the run continues, and later lines are
+    discarded."""
     try:
         click.echo(line, err=True)
     except OSError:
         with suppress(OSError):
-            # The reader of standard error is gone: the run goes on, and nothing writes to the broken pipe again.
+            # The reader is gone: point standard error to the null device, so that no later write fails.
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, sys.stderr.fileno())
             os.close(nowhere)
@@ -96,7 +97,7 @@ class _Events:
             click.echo(msgspec.json.encode(readable(event)))
 
     def tick(self) -> None:
-        """Events say it all."""
+        """Nothing to do: every event is printed."""
 
     def print_line(self, text: str) -> None:
         print_line(text)
@@ -114,7 +115,8 @@ async def run_with_view(running: Awaitable[Given], view: LiveView | None) -> Giv
         return await running
     finally:
         ticking.cancel()
-        await asyncio.wait({ticking})  # should drawing have failed, the run has not
+        # `wait` does not raise: an error while drawing must not fail the run.
+        await asyncio.wait({ticking})
         view.close()
 
 

@@ -1,8 +1,8 @@
-"""Lines: a run as plain lines, one per transition, for pipes, files and build logs (DEPENDENCIES §6).
+"""Lines: a run as plain lines, one per transition, for pipes, files and build logs.
 
-Only what is committed is shown. Iterations are counted, not listed: a loop gives a line every tenth of its way or every
-five seconds. Who would be silent for half a minute says what is under way. Signs come with words, never alone and never
-as colour alone.
+Only committed events are shown. Iterations are counted, not listed: a loop prints a line after every tenth of its
+iterations or every five seconds. After half a minute without a line, a heartbeat says what runs. Signs always come with
+words, and colour is never the only distinction.
 """
 
 from __future__ import annotations
@@ -28,12 +28,14 @@ _STEP = 16  # columns of a step's name
 # Build servers kill jobs that print nothing for minutes.
 _HEARTBEAT_S = 30.0
 _LOOP_S, _TENTHS = 5.0, 10
-_FAILURES = 3  # of one loop are told one by one; the others are counted
-_OUTPUT = 20  # lines of one task's output
+# Failed iterations of one loop that get a line each; the others are counted.
+_FAILURES = 3
+# Lines of one task's output.
+_OUTPUT = 20
 
 
 class _Loop:
-    """When a loop was last told of."""
+    """When and at which tenth a loop last printed a line."""
 
     def __init__(self, at: float) -> None:
         self.at = at
@@ -42,7 +44,7 @@ class _Loop:
 
 
 class Lines:
-    """Turns events into lines for `write`. `tick` is called now and then, for what no event says."""
+    """Turns events into lines for `write`. `tick` adds progress and heartbeats."""
 
     period_s = 1.0
 
@@ -144,13 +146,14 @@ class Lines:
                 )
             case control.LimitChanged():
                 yield self._paint(f"- {live_text.limit_words(payload)}", fg="yellow")
-            case _ if (said := live_text.side_run_line(payload)) is not None:
-                yield self._paint(said[0], fg=said[1]) if said[1] is not None else said[0]
+            case _ if (side_run := live_text.side_run_line(payload)) is not None:
+                yield self._paint(side_run[0], fg=side_run[1]) if side_run[1] is not None else side_run[0]
 
     def _iteration(
         self, event: Event, payload: IterationDone | IterationFailed, view: StepRunView | None
     ) -> Iterable[str]:
         loop = self._loops.get(event.step_run_id or "")
+        # In nested loops only the innermost iterations are counted; the outer ones end with them.
         if loop is None or view is None or view.loop is None or len(payload.path) != len(view.loop.levels):
             return
         if isinstance(payload, IterationFailed):
@@ -161,7 +164,8 @@ class Lines:
         level = view.loop.level
         tenth = _TENTHS * level.ended // level.total
         if level.ended == level.total:
-            return  # the end is told in a line of its own
+            # The end has a line of its own.
+            return
         if tenth > loop.tenth and level.total >= _TENTHS:
             loop.tenth, loop.at = tenth, event.ts
             yield f"  {live_text.counted(view.loop, view.pipeline.retries)}"
@@ -190,7 +194,7 @@ class Lines:
 
 
 def output_lines(stdout: str | None, *, most: int) -> list[str]:
-    """What a task printed, safe to show, and how much more there is."""
+    """The first lines of a task's output, safe to print, and the number of further lines."""
     if not stdout:
         return []
     lines = stdout.rstrip("\n").split("\n")

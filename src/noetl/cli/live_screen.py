@@ -1,7 +1,7 @@
-"""Screen: a run on a terminal. What is over scrolls up and stays; below it, what is under way is drawn anew.
+"""The screen of a run on a terminal: finished steps scroll up and stay; running steps are redrawn below them.
 
-It is drawn ten times a second whatever happens in between, from counts and never from single iterations, so that ten
-thousand of them neither flicker nor cost more than ten. This is the only module of running that imports rich.
+It is drawn ten times a second, however many events there are, from counts and never from single iterations. So ten
+thousand iterations neither flicker nor cost more than ten. This is the only module of a run that imports rich.
 """
 
 from __future__ import annotations
@@ -19,19 +19,22 @@ from noetl.cli.live_lines import output_lines
 from noetl.cli.terminal import visible
 from noetl.events.control import JoinUnfilled, LimitChanged, PlaybookCancelled, PlaybookPaused, PlaybookResumed
 from noetl.events.envelope import Event
-from noetl.events.loops import LoopDone
+from noetl.events.loops import LoopDone, LoopLevel
 from noetl.events.projection.projection import Projection
-from noetl.events.projection.views import LoopLevel, StepRunView
+from noetl.events.projection.views import StepRunView
 from noetl.events.steps import StepDenied, StepDone, StepFailed
 from noetl.events.tasks import TaskProcessed
 from noetl.events.tokens import NextSelected, TokenDropped
 
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _BAR = 24
-_BESIDE_BAR = 82  # columns that the words of a loop take
+# Columns that the words of a loop take.
+_BESIDE_BAR = 82
 _NAME = 16
-_LOGS = 4  # lines of output that loops leave below their bar
-_KEPT = 12  # lines of one task's output that scroll up with its step
+# Lines of output that loops leave below their bar.
+_LOGS = 4
+# Lines of one task's output that scroll up with its step.
+_KEPT = 12
 
 
 class Screen:
@@ -43,12 +46,19 @@ class Screen:
         self._console = console
         self._clock = clock or SystemClock()
         self._progress = progress or Projection()
-        self._over: list[Text] = []  # lines that scroll up with the next frame
-        self._ended: dict[str, Text] = {}  # steps that have ended and not been routed yet
+        # Lines that scroll up with the next frame.
+        self._over: list[Text] = []
+        # Steps that have ended and not been routed yet.
+        self._ended: dict[str, Text] = {}
         self._logs: deque[str] = deque(maxlen=_LOGS)
         self._frames = 0
         self._live = Live(
-            console=console, auto_refresh=False, transient=True, redirect_stdout=False, vertical_overflow="crop"
+            # No refresh thread: `tick` draws the frames, on the event loop that also delivers events.
+            console=console,
+            auto_refresh=False,
+            transient=True,
+            redirect_stdout=False,
+            vertical_overflow="crop",
         )
         self._live.start()
 
@@ -66,7 +76,7 @@ class Screen:
         self.tick()
 
     def close(self) -> None:
-        """What is over stays; what was being drawn goes, and the cursor comes back."""
+        """Keep finished lines, remove the drawn part, and restore the cursor."""
         self._over += self._ended.values()
         self._ended.clear()
         self._live.update(Text(), refresh=True)
@@ -74,7 +84,7 @@ class Screen:
         self._live.stop()
 
     def _scroll(self) -> None:
-        """All lines that are over, in one print: each print draws what is below anew."""
+        """Print all finished lines at once: each print redraws the part below."""
         if self._over:
             lines, self._over = self._over, []
             self._console.print(Group(*lines))
@@ -87,7 +97,7 @@ class Screen:
             case TaskProcessed():
                 self._task(event, payload)
             case StepDone() | StepFailed() | LoopDone():
-                # Held back until the arcs have fired, so that one line says how the step ended and where it leads.
+                # Wait until the arcs have fired, so that one line says how the step ended and where it leads.
                 if view is not None:
                     self._ended[event.step_run_id or ""] = _ended(event, payload, view)
             case NextSelected():
@@ -113,9 +123,9 @@ class Screen:
                 self._over.append(_line("- ", "yellow", None, f"{word}{why}"))
             case LimitChanged():
                 self._over.append(_line("- ", "yellow", self._progress.name(event), live_text.limit_words(payload)))
-            case _ if (said := live_text.side_run_line(payload)) is not None:
-                sign, _, words = said[0].partition(" ")
-                self._over.append(_line(f"{sign} ", said[1] or "cyan", self._progress.name(event), words))
+            case _ if (side_run := live_text.side_run_line(payload)) is not None:
+                sign, _, words = side_run[0].partition(" ")
+                self._over.append(_line(f"{sign} ", side_run[1] or "cyan", self._progress.name(event), words))
 
     def _task(self, event: Event, processed: TaskProcessed) -> None:
         outcome = processed.outcome
@@ -163,7 +173,7 @@ class Screen:
             for view in self._progress.side_runs.values()
         ]
         lines += [Text.assemble(("    " + log, "dim")) for log in self._logs]
-        # A frame higher than the terminal would scroll, and the part that scrolled could not be drawn over.
+        # A frame higher than the terminal would scroll, and the scrolled part could not be redrawn.
         room = max(1, height - 3)
         if len(lines) > room:
             hidden = len(lines) - room + 1
@@ -207,7 +217,7 @@ def _line(sign: str, style: str, step: str | None, words: str) -> Text:
 
 
 def _ended(event: Event, payload: StepDone | StepFailed | LoopDone, view: StepRunView) -> Text:
-    """The line that stays of a step run."""
+    """The final line of a step run."""
     took, pipeline = live_text.lasted(view.elapsed_s(event.ts)), view.pipeline
     retries = ", " + live_text.many(pipeline.retries, "retry", "retries") if pipeline.retries else ""
     match payload:
@@ -225,5 +235,6 @@ def _ended(event: Event, payload: StepDone | StepFailed | LoopDone, view: StepRu
 
 def _bar(level: LoopLevel, size: int) -> Text:
     filled = size * level.ended // level.total if level.total else size
+    # Round up: a single failure among thousands must be visible.
     bad = min(filled, -(-size * level.failed // level.total)) if level.total else 0
     return Text.assemble(("━" * (filled - bad), "green"), ("━" * bad, "red"), ("─" * (size - filled), "dim"), " ")

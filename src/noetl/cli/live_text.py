@@ -1,6 +1,6 @@
-"""Errors, counts, times, states and side runs, as both the lines and the screen of the live view show them.
+"""Texts of errors, counts, times, states and side runs, for both live views (lines and screen).
 
-Text from playbooks and tools is made safe to print here; nothing in this module prints.
+Text from playbooks and tools is made safe to print here. Nothing in this module prints.
 """
 
 from __future__ import annotations
@@ -32,11 +32,15 @@ from noetl.events.side_runs import (
 from noetl.events.tasks import HookFailed, JobPlaced
 from noetl.events.waits import HumanCreated, MessageAwaited, SignalAwaited, TimerScheduled
 
-WIDEST = 160  # of a message among others; what ended the execution is shown up to WHOLE
-WHOLE = 2_000  # the way out is at the end of a message
-ANSWER_WIDEST = 500  # of a line of what a service answered
+# The width of a message in a list. The error that ended an execution is shown up to WHOLE.
+WIDEST = 160
+# Large, because the way out is at the end of a message.
+WHOLE = 2_000
+# The width of one line of a service's answer.
+ANSWER_WIDEST = 500
 ANSWER_LINES = 8
-NAME = 48  # of a step or task: longer ones would leave no room for what is said of them
+# The width of a step's or task's name: a longer one would leave no room for its state.
+NAME = 48
 _HELD = {
     "join": "waits for the others at the join",
     "park": "waits for a change of ctx",
@@ -46,7 +50,7 @@ _HELD = {
 
 
 def error_line(error: Error, widest: int = WIDEST) -> str:
-    """An error in one line: its kind and words, and the cause behind it."""
+    """An error in one line: its kind, its message, and its cause."""
     text = f"{error.kind}: {error.message}"
     if error.cause is not None:
         text += f" (because of {error.cause.kind}: {error.cause.message})"
@@ -54,8 +58,8 @@ def error_line(error: Error, widest: int = WIDEST) -> str:
 
 
 def detail_lines(error: Error) -> list[str]:
-    """What belongs below an error, safe to print: where in its own code a task broke, as Python writes it, or what a
-    service answered. Nothing for other errors."""
+    """The lines below an error, safe to print: the traceback of the task's own code, or the answer of a service. Empty
+    for other errors."""
     details = error.details or {}
     trace, answer = details.get("trace"), details.get("data")
     if isinstance(trace, list):
@@ -66,18 +70,20 @@ def detail_lines(error: Error) -> list[str]:
 
 
 def _answer_lines(answer: Any) -> list[str]:
-    """The body of an answer, as far as it may hold the reason: a page of HTML is long, and says little."""
+    """The first lines of an answer, which may contain the reason: a page of HTML is long and says little."""
     text = answer if isinstance(answer, str) else msgspec.json.encode(answer).decode()
     lines = [clipped(line, ANSWER_WIDEST) for line in text.splitlines() if line.strip()]
     more = [f"… {len(lines) - ANSWER_LINES:,} more lines"] if len(lines) > ANSWER_LINES else []
     return [f"answer: {line}" if not number else line for number, line in enumerate(lines[:ANSWER_LINES])] + more
 
 
+_MOST_AT_WORK = 5
 _STYLES = re.compile(r"\x1b\[[0-9;:]*m")
 
 
 def printed(line: str) -> str:
-    """A line that a program wrote: its colours are dropped, and whatever else could move the cursor is made visible."""
+    """A line of a program's output, safe to print: without colours, and with control characters made visible."""
+    # Colours are removed and not made visible: programs colour their output on purpose, and the codes say nothing.
     return visible(_STYLES.sub("", line))
 
 
@@ -94,6 +100,7 @@ def named(name: str) -> str:
 
 def lasted(seconds: float) -> str:
     """A duration: 12 ms, 3.2 s, 42 s, 2:05, 1:02:05."""
+    # 0.9995 and not 1: from there on it would be rounded to "1000 ms".
     if seconds < 0.9995:
         return f"{seconds * 1000:.0f} ms"
     if seconds < 10:
@@ -117,6 +124,7 @@ def local_time(moment: float) -> str:
 def counted(loop: LoopProgress, retries: int = 0) -> str:
     """A loop in words: 4,500 of 10,000 (45 %), 3 failed, 7,012/s, 0.8 s left."""
     level = loop.level
+    # Rounded down, so that 100 % means that all of them have ended.
     percent = 100 * level.ended // level.total if level.total else 100
     parts = [f"{level.ended:,} of {level.total:,} ({percent} %)"]
     if level.failed:
@@ -146,7 +154,7 @@ def activity_text(view: StepRunView, now: float) -> str:
 
 
 def side_run_words(view: StepRunView, now: float) -> str:
-    """What something beside the tokens is, and what it does: compensation runs undo."""
+    """The kind of a side run and what it does: compensation runs undo."""
     assert view.origin is not None
     handled = f" of {visible(view.origin.event)}" if view.origin.event else ""
     return f"{view.origin.kind}{handled} {activity_text(view, now)}"
@@ -190,11 +198,16 @@ def _activity_text(view: StepRunView, now: float) -> str:
     return activity_text(view, now) if view.origin is None else side_run_words(view, now)
 
 
-def at_work(progress: Projection, now: float, *, most: int = 5) -> str:
-    """Everything that is under way, in one line."""
+def at_work(progress: Projection, now: float) -> str:
+    """All running steps and side runs in one line."""
     views = [*progress.steps.values(), *progress.side_runs.values()]
-    parts = [f"{named(view.step)} {_activity_text(view, now)} ({lasted(view.elapsed_s(now))})" for view in views[:most]]
-    parts += [f"{named(held.step)} {waiting(held)}" for held in list(progress.held.values())[: most - len(parts)]]
+    parts = [
+        f"{named(view.step)} {_activity_text(view, now)} ({lasted(view.elapsed_s(now))})"
+        for view in views[:_MOST_AT_WORK]
+    ]
+    parts += [
+        f"{named(held.step)} {waiting(held)}" for held in list(progress.held.values())[: _MOST_AT_WORK - len(parts)]
+    ]
     more = len(views) + len(progress.held) - len(parts)
     if more > 0:
         parts.append(f"{more} more")
@@ -202,7 +215,7 @@ def at_work(progress: Projection, now: float, *, most: int = 5) -> str:
 
 
 def side_run_line(payload: Any) -> tuple[str, str | None] | None:
-    """What is said of an event, and in which colour; nothing of most."""
+    """The line for an event of a side run, and its colour; None for other events."""
     match payload:
         case CompensationRequested():
             return f"↶ {len(payload.registrations):,} to undo ({payload.cause})", None

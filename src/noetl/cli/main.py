@@ -1,7 +1,6 @@
-"""The command `noetl`: finds the verb, imports only that verb's module, and turns endings into exit codes (design.md
-§6).
+"""The command `noetl`: finds the subcommand, imports only its module, and turns errors into exit codes (design.md §6).
 
-The table keeps the one-line help of every command, so that `noetl --help` imports none of their modules.
+The table has the one-line help of every command, so that `noetl --help` imports none of their modules.
 """
 
 from __future__ import annotations
@@ -11,23 +10,25 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from inspect import cleandoc
 
-# 130 is what shells give for Ctrl-C (128 and the number of the signal).
+# 130 is the exit code of shells for Ctrl-C (128 and the number of the signal).
 INVALID, REFUSED, INTERRUPTED = 3, 4, 130
 
-# Until all is loaded there are no cycles to be found, and looking for them takes a twelfth of a short command's time.
+# Imports leave no garbage cycles, and searching for them takes a twelfth of a short command's time.
 _looked = gc.isenabled()
 gc.disable()
 try:
     import click
 
     from noetl.base.errors import BackendError, NoetlError, PlaybookError, RefusedError
-    from noetl.cli.help_examples import with_examples
-    from noetl.cli.own_process import not_looking
+    from noetl.cli.own_process import collection_paused
     from noetl.cli.terminal import color_option
-except KeyboardInterrupt:  # most of the first tenth of a second is spent here
+# Most of the first 0.1 s is spent in these imports, so Ctrl-C may arrive here.
+except KeyboardInterrupt:
     raise SystemExit(INTERRUPTED) from None
-except RuntimeError as problem:  # that is what Python 3.11 makes of it while a class is made
+# Python 3.11 wraps an interrupt during the creation of a class in a RuntimeError.
+except RuntimeError as problem:
     if not isinstance(problem.__cause__, KeyboardInterrupt):
         raise
     raise SystemExit(INTERRUPTED) from None
@@ -35,7 +36,7 @@ finally:
     if _looked:
         gc.enable()
 
-# In the order in which people need them; `noetl --help` shows each group under its heading.
+# In the order in which users need them; `noetl --help` shows each group under its heading.
 GROUPS = {
     "Author playbooks": {
         "init": "Create a project with a playbook that runs.",
@@ -121,14 +122,115 @@ MODULES = {
     **dict.fromkeys(("token", "audit"), "access"),
 }
 ALIASES = {"validate": "check"}
-# Words of other tools, for which the nearest command would be a wrong guess.
+# Words from other tools whose nearest command would be a wrong suggestion.
 ELSEWHERE = {
     "start": 'did you mean "run", or "server start"?',
 }
 
 
+# One command line for each command, at the end of its help and in docs/cli.md. Commands with a longer example have it
+# in their own help. A test parses every example.
+EXAMPLES = {
+    "examples list": "noetl examples list",
+    "examples show": "noetl examples show hello",
+    "examples copy": "noetl examples copy fan_out playbooks",
+    "run": "noetl run orders.yaml --set n=3 --payload @inputs.json",
+    "register": "noetl register playbooks/*.yaml --server prod",
+    "status": "noetl status last",
+    "events": "noetl events last --follow --type 'step.*'",
+    "logs": "noetl logs last --step fetch --follow",
+    "result": "noetl result last --step fetch",
+    "ctx": "noetl ctx last",
+    "explain": "noetl explain last",
+    "compare": "noetl compare 01a1eb77 last",
+    "inputs": "noetl inputs last load --attempt 2",
+    "replay": "noetl replay last --until 12",
+    "rerun": "noetl rerun last --from fetch --set n=5",
+    "pause": 'noetl pause last --reason "the source is down"',
+    "resume": "noetl resume last",
+    "cancel": "noetl cancel last --compensate",
+    "task show": "noetl task show 0198c0de",
+    "task release": "noetl task release 0198c0de",
+    "timer list": "noetl timer list last",
+    "limit list": "noetl limit list last",
+    "schedule list": "noetl schedule list",
+    "schedule next": "noetl schedule next etl/nightly -n 3",
+    "schedule pause": "noetl schedule pause etl/nightly",
+    "schedule resume": "noetl schedule resume etl/nightly",
+    "trigger list": "noetl trigger list",
+    "trigger show": "noetl trigger show drop",
+    "trigger pause": "noetl trigger pause drop",
+    "trigger resume": "noetl trigger resume drop",
+    "trigger delete": "noetl trigger delete drop",
+    "trigger dead-letters": "noetl trigger dead-letters drop",
+    "trigger retry": "noetl trigger retry drop",
+    "trigger discard": "noetl trigger discard drop",
+    "check": "noetl check playbooks --strict",
+    "fmt": "noetl fmt orders.yaml --check",
+    "graph": "noetl graph orders.yaml -o mermaid",
+    "migrate": "noetl migrate old.yaml --write",
+    "compile": "noetl compile orders.yaml",
+    "analyze": "noetl analyze orders.yaml",
+    "schema": "noetl schema > noetl.schema.json",
+    "catalog list": "noetl catalog list",
+    "catalog versions": "noetl catalog versions etl/nightly",
+    "catalog show": "noetl catalog show etl/nightly --version 2",
+    "credential list": "noetl credential list",
+    "credential delete": "noetl credential delete openai_token",
+    "credential rotate": "noetl credential rotate",
+    "dev": "noetl dev --port 8082",
+    "server start": "noetl server start --db postgresql://db/noetl --port 8082",
+    "server status": "noetl server status",
+    "server stop": "noetl server stop",
+    "worker start": "noetl worker start --server prod --pool gpu --concurrency 2",
+    "worker status": "noetl worker status",
+    "worker list": "noetl worker list --server prod",
+    "worker drain": "noetl worker drain 3f9c0d21/etl-1 --server prod",
+    "worker resume": "noetl worker resume 3f9c0d21/etl-1 --server prod",
+    "worker stop": "noetl worker stop",
+    "pool list": "noetl pool list --server prod",
+    "pool set": "noetl pool set gpu --capacity 4 --rate 100/1m",
+    "context list": "noetl context list",
+    "context add": "noetl context add prod https://noetl.example.org --use",
+    "context use": "noetl context use prod",
+    "context remove": "noetl context remove prod",
+    "config show": "noetl config show --origin",
+    "config path": "noetl config path",
+    "doctor": "noetl doctor",
+    "token create": "noetl token create ann --role operator --human-role approver --expires 90d",
+    "token list": "noetl token list",
+    "token revoke": "noetl token revoke 4f0c",
+    "notification list": "noetl notification list --state dead",
+    "notification show": "noetl notification show 3f2a9c0d",
+    "notification test": "noetl notification test ops --server prod",
+    "notification rule list": "noetl notification rule list",
+    "notification rule delete": "noetl notification rule delete ops",
+    "webhook create": "noetl webhook create paid --message order.paid --match order=order.id",
+    "webhook list": "noetl webhook list",
+    "webhook delete": "noetl webhook delete paid",
+    "audit list": "noetl audit list -n 20",
+    "audit verify": "noetl audit verify",
+    "db backup": "noetl db backup noetl-monday.tar.gz",
+    "db restore": "noetl db restore noetl-monday.tar.gz --db restored.db",
+    "db check": "noetl db check",
+    "db migrate": "noetl db migrate --plan --db postgresql://db/noetl",
+    "db rebuild": "noetl db rebuild",
+    "db retention": "noetl db retention --days 90",
+}
+
+
+def with_examples(command: click.Command, name: str) -> click.Command:
+    """The command with its example in its help, and the same for its subcommands."""
+    if isinstance(command, click.Group):
+        for under, other in command.commands.items():
+            with_examples(other, f"{name} {under}")
+    elif (example := EXAMPLES.get(name)) is not None and command.help and not command.help.endswith(example):
+        command.help = f"{cleandoc(command.help)}\n\n\b\n{example}"
+    return command
+
+
 class Verbs(click.Group):
-    """A group that imports a command when it is called for, and not before."""
+    """A group that imports the module of a command only when it is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -137,17 +239,19 @@ class Verbs(click.Group):
         name = ALIASES.get(cmd_name, cmd_name)
         if name not in COMMANDS:
             return None
-        with not_looking():
+        with collection_paused():
             module = import_module(f"noetl.cli.{MODULES.get(name, name)}")
         command = getattr(module, f"{name}_command" if name in MODULES else "command")
         assert isinstance(command, click.Command)
+        # Added here, not where commands are declared: one table shows which command has no example.
         return with_examples(command, name)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Names and values are kept as UTF-8, so bytes that are none go no further; files may be called anything."""
-        for number, given in enumerate(args, 1):
-            if not (given.isascii() or _is_text(given) or os.path.lexists(given)):
-                ctx.fail(f"argument {number} is not UTF-8 text: {os.fsencode(given)!r}")
+        """Refuse arguments that are not UTF-8, since stores cannot keep them; names of existing files may be any
+        bytes."""
+        for number, argument in enumerate(args, 1):
+            if not (argument.isascii() or _is_text(argument) or os.path.lexists(argument)):
+                ctx.fail(f"argument {number} is not UTF-8 text: {os.fsencode(argument)!r}")
         return super().parse_args(ctx, args)
 
     def resolve_command(
@@ -171,10 +275,10 @@ class Verbs(click.Group):
                 formatter.write_dl([(name.ljust(width), text) for name, text in commands.items()])
 
 
-def _is_text(given: str) -> bool:
-    from noetl.base.source import is_unicode
+def _is_text(argument: str) -> bool:
+    from noetl.base.diagnostics import is_unicode
 
-    return is_unicode(given)
+    return is_unicode(argument)
 
 
 def _print_version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
@@ -195,7 +299,7 @@ def noetl() -> None:
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run one command line and say how it ended. A reader that has gone (`noetl check . | head`) ends it quietly."""
+    """Run one command line and return its exit code."""
     try:
         code = noetl.main(args=arguments, prog_name="noetl", standalone_mode=False)
     except click.ClickException as error:
@@ -204,7 +308,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, click.Abort):
         return _interrupted()
     except RuntimeError as problem:
-        if isinstance(problem.__cause__, KeyboardInterrupt):  # while a class was made, in some import
+        # Python 3.11 wraps an interrupt during the creation of a class, in some import.
+        if isinstance(problem.__cause__, KeyboardInterrupt):
             return _interrupted()
         raise
     except (NoetlError, OSError) as error:
@@ -234,7 +339,7 @@ def main() -> None:
 
     own_process.is_own_process = True
     code = run()
-    # The interpreter looks for cycles once more before it ends, which is a twentieth of a short command.
+    # The interpreter collects garbage once more at its end, which takes a twentieth of a short command.
     gc.freeze()
     sys.exit(code)
 

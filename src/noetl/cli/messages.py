@@ -1,7 +1,6 @@
-"""`noetl message`, `signal` and `event`: what executions hear from outside (CLI-05, MSG-02 to MSG-06).
+"""`noetl message`, `signal` and `event`: input for executions from outside (CLI-05, MSG-02 to MSG-06).
 
-Messages that nobody has taken yet are listed by size, not by content. Deleting one is audited, on a server and on a
-store.
+Lists show the size of undelivered messages, not their content. Deleting one is audited, on a server and on a store.
 """
 
 from __future__ import annotations
@@ -14,9 +13,18 @@ import click
 from noetl.base.errors import NotFoundError, SettledError
 from noetl.cli.completion import EXECUTION
 from noetl.cli.connection import ask, find_execution_id, place_options
-from noetl.cli.output_formats import list_output, print_list, print_record, record_output
-from noetl.cli.queries import ID_HELP, REFUSED, QueryRefused, as_json, id_argument
-from noetl.cli.terminal import color_option, visible, when
+from noetl.cli.queries import ID_HELP, REFUSED, QueryRefused, id_argument
+from noetl.cli.terminal import (
+    as_json,
+    color_option,
+    columns,
+    list_output,
+    print_list,
+    print_record,
+    record_output,
+    visible,
+    when,
+)
 
 if TYPE_CHECKING:
     from noetl.cli.connection import Operations
@@ -26,7 +34,7 @@ if TYPE_CHECKING:
 @click.group("message")
 @color_option
 def message_command() -> None:
-    """Send messages to executions that wait for them; list and delete those that nobody has received yet."""
+    """Send messages to executions that wait for them; list and delete undelivered ones."""
 
 
 @message_command.command("send")
@@ -36,7 +44,7 @@ def message_command() -> None:
     "-c",
     multiple=True,
     metavar="KEY=VALUE",
-    help="Which receiver is meant; a value that is JSON is read as JSON.",
+    help="Keys that select the receiver; a value that is JSON is read as JSON.",
 )
 @click.option("--payload", metavar="JSON|@FILE|@-", help="Payload of the message.")
 @click.option("--id", "message_id", metavar="ID", help="Id of the message; a second one with the same id is ignored.")
@@ -60,8 +68,8 @@ def send_message(
     from noetl.cli.payload import pairs_from, value_from
 
     ttl_s, keys = _seconds(ttl), pairs_from(correlation, "--correlation")
-    said = value_from(payload, "--payload")
-    sent = ask(db, lambda it: it.send_message(name, keys, said, message_id=message_id, ttl=ttl_s), makes_store=True)
+    content = value_from(payload, "--payload")
+    sent = ask(db, lambda it: it.send_message(name, keys, content, message_id=message_id, ttl=ttl_s), makes_store=True)
     print_record(sent, output, text=lambda: [_sentence(name, sent)])
 
 
@@ -76,11 +84,12 @@ def _seconds(ttl: str) -> float:
 
 def _sentence(name: str, sent: dict[str, Any]) -> str:
     before, taken_by = " had been sent before and" if sent["known"] else "", sent["delivered_to"]
-    where = f"was delivered to execution {taken_by}" if taken_by else f'is kept until somebody waits for "{name}"'
+    where = f"was delivered to execution {taken_by}" if taken_by else f'is stored until a step waits for "{name}"'
     return visible(f"message {sent['message_id']}{before} {where}")
 
 
-_PAGE = 1_000  # messages a server gives at once
+# The most messages that a server returns at once.
+_PAGE = 1_000
 
 
 @message_command.command("list")
@@ -89,7 +98,7 @@ _PAGE = 1_000  # messages a server gives at once
 @list_output
 @place_options
 def list_command(name: str | None, limit: int, output: str, db: str | None) -> None:
-    """List messages that nobody has taken yet, the newest first. What they say is not shown.
+    """List undelivered messages, the newest first, without their payloads.
 
     \b
     noetl message list --name approval_received
@@ -112,24 +121,22 @@ async def _rows(it: Operations, name: str | None, limit: int) -> list[StoredMess
 
 
 def _table(rows: list[StoredMessage]) -> list[str]:
-    from noetl.cli.output_formats import columns
-
     cells = [
         (
-            one.name,
-            one.message_id,
-            _correlation(one.correlation),
-            f"{one.size_bytes:,} B",
-            when(one.sent_at),
-            when(one.expires_at),
+            message.name,
+            message.message_id,
+            _correlation(message.correlation),
+            f"{message.size_bytes:,} B",
+            when(message.sent_at),
+            when(message.expires_at),
         )
-        for one in rows
+        for message in rows
     ]
-    return columns(("NAME", "ID", "CORRELATION", "SIZE", "SENT", "EXPIRES"), cells, nothing="no message is kept")
+    return columns(("NAME", "ID", "CORRELATION", "SIZE", "SENT", "EXPIRES"), cells, nothing="no message is undelivered")
 
 
 def _correlation(keys: dict[str, Any]) -> str:
-    """As `message send -c` takes it."""
+    """The keys in the form that `message send -c` accepts."""
     texts = {key: value if isinstance(value, str) else as_json(value, indent=-1) for key, value in keys.items()}
     return " ".join(f"{key}={text}" for key, text in texts.items()) or "-"
 
@@ -140,7 +147,7 @@ def _correlation(keys: dict[str, Any]) -> str:
 @click.option("--yes", is_flag=True, help="With --name: do not ask for confirmation.")
 @place_options
 def delete_command(ids: tuple[str, ...], name: str | None, yes: bool, db: str | None) -> None:
-    """Delete messages that nobody has taken yet, by their ids or all of a name. Nobody will receive them.
+    """Delete undelivered messages, by their ids or all of a name. No execution will receive them.
 
     A message that was delivered or does not exist is reported, and the exit code is 4; the others are deleted.
 
@@ -149,7 +156,7 @@ def delete_command(ids: tuple[str, ...], name: str | None, yes: bool, db: str | 
     noetl message delete --name approval_received --yes
     """
     if bool(ids) == (name is not None):
-        raise click.UsageError("say which: ID..., or --name NAME for all of a name")
+        raise click.UsageError("name messages by ID..., or use --name NAME for all of a name")
     if name is not None:
         _confirm(name, yes)
         number = ask(db, lambda it: it.delete_messages(name))
@@ -162,22 +169,26 @@ def _confirm(name: str, yes: bool) -> None:
     if yes:
         return
     if not _is_at_a_terminal():
-        raise click.UsageError("there is no terminal to ask at: say --yes to delete all of a name")
-    if not click.confirm(f'delete all kept messages "{visible(name)}"? nobody will receive them', err=True):
+        raise click.UsageError("there is no terminal for a confirmation: use --yes to delete all of a name")
+    if not click.confirm(
+        f'delete all undelivered messages "{visible(name)}"? no execution will receive them', err=True
+    ):
         raise QueryRefused("nothing was deleted")
 
 
 def _is_at_a_terminal() -> bool:
+    # A function of its own, so that tests can replace it.
     return sys.stdin.isatty()
 
 
 async def _delete(it: Operations, ids: tuple[str, ...]) -> bool:
-    """Whether all of them were deleted; of the others it is told why not."""
+    """Delete messages by id; returns whether all were deleted. Errors of single messages are printed."""
     is_done = True
     for message_id in ids:
         try:
             await it.delete_message(message_id)
-        except (NotFoundError, SettledError) as problem:  # it is about this one, and says nothing of the next
+        # The error concerns this message only; try the others.
+        except (NotFoundError, SettledError) as problem:
             click.echo(f"error: {visible(str(problem))}", err=True)
             is_done = False
         else:
@@ -204,17 +215,17 @@ def send_signal(name: str, execution: str | None, data: str | None, db: str | No
     """
     from noetl.cli.payload import value_from
 
-    said = value_from(data, "--data")
+    content = value_from(data, "--data")
 
-    async def heard_by(it: Operations) -> list[str]:
-        meant = await find_execution_id(it, execution) if execution is not None else None
-        return await it.send_signal(name, said, execution_id=meant)
+    async def send(it: Operations) -> list[str]:
+        execution_id = await find_execution_id(it, execution) if execution is not None else None
+        return await it.send_signal(name, content, execution_id=execution_id)
 
-    heard = ask(db, heard_by)
-    if not heard:
-        click.echo(f'nobody listens for "{visible(name)}" now, and signals are not kept', err=True)
-    for execution_id in heard:
-        click.echo(f"execution {execution_id} heard {visible(name)}")
+    receivers = ask(db, send)
+    if not receivers:
+        click.echo(f'no execution waits for "{visible(name)}" now, and signals are not stored', err=True)
+    for execution_id in receivers:
+        click.echo(f"execution {execution_id} received {visible(name)}")
 
 
 @click.group("event")
@@ -229,7 +240,7 @@ def event_command() -> None:
 @click.option("--data", metavar="JSON|@FILE|@-", help="Data of the event, read as event.data.")
 @click.option("--key", metavar="KEY", help="Key of the event; a second one with the same key is ignored.")
 @place_options
-def send_event(given: str, name: str, data: str | None, key: str | None, db: str | None) -> None:
+def send_event(reference: str, name: str, data: str | None, key: str | None, db: str | None) -> None:
     """Send an event to an execution: its event handlers and the rules that listen for it receive it.
 
     NAME is a name of your own, or one of message.received, signal.received, timer.fired.
@@ -239,12 +250,12 @@ def send_event(given: str, name: str, data: str | None, key: str | None, db: str
     """
     from noetl.cli.payload import value_from
 
-    said = value_from(data, "--data")
+    content = value_from(data, "--data")
 
-    async def injected(it: Operations) -> tuple[str, bool]:
-        execution_id = await find_execution_id(it, given)
-        return execution_id, await it.inject(execution_id, name, said, key=key)
+    async def send(it: Operations) -> tuple[str, bool]:
+        execution_id = await find_execution_id(it, reference)
+        return execution_id, await it.inject(execution_id, name, content, key=key)
 
-    execution_id, is_new = ask(db, injected)
+    execution_id, is_new = ask(db, send)
     before = "" if is_new else " before"
-    click.echo(f"execution {execution_id} has been told of {visible(name)}{before}")
+    click.echo(f"execution {execution_id} has received {visible(name)}{before}")

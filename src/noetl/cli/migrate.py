@@ -1,4 +1,4 @@
-"""`noetl migrate`: older dialects as v10 text, behaviour kept, and what v10 cannot say listed (MIG-01…03, CLI-03)."""
+"""`noetl migrate`: rewrites older dialects as v10 with the same behaviour (MIG-01…03, CLI-03)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from noetl.language.conversion import Conversion, ConversionOutcome
 from noetl.language.reading.playbook import Dialect
 
 if TYPE_CHECKING:
-    from noetl.base.source import Source
+    from noetl.base.diagnostics import Source
     from noetl.language.conversion import Conversion
     from noetl.language.migrating.notes import Note
     from noetl.net.kinds import Kinds
@@ -30,54 +30,60 @@ _COLORS = {
 }
 
 
-def print_migration(done: Conversion) -> None:
-    """The notes of a migration, each with its place."""
-    for note in done.notes:
-        _print_note(done.before.source, note, "note")
-    for note in done.blocked:
-        _print_note(done.before.source, note, "not migrated")
+def print_migration(conversion: Conversion) -> None:
+    """Print the notes of a migration, each with its place."""
+    for note in conversion.notes:
+        _print_note(conversion.before.source, note, "note")
+    for note in conversion.blocked:
+        _print_note(conversion.before.source, note, "not migrated")
 
 
-def print_refusal(done: Conversion) -> None:
-    """Why there is no v10 text."""
+def print_refusal(conversion: Conversion) -> None:
+    """Print the reasons why there is no v10 text."""
     from noetl.cli.report import print_diagnostics
 
-    print_migration(done)
-    if done.blocked:
-        count = len(done.blocked)
+    print_migration(conversion)
+    if conversion.blocked:
+        count = len(conversion.blocked)
         places = "place needs" if count == 1 else "places need"
-        click.echo(f"{visible(done.before.source.name)}: {count} {places} a person; --force gives the rest", err=True)
-    elif not done.before.ok:
-        print_diagnostics(done.before)
-    elif done.after is not None:
-        print_diagnostics(done.after)
+        click.echo(
+            f"{visible(conversion.before.source.name)}: {count} {places} a person; --force gives the rest", err=True
+        )
+    elif not conversion.before.ok:
+        print_diagnostics(conversion.before)
+    elif conversion.after is not None:
+        print_diagnostics(conversion.after)
 
 
-def table(done: Sequence[tuple[str, Conversion]]) -> list[str]:
-    """What happened to each file, one row each, then the sum."""
-    names = [visible(name) for name, _ in done]
+def table(conversions: Sequence[tuple[str, Conversion]]) -> list[str]:
+    """One row per file with its outcome, then the totals."""
+    names = [visible(name) for name, _ in conversions]
     width = max((len(name) for name in names), default=0)
     rows = []
-    for name, (_, one) in zip(names, done, strict=True):
-        word = click.style(f"{one.outcome.value:<14}", fg=_COLORS[one.outcome])
-        rows.append(f"{name:<{width}}  {word}  {_reason(one)}".rstrip())
-    counts = {outcome: sum(one.outcome is outcome for _, one in done) for outcome in ConversionOutcome}
-    told = ", ".join(f"{count} {outcome.value}" for outcome, count in counts.items() if count)
-    return [*rows, f"{len(done)} files: {told}"]
+    for name, (_, conversion) in zip(names, conversions, strict=True):
+        word = click.style(f"{conversion.outcome.value:<14}", fg=_COLORS[conversion.outcome])
+        rows.append(f"{name:<{width}}  {word}  {_reason(conversion)}".rstrip())
+    counts = {
+        outcome: sum(conversion.outcome is outcome for _, conversion in conversions) for outcome in ConversionOutcome
+    }
+    totals = ", ".join(f"{count} {outcome.value}" for outcome, count in counts.items() if count)
+    return [*rows, f"{len(conversions)} files: {totals}"]
 
 
-def _reason(done: Conversion) -> str:
-    """The first thing to know about a file, with its place, and how many more there are."""
-    if done.outcome is ConversionOutcome.BLOCKED:
-        found = [f"line {note.span.line}: {note.message}" for note in done.blocked]
-    elif done.outcome is ConversionOutcome.REFUSED:
-        checked = done.before if done.after is None else done.after
-        found = [f"line {one.span.line}: {one.code}: {one.message}" for one in checked.refusals]
+def _reason(conversion: Conversion) -> str:
+    """The first problem of a file with its place, and the number of further ones."""
+    if conversion.outcome is ConversionOutcome.BLOCKED:
+        reasons = [f"line {note.span.line}: {note.message}" for note in conversion.blocked]
+    elif conversion.outcome is ConversionOutcome.REFUSED:
+        checked = conversion.before if conversion.after is None else conversion.after
+        reasons = [
+            f"line {diagnostic.span.line}: {diagnostic.code}: {diagnostic.message}" for diagnostic in checked.refusals
+        ]
     else:
-        dialect = done.before.dialect
-        return f"from {dialect}" if done.outcome is ConversionOutcome.MIGRATED and dialect is not None else ""
-    more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-    return visible(found[0]) + more if found else ""
+        dialect = conversion.before.dialect
+        return f"from {dialect}" if conversion.outcome is ConversionOutcome.MIGRATED and dialect is not None else ""
+    more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
+    return visible(reasons[0]) + more if reasons else ""
 
 
 def _print_note(source: Source, note: Note, word: str) -> None:
@@ -87,7 +93,8 @@ def _print_note(source: Source, note: Note, word: str) -> None:
         click.echo(f"  help: {visible(note.way_out)}", err=True)
 
 
-CODES = {"already v10": 0, "migrated": 0, "needs a person": 1, "refused": 3}  # by noetl.language.conversion.Outcome
+# By noetl.language.conversion.Outcome.
+CODES = {"already v10": 0, "migrated": 0, "needs a person": 1, "refused": 3}
 
 
 @click.command("migrate")
@@ -127,18 +134,19 @@ def command(
 
 
 class Printing(msgspec.Struct, frozen=True):
-    """What becomes of a migrated text: written into its file, shown as a difference, printed."""
+    """What to do with a migrated text: write it into its file, show a diff, or print it."""
 
     write: bool
     force: bool
     output: str
-    text: bool  # of many files only the table is printed
+    # Of many files only the table is printed.
+    text: bool
 
 
 def _migrate_file(
     name: str, kinds: Kinds, printing: Printing, dialect: Dialect | None
 ) -> tuple[Conversion | None, int]:
-    """What happened to one file, and the exit code it asks for."""
+    """Migrate one file; returns the conversion, None if the file is unreadable, and the exit code."""
     from noetl.language.conversion import ConversionOutcome, convert
 
     try:
@@ -146,15 +154,15 @@ def _migrate_file(
     except Unreadable as error:
         error.show()
         return None, Unreadable.exit_code
-    done = convert(source, kinds=kinds, extensions=True, dialect=dialect)
-    is_done = done.outcome in (ConversionOutcome.MIGRATED, ConversionOutcome.UNCHANGED)
-    (print_migration if is_done else print_refusal)(done)
-    if done.text is not None and (is_done or (printing.force and done.blocked)):
-        _give(name, source, done.text, printing)
-    return done, CODES[done.outcome]
+    conversion = convert(source, kinds=kinds, extensions=True, dialect=dialect)
+    is_migrated = conversion.outcome in (ConversionOutcome.MIGRATED, ConversionOutcome.UNCHANGED)
+    (print_migration if is_migrated else print_refusal)(conversion)
+    if conversion.text is not None and (is_migrated or (printing.force and conversion.blocked)):
+        _deliver_text(name, source, conversion.text, printing)
+    return conversion, CODES[conversion.outcome]
 
 
-def _give(name: str, source: Source, text: str, printing: Printing) -> None:
+def _deliver_text(name: str, source: Source, text: str, printing: Printing) -> None:
     if printing.output == "diff":
         old, new = source.text.splitlines(keepends=True), text.splitlines(keepends=True)
         click.echo("".join(unified_diff(old, new, visible(name), visible(name))), nl=False)
@@ -167,12 +175,12 @@ def _give(name: str, source: Source, text: str, printing: Printing) -> None:
 
 
 def _replace(target: Path, text: str) -> None:
-    """Write beside the file, then move into its place: an interruption leaves the old text or the new one."""
+    """Write beside the file, then rename: an interruption leaves the old text or the new one."""
     try:
         beside = target.with_name(f".{target.name}.migrated")
         beside.write_bytes(text.encode())
         beside.chmod(target.stat().st_mode & 0o7777)
-        # Whole or not at all, as with `noetl fmt`.
+        # The rename is atomic, as in `noetl fmt`.
         beside.replace(target)
     except OSError as error:
         raise Unreadable(f"{target}: cannot be written ({error.strerror})") from None

@@ -107,7 +107,8 @@ def analyze_command(file: str, output: str, dialect: str | None) -> None:
     """
     checked, net = checked_file(file, dialect=dialect, proofs=True)
     certificate = checked.certificate
-    assert certificate is not None  # check makes one for every net
+    # `check` with proofs makes a certificate for every net.
+    assert certificate is not None
     click.echo(_certificate_as(checked, net, certificate, output), nl=False)
     if certificate.verdict == "unsound":
         raise click.exceptions.Exit(UNSOUND)
@@ -154,16 +155,16 @@ def _findings(checked: Checked, certificate: Certificate) -> list[str]:
 
     from noetl.cli.report import text_report
 
-    found = msgspec.structs.replace(checked, diagnostics=certificate.findings)
-    return text_report([found], paint=click.style)
+    report = msgspec.structs.replace(checked, diagnostics=certificate.findings)
+    return text_report([report], paint=click.style)
 
 
 def _size(certificate: Certificate) -> str:
     size = certificate.statistics
     counts = [(size.steps, "step"), (size.arcs, "arc"), (size.forks, "fork"), (size.joins, "join")]
-    told = ", ".join(f"{count} {word}{'' if count == 1 else 's'}" for count, word in counts)
+    parts = ", ".join(f"{count} {word}{'' if count == 1 else 's'}" for count, word in counts)
     work = f"{size.combinations} combinations of outcomes"
-    return f"{told}; {work}, {size.markings} markings" if size.markings else f"{told}; {work}"
+    return f"{parts}; {work}, {size.markings} markings" if size.markings else f"{parts}; {work}"
 
 
 @click.command("graph")

@@ -8,13 +8,22 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from noetl.cli.connection import ask, ask_server, place_options, server_option
-from noetl.cli.output_formats import list_output, print_list, print_record, record_output
-from noetl.cli.terminal import color_option, visible, when
+from noetl.cli.terminal import (
+    color_option,
+    columns,
+    list_output,
+    print_list,
+    print_record,
+    record_output,
+    visible,
+    when,
+)
 
 if TYPE_CHECKING:
     from noetl.cli.connection import Operations
 
-_WIDEST = 120  # of an error in a list: the address comes first, and what the other side answered after it
+# The width of an error in a list: the address comes first, then the answer, so the end can be cut.
+_WIDEST = 120
 _STATES = ("pending", "sending", "sent", "folded", "dead")
 
 
@@ -34,19 +43,17 @@ def command() -> None:
 @place_options
 def list_command(states: tuple[str, ...], execution_id: str | None, limit: int, output: str, db: str | None) -> None:
     """List notices, the newest first."""
-    from noetl.cli.output_formats import columns
-
     page = ask(db, lambda it: it.notices(states=states, execution_id=execution_id, limit=limit), makes_store=True)
-    rows = [_notice_row(one) for one in page.notices]
+    rows = [_notice_row(row) for row in page.notices]
     heads = ("NOTICE", "STATE", "EVENT", "PLAYBOOK", "DESTINATION", "CREATED", "ATTEMPTS", "ERROR")
     cells = [
         (
-            *(one[name] for name in ("notice_id", "state", "event", "path", "destination")),
-            when(one["created_at"]),
-            str(one["attempts"]),
-            _short(one["error"]),
+            *(row[name] for name in ("notice_id", "state", "event", "path", "destination")),
+            when(row["created_at"]),
+            str(row["attempts"]),
+            _short(row["error"]),
         )
-        for one in rows
+        for row in rows
     ]
     nothing = "no notices: playbooks ask for them with `on`, installations with noetl notification rule set"
     print_list(rows, output, key="notice_id", table=lambda: columns(heads, cells, nothing=nothing))
@@ -62,8 +69,8 @@ def _short(error: str | None) -> str:
 @place_options
 def show_command(notice_id: str, output: str, db: str | None) -> None:
     """Show one notice, with the whole error of its last attempt."""
-    shown = ask(db, lambda it: it.notice(notice_id), makes_store=True)
-    row = _notice_row(shown)
+    notice = ask(db, lambda it: it.notice(notice_id), makes_store=True)
+    row = _notice_row(notice)
     print_record(
         row, output, text=lambda: [f"{name:<13} {visible(str(value))}" for name, value in row.items() if value]
     )
@@ -87,11 +94,11 @@ def retry_command(notice_ids: tuple[str, ...], all_: bool, db: str | None) -> No
 
 
 async def _retry(it: Operations, notice_ids: tuple[str, ...]) -> int:
-    """How many; without ids every dead letter."""
+    """Retry these dead letters, or all without ids; returns how many."""
     if not notice_ids:
         return await it.retry_notices()
-    for one in notice_ids:
-        await it.retry_notice(one)
+    for notice_id in notice_ids:
+        await it.retry_notice(notice_id)
     return len(notice_ids)
 
 
@@ -100,10 +107,10 @@ async def _retry(it: Operations, notice_ids: tuple[str, ...]) -> int:
 @server_option
 def test_command(rule: str, server: str | None) -> None:
     """Send a test notice to every destination of a rule, from the server. Exit code 1: one did not arrive."""
-    tried = ask_server(server, lambda client: client.test_notification_rule(rule))
-    for one in tried:
-        click.echo(f"{visible(one.destination)}: " + ("sent" if one.error is None else visible(one.error)))
-    if any(one.error is not None for one in tried):
+    results = ask_server(server, lambda client: client.test_notification_rule(rule))
+    for result in results:
+        click.echo(f"{visible(result.destination)}: " + ("sent" if result.error is None else visible(result.error)))
+    if any(result.error is not None for result in results):
         raise SystemExit(1)
 
 
@@ -117,18 +124,16 @@ def rule_group() -> None:
 @place_options
 def list_rules_command(output: str, db: str | None) -> None:
     """List the rules."""
-    from noetl.cli.output_formats import columns
-
     rules = ask(db, lambda it: it.notification_rules(), makes_store=True)
     cells = [
         (
-            one["name"],
-            ", ".join(one["on"]),
-            one.get("path", "*"),
-            _kinds(one),
-            "yes" if one.get("enabled", True) else "no",
+            rule["name"],
+            ", ".join(rule["on"]),
+            rule.get("path", "*"),
+            _kinds(rule),
+            "yes" if rule.get("enabled", True) else "no",
         )
-        for one in rules
+        for rule in rules
     ]
     nothing = "no rules yet: noetl notification rule set NAME FILE"
     heads = ("NAME", "EVENTS", "PLAYBOOKS", "DESTINATIONS", "ENABLED")
@@ -136,7 +141,7 @@ def list_rules_command(output: str, db: str | None) -> None:
 
 
 def _kinds(rule: dict[str, Any]) -> str:
-    return ", ".join(kind for one in rule["notify"] for kind in one)
+    return ", ".join(kind for destination in rule["notify"] for kind in destination)
 
 
 @rule_group.command("set")
@@ -144,7 +149,7 @@ def _kinds(rule: dict[str, Any]) -> str:
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path, exists=True, dir_okay=False, allow_dash=True))
 @place_options
 def set_rule_command(name: str, file: Path, db: str | None) -> None:
-    """Make a rule from a YAML or JSON file, or replace the one of that name; - reads it from stdin.
+    """Set a rule from a YAML or JSON file; - reads standard input. A rule with that name is replaced.
 
     \b
     noetl notification rule set ops ops.yaml
@@ -162,9 +167,8 @@ def set_rule_command(name: str, file: Path, db: str | None) -> None:
 
 
 def _rule_in(file: Path) -> dict[str, Any]:
-    """Read as playbooks are: `on` is a word, every mistake has its line."""
-    from noetl.base.diagnostics import Findings
-    from noetl.base.source import Source
+    """The rule in a file. It is read like a playbook, so that `on` is a word and every mistake has its line."""
+    from noetl.base.diagnostics import Findings, Source
     from noetl.language.reading.nodes import data
     from noetl.language.reading.yaml import read_yaml
 
@@ -175,8 +179,8 @@ def _rule_in(file: Path) -> dict[str, Any]:
         raise click.BadParameter(f"{file} cannot be read: {problem}") from None
     findings = Findings()
     rule: dict[str, Any] = data(read_yaml(source, findings)) or {}
-    for one in findings:
-        raise click.BadParameter(f"{file}:{one.span.line}: {one.message}")
+    for finding in findings:
+        raise click.BadParameter(f"{file}:{finding.span.line}: {finding.message}")
     return rule
 
 

@@ -1,12 +1,11 @@
-"""The process of a server or worker: its event loop, how often it looks for garbage, and its protection.
+"""The process of a server or worker: its event loop, its garbage collection, and its protection.
 
-Python looks for cycles after every 700 new objects, which is several times a step: a fifth of the time of a server with
-a crowd of executions. What servers and workers leave behind has hardly any cycles, so they look far less often, and
-never again at what was there from the start.
+Python collects garbage after every 700 new objects, several times a step: a fifth of the time of a busy server. Servers
+and workers create hardly any cycles, so they collect far less often, and never examine objects from their start again.
 
-Code of playbooks runs as the user of its worker, if not in a sandbox. Such a program could read the environment and the
-memory of the worker from /proc (reliability.md §2.6). Only a process that is NoETL's own is changed, not one that has
-it as a library.
+Code of playbooks runs as the user of its worker, unless in a sandbox. Such code could read the environment and the
+memory of the worker from /proc (reliability.md §2.6). Only a process of the `noetl` command is changed, not one that
+imports NoETL as a library.
 """
 
 from __future__ import annotations
@@ -19,7 +18,8 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    import asyncio  # a tenth of what a short command loads, and every command loads this module
+    # Not imported at run time: it is a tenth of what a short command loads, and every command loads this module.
+    import asyncio
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
@@ -32,28 +32,30 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
     return uvloop.new_event_loop()
 
 
-NEW_OBJECTS = 50_000  # some 10 MiB; nearly all of them are freed at once when nobody has them any more
+# About 10 MiB of new objects; reference counting frees nearly all of them without a collection.
+NEW_OBJECTS = 50_000
 _YOUNGER, _OLDER = 20, 20
 
 
-def stop_looking() -> None:
-    """Look for no cycles until `look_rarely`: a run loads its engine first, which leaves none."""
+def pause_collection() -> None:
+    """Disable collection until `tune_collection`: loading the engine of a run creates no cycles."""
     if is_own_process:
         gc.disable()
 
 
-def look_rarely() -> None:
-    """From now on, once what is needed for the life of the process is loaded."""
+def tune_collection() -> None:
+    """Collect rarely from now on. Call this when everything that the process needs is loaded."""
     if not is_own_process:
         return
     gc.enable()
+    # Loaded objects stay for the life of the process: no collection examines them again.
     gc.freeze()
     gc.set_threshold(NEW_OBJECTS, _YOUNGER, _OLDER)
 
 
 @contextmanager
-def not_looking() -> Iterator[None]:
-    """Look for no cycles meanwhile: while a program is loaded, there is nothing to be found."""
+def collection_paused() -> Iterator[None]:
+    """Disable collection in the block: imports create no cycles."""
     looked = gc.isenabled()
     gc.disable()
     try:
@@ -63,15 +65,16 @@ def not_looking() -> Iterator[None]:
             gc.enable()
 
 
-# PR_SET_DUMPABLE of prctl(2): 0 keeps other processes of the same user from reading this one's memory.
+# PR_SET_DUMPABLE of prctl(2): 0 prevents other processes of the same user from reading this one's memory.
 _SET_DUMPABLE = 4
 
-is_own_process = False  # set by the entry point of the installed command
+# Set by the entry point of the installed command.
+is_own_process = False
 
 
 def protect(*variables: str) -> None:
-    """Take the master key, and these variables, out of the environment, and let no process of this user read this
-    one: neither its memory nor the environment it was started with. It leaves no core file either."""
+    """Remove the master key and these variables from the environment, and prevent other processes of this user from
+    reading the memory and the initial environment of this one. It writes no core file either."""
     if not is_own_process:
         return
     from noetl.secrets.master_keys import take_from_environment
@@ -80,7 +83,8 @@ def protect(*variables: str) -> None:
     for variable in variables:
         os.environ.pop(variable, None)
     if sys.platform == "linux":
-        with suppress(Exception):  # a system that does not know of it
+        # Not every system supports the call.
+        with suppress(Exception):
             import ctypes
 
             ctypes.CDLL(None).prctl(_SET_DUMPABLE, 0, 0, 0, 0)

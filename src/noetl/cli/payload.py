@@ -15,15 +15,18 @@ from noetl.language.reading.shared_checks import is_typo, nearest
 if TYPE_CHECKING:
     from noetl.operations.attempt_shapes import StepTestInputs
 
-_MOST_DOUBTED = 50  # names that are looked at: a payload can have very many
+# Unknown names that are checked for typos; a payload can have very many.
+_MOST_DOUBTED = 50
 
 
 def doubts(payload: Collection[str], workload: Collection[str]) -> list[str]:
-    """A line for each input that was probably meant to be one of the workload's. It is taken as it is: a playbook may
-    read what its workload does not hold."""
+    """A warning for each input that is probably a misspelt name of the workload. The input is still passed on: a
+    playbook may read names that its workload does not have."""
     unknown = [name for name in payload if name not in workload][:_MOST_DOUBTED]
-    meant = {name: nearest(name, workload) for name in unknown if is_typo(name, workload)}
-    return [f'warning: the workload has no "{name}"; did you mean "{guess}"?' for name, guess in meant.items() if guess]
+    guesses = {name: nearest(name, workload) for name in unknown if is_typo(name, workload)}
+    return [
+        f'warning: the workload has no "{name}"; did you mean "{guess}"?' for name, guess in guesses.items() if guess
+    ]
 
 
 def payload_from(text: str | None, settings: Iterable[str]) -> dict[str, Any]:
@@ -36,6 +39,7 @@ def payload_from(text: str | None, settings: Iterable[str]) -> dict[str, Any]:
             raise click.BadParameter(f'"{setting}" is not key=value', param_hint="--set")
         place = payload
         for name in path:
+            # `--set a.b=3` over `a: 1`: the later value wins, as for plain keys.
             if not isinstance(place.get(name), dict):
                 place[name] = {}
             place = place[name]
@@ -44,12 +48,12 @@ def payload_from(text: str | None, settings: Iterable[str]) -> dict[str, Any]:
 
 
 def step_test_inputs(text: str | None, workload: dict[str, Any]) -> StepTestInputs:
-    """What a step is tested with: `--step-inputs`, and the inputs of the run as its workload."""
+    """The inputs of a step test: `--step-inputs`, and the inputs of the run as its workload."""
     from noetl.operations.attempt_shapes import StepTestInputs
 
-    given = object_from(text, "--step-inputs")
+    inputs = object_from(text, "--step-inputs")
     try:
-        return msgspec.convert({**given, "workload": workload}, StepTestInputs)
+        return msgspec.convert({**inputs, "workload": workload}, StepTestInputs)
     except msgspec.ValidationError as problem:
         allowed = "it has args, ctx and results, each an object"
         raise click.BadParameter(f"{problem}; {allowed}", param_hint="--step-inputs") from None

@@ -1,5 +1,5 @@
-"""`noetl init`, `examples`, `register` and `catalog`: a project to begin with, the playbooks that ship with NoETL, and
-those in the catalogue.
+"""`noetl init`, `examples`, `register` and `catalog`: new projects, the examples that ship with NoETL, and registered
+playbooks.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ import click
 from noetl.base.errors import RefusedError
 from noetl.cli.completion import PLAYBOOK
 from noetl.cli.connection import ask, place_options, typed_place
-from noetl.cli.files import accepted, accepting_options, playbooks, read_source
-from noetl.cli.output_formats import columns, list_output, print_list
+from noetl.cli.files import accepting_options, check_or_report, playbooks, read_source
 from noetl.cli.queries import INVALID
-from noetl.cli.terminal import color_option, visible
+from noetl.cli.terminal import color_option, columns, list_output, print_list, visible
 from noetl.operations.example_files import PLUGIN, copy_plugin, example_files, example_texts, find_example
 
 if TYPE_CHECKING:
@@ -27,10 +26,10 @@ if TYPE_CHECKING:
 
 
 def write_new(texts: Mapping[Path, str], *, force: bool = False) -> None:
-    """Write each text to its file. RefusedError names every file that is there already."""
-    there = [str(file) for file in texts if file.exists()]
-    if there and not force:
-        raise RefusedError(f"nothing was written, for these files exist: {', '.join(there)}; --force replaces them")
+    """Write each text to its file. RefusedError names every file that exists already."""
+    existing = [str(file) for file in texts if file.exists()]
+    if existing and not force:
+        raise RefusedError(f"nothing was written, as these files exist: {', '.join(existing)}; --force replaces them")
     for file, text in texts.items():
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
@@ -50,15 +49,19 @@ def examples_command() -> None:
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Output format.")
 def list_examples(output: str) -> None:
     """List the examples, with what each one shows."""
-    found = example_files()
+    examples = example_files()
     if output == "json":
         import json
 
-        click.echo(json.dumps([{"name": one.name, "summary": one.summary, "needs": one.needs} for one in found]))
+        click.echo(
+            json.dumps(
+                [{"name": example.name, "summary": example.summary, "needs": example.needs} for example in examples]
+            )
+        )
         return
-    width = max(len(one.name) for one in found)
-    for one in found:
-        click.echo(f"{one.name:{width}}  {one.summary}")
+    width = max(len(example.name) for example in examples)
+    for example in examples:
+        click.echo(f"{example.name:{width}}  {example.summary}")
 
 
 @examples_command.command("show")
@@ -143,7 +146,7 @@ def project_files(folder: Path, template: str) -> dict[Path, str]:
     from noetl.tools.kinds import load_kinds
 
     name = re.sub(r"[^a-z0-9_]+", "_", folder.resolve().name.lower()).strip("_") or "project"
-    # An editor looks for the schema from the folder of the playbook.
+    # An editor resolves the path of the schema from the folder of the playbook.
     texts = {
         f"playbooks/{file}": text.replace("$schema=noetl.schema.json", "$schema=../noetl.schema.json")
         for file, text in example_texts(template, name)
@@ -200,12 +203,15 @@ def show_command(path: str, version: str | None, db: str | None) -> None:
 
 
 def _print(rows: list[VersionView], output: str) -> None:
-    told = [_version_row(row) for row in rows]
-    print_list(told, output, key="path", table=lambda: _table(told))
+    fields = [_version_row(row) for row in rows]
+    print_list(fields, output, key="path", table=lambda: _table(fields))
 
 
-def _table(told: list[dict[str, Any]]) -> list[str]:
-    rows = [(one["path"], one["version"], one["label"] or "-", one["registered_at"][:19] + "Z") for one in told]
+def _table(versions: list[dict[str, Any]]) -> list[str]:
+    rows = [
+        (version["path"], version["version"], version["label"] or "-", version["registered_at"][:19] + "Z")
+        for version in versions
+    ]
     return columns(("PATH", "VERSION", "LABEL", "REGISTERED"), rows, nothing="no playbooks yet: noetl register FILE")
 
 
@@ -226,15 +232,17 @@ def register_command(ctx: click.Context, files: tuple[str, ...], strict: bool, m
 
     If one of them has errors, nothing is registered and the exit code is 3. Warnings go to standard error.
     """
-    texts = [accepted(read_source(file), strict=strict, migrates=migrate) for file in playbooks(files)]
-    checked = [one for one in texts if one is not None]
+    texts = [check_or_report(read_source(file), strict=strict, migrates=migrate) for file in playbooks(files)]
+    checked = [result for result in texts if result is not None]
+    # All are checked before the first is registered: a folder of playbooks that call each other comes in whole or not
+    # at all.
     if len(checked) < len(texts):
         ctx.exit(INVALID)
 
-    async def registered(operations: Operations) -> list[PlaybookInfo]:
-        return [await operations.register(one) for one in checked]
+    async def register_all(operations: Operations) -> list[PlaybookInfo]:
+        return [await operations.register(result) for result in checked]
 
-    for info in ask(db, registered, makes_store=True):
+    for info in ask(db, register_all, makes_store=True):
         path = visible(info.path)
         click.echo(f"{path} version {info.version}")
         for name in map(visible, info.absent_credentials):

@@ -1,7 +1,6 @@
-"""Processes that were started from the command line: found again by a record in the state folder (CLI-01).
+"""Servers and workers that were started from the command line, found by their records in the state folder (CLI-01).
 
-A record holds id and start time of its process. The system reuses process ids, so nothing is signalled before both are
-seen to be those of the process that left the record.
+A record has id and start time of its process. The system reuses process ids, so no signal is sent before both match.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ import msgspec
 
 from noetl.base.errors import RefusedError
 from noetl.base.settings import state_folder
-from noetl.cli.output_formats import columns
-from noetl.cli.queries import QueryRefused, as_json, refusals
-from noetl.cli.terminal import color_option
+from noetl.cli.queries import QueryRefused, refusals
+from noetl.cli.terminal import as_json, color_option, columns
 from noetl.worker.identity import started_at
 
 _POLL_S = 0.05
 _LAST_LINES = 20
-_TERMINAL = "where it was started"  # the log of a process in the foreground
+# The log of a process in the foreground.
+_TERMINAL = "where it was started"
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,7 +36,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     name: str
     pid: int
-    started: int  # the process's start time as the system counts it: ids are reused, and both together are not
+    # The start time in the system's unit: a process id may be reused, the pair is unique.
+    started: int
     url: str
     at: float
     detail: dict[str, str] = {}
@@ -54,10 +54,10 @@ def own_record(kind: str, name: str, url: str, **detail: str) -> Record:
 
 
 def leave(record: Record) -> Path:
-    """Leave word of this process; only its user can read it."""
+    """Write the record of a process; only its user can read it."""
     place = _place(record.kind, record.pid)
     place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    # Written beside it and renamed: `detached` polls for the file and must not read half of it.
+    # Write beside it, then rename: `detached` polls for the file and must not read a part of it.
     part = place.with_suffix(".part")
     part.write_bytes(msgspec.json.encode(record))
     part.chmod(0o600)
@@ -66,41 +66,42 @@ def leave(record: Record) -> Path:
 
 
 def is_alive(record: Record) -> bool:
+    # 0: the start time was unknown, so the process cannot be distinguished from another with the same id.
     return record.started != 0 and started_at(record.pid) == record.started and not _is_zombie(record.pid)
 
 
 def listed(kind: str) -> list[Record]:
-    """Those that still run, the oldest first; word of others is removed."""
-    found = []
+    """The records of running processes, the oldest first; other records are deleted."""
+    records = []
     for place in sorted(state_folder().glob(f"{kind}-*.json")):
         try:
             record = msgspec.json.decode(place.read_bytes(), type=Record)
         except (OSError, msgspec.DecodeError):
             continue
         if is_alive(record):
-            found.append(record)
+            records.append(record)
         else:
             place.unlink(missing_ok=True)
-    return sorted(found, key=lambda record: record.at)
+    return sorted(records, key=lambda record: record.at)
 
 
-def chosen(kind: str, given: str | None, *, everything: bool = False) -> list[Record]:
-    """The process that is meant, by its name or its number; without either there must be one only."""
+def chosen(kind: str, name: str | None, *, everything: bool = False) -> list[Record]:
+    """The records that match a name or process id; without one, at most one process may run."""
     records = listed(kind)
     if everything:
         return records
-    if given is not None:
-        matching = [record for record in records if given in (record.name, str(record.pid))]
+    if name is not None:
+        matching = [record for record in records if name in (record.name, str(record.pid))]
         if matching:
             return matching
-        raise RefusedError(f'no {kind} "{given}" was started here; there is {_process_names(records)}')
+        raise RefusedError(f'no {kind} "{name}" was started here; running: {_process_names(records)}')
     if len(records) > 1:
-        raise RefusedError(f"several run here: {_process_names(records)}; name one, or say --all")
+        raise RefusedError(f"several run here: {_process_names(records)}; name one, or use --all")
     return records
 
 
 def stop(record: Record, *, within_s: float, force: bool = False) -> bool:
-    """Ask a process to end and wait for it; with `force` it is killed when it has not in time. False if it stays."""
+    """Send SIGTERM and wait; with `force`, kill the process after `within_s`. False if it still runs."""
     if not is_alive(record):
         return True
     _send(record, signal.SIGTERM)
@@ -113,16 +114,16 @@ def stop(record: Record, *, within_s: float, force: bool = False) -> bool:
 
 
 def detached(arguments: Sequence[str], kind: str, *, within_s: float, ready: Callable[[Record], None]) -> None:
-    """Run the same command in the background; `ready` hears of it when it has left word of itself. What it has warned
-    of until then is shown here too.
+    """Run the same command in the background; `ready` is called when it has written its record. Its warnings until then
+    are printed here too.
 
-    RefusedError with the end of its log when it ended instead."""
+    RefusedError with the end of its log if it ended instead."""
     folder = state_folder()
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     log = folder / f"{kind}-{int(time.time() * 1000)}.log"
     with log.open("wb") as output:
         log.chmod(0o600)
-        # In a session of its own: Ctrl-C in this terminal must not reach a process in the background.
+        # A session of its own: Ctrl-C in this terminal must not reach a background process.
         child = subprocess.Popen(  # noqa: S603  ourselves, with our own arguments
             [sys.executable, "-m", "noetl.cli.main", *arguments],
             stdin=subprocess.DEVNULL,
@@ -130,14 +131,14 @@ def detached(arguments: Sequence[str], kind: str, *, within_s: float, ready: Cal
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-    until = time.monotonic() + within_s
-    while time.monotonic() < until:
+    deadline = time.monotonic() + within_s
+    while time.monotonic() < deadline:
         if child.poll() is not None:
             raise RefusedError(f"the {kind} ended at once:\n{_end_of(log)}")
         place = _place(kind, child.pid)
         if place.exists():
             record = msgspec.json.decode(place.read_bytes(), type=Record)
-            # Only this process knows where the other's output goes; `status` tells it later.
+            # Only this process knows the log file of the child; `status` shows it later.
             leave(msgspec.structs.replace(record, detail={**record.detail, "log": str(log)}))
             ready(record)
             for warning in _warnings_in(log):
@@ -145,21 +146,22 @@ def detached(arguments: Sequence[str], kind: str, *, within_s: float, ready: Cal
             click.echo(f"its log is {log}", err=True)
             return
         time.sleep(_POLL_S)
+    # End it: the user sees an error and would start a second one.
     child.terminate()
     child.wait()
-    raise RefusedError(f"the {kind} did not come up within {within_s:g} s:\n{_end_of(log)}")
+    raise RefusedError(f"the {kind} was not ready within {within_s:g} s:\n{_end_of(log)}")
 
 
 def _warnings_in(log: Path) -> Iterator[str]:
-    """Those of the command line, and those of the program's own log."""
+    """The warnings in a log: plain lines of the command, and JSON lines of the server."""
     for line in log.read_text(encoding="utf-8", errors="replace").splitlines():
         if line.startswith("warning: "):
             yield line.removeprefix("warning: ")
         elif line.startswith("{"):
             with suppress(msgspec.DecodeError):
-                written = msgspec.json.decode(line, type=_LogLine)
-                if written.level == "warning":
-                    yield written.event
+                log_line = msgspec.json.decode(line, type=_LogLine)
+                if log_line.level == "warning":
+                    yield log_line.event
 
 
 def _place(kind: str, pid: int) -> Path:
@@ -172,9 +174,9 @@ def _send(record: Record, what: signal.Signals) -> None:
 
 
 def _wait_until_ended(record: Record, within_s: float) -> bool:
-    until = time.monotonic() + within_s
+    deadline = time.monotonic() + within_s
     while is_alive(record):
-        if time.monotonic() > until:
+        if time.monotonic() > deadline:
             return False
         time.sleep(_POLL_S)
     # A killed process leaves its record behind.
@@ -183,7 +185,7 @@ def _wait_until_ended(record: Record, within_s: float) -> bool:
 
 
 def _is_zombie(pid: int) -> bool:
-    """One that has ended and was not yet waited for by its parent."""
+    """Whether a process has ended but its parent has not yet collected its exit code."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except OSError:
@@ -214,7 +216,8 @@ processes_option = click.option(
 )
 
 _FORMS = click.Choice(["table", "json"])
-_WITHIN_S = 40.0  # a drain of 30 s, and the time to say goodbye
+# A drain of 30 s, and time to shut down.
+_WITHIN_S = 40.0
 
 
 def add_process_commands(
@@ -223,21 +226,21 @@ def add_process_commands(
     """Give `group` its `stop` and `status`; `more` are further columns of a process."""
 
     @group.command("stop", help=f"Stop a {kind} that was started here, by its name or number, and wait for its end.")
-    @click.argument("given", required=False, metavar="NAME|PID")
+    @click.argument("name", required=False, metavar="NAME|PID")
     @click.option("--all", "everything", is_flag=True, help="All of them.")
     @click.option("--timeout", type=click.FloatRange(0), default=_WITHIN_S, metavar="S", help="How long to wait.")
     @click.option("--force", is_flag=True, help="Kill it when it has not ended in time.")
     @color_option
-    def stop_command(given: str | None, everything: bool, timeout: float, force: bool) -> None:
+    def stop_command(name: str | None, everything: bool, timeout: float, force: bool) -> None:
 
         with refusals():
-            records = chosen(kind, given, everything=everything)
+            records = chosen(kind, name, everything=everything)
         if not records:
             click.echo(f"no {kind} runs here")
         for record in records:
             if not stop(record, within_s=timeout, force=force):
                 raise QueryRefused(
-                    f"{kind} {record.name} ({record.pid}) has not ended after {timeout:g} s: say --force"
+                    f"{kind} {record.name} ({record.pid}) has not ended after {timeout:g} s: use --force"
                 )
             click.echo(f"stopped {kind} {record.name} ({record.pid})")
 
@@ -253,8 +256,15 @@ def add_process_commands(
             click.echo(as_json(records))
         elif records:
             rows = [
-                (one.name, one.pid, one.url, lasted(time.time() - one.at), *more(one), one.detail.get("log", _TERMINAL))
-                for one in records
+                (
+                    record.name,
+                    record.pid,
+                    record.url,
+                    lasted(time.time() - record.at),
+                    *more(record),
+                    record.detail.get("log", _TERMINAL),
+                )
+                for record in records
             ]
             click.echo("\n".join(columns(("NAME", "PID", "URL", "UP", *heads, "LOG"), rows)))
         else:

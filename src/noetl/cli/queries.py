@@ -1,6 +1,6 @@
-"""What commands that look at executions share: `--db` and ID, exit codes, refusals, finding the execution.
+"""What commands about executions share: `--db` and ID, exit codes, refusals, finding the execution.
 
-A store that cannot be read and an id that is not there are reported in the same words, with the same exit code (4).
+An unreadable store and an unknown id have the same messages and the same exit code (4) in all commands.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ DONE, FAILED, INVALID, REFUSED, CANCELLED, INTERRUPTED = 0, 1, 3, 4, 5, 130
 CODES = {"completed": DONE, "done": DONE, "failed": FAILED, "cancelled": CANCELLED}
 
 _NEAREST = 3
-_AMONG = 200  # the newest executions that an unknown id is compared with
+# The newest executions that an unknown id is compared with.
+_AMONG = 200
 
 
 def _configured_db() -> str | None:
@@ -36,15 +37,15 @@ def _configured_db() -> str | None:
     return load_settings().settings.db
 
 
-def _checked_db(_: click.Context, __: click.Parameter, given: str | None) -> str | None:
+def _checked_db(_: click.Context, __: click.Parameter, db: str | None) -> str | None:
     from noetl.base.errors import RefusedError
     from noetl.store.open_store import refuse_mistyped
 
     try:
-        refuse_mistyped(given)
+        refuse_mistyped(db)
     except RefusedError as problem:
         raise click.BadParameter(str(problem)) from None
-    return given
+    return db
 
 
 db_option = click.option(
@@ -54,13 +55,13 @@ db_option = click.option(
     callback=_checked_db,
     help="Store: a file or postgresql://… [default: the file in your data folder]",
 )
-id_argument = click.argument("given", metavar="ID", type=EXECUTION)
+id_argument = click.argument("reference", metavar="ID", type=EXECUTION)
 LOOKED_FOR = ": run a playbook first, or name another file with --db"
 ID_HELP = 'ID is an execution: its id, the beginning of it, or "last" for the newest that is not nested.'
 
 
 class QueryRefused(click.ClickException):
-    """What was asked cannot be done; one sentence says why."""
+    """A request that cannot be fulfilled; the message says why."""
 
     exit_code = REFUSED
 
@@ -70,7 +71,7 @@ class QueryRefused(click.ClickException):
 
 @contextmanager
 def refusals() -> Iterator[None]:
-    """Turn what a backend cannot do into a sentence and exit code 4."""
+    """Turn a NoetlError into an error message and exit code 4."""
     try:
         yield
     except NoetlError as problem:
@@ -78,7 +79,7 @@ def refusals() -> Iterator[None]:
 
 
 def is_there(db: str | None) -> bool:
-    """Whether there may be a store; of a database server that is known only when it is opened."""
+    """Whether there may be a store; for a database that is known only when it is opened."""
     from noetl.store.open_store import is_database
 
     return is_database(db) or place_of(db).exists()
@@ -91,49 +92,52 @@ def place_of(db: str | None) -> Path:
 
 
 def resume_hint(db: str | None, execution_id: str) -> str:
-    """The command that takes up an interrupted execution."""
+    """The command that resumes an interrupted execution."""
     from shlex import quote
 
     from noetl.store.open_store import without_password
 
+    # Without the password: the line appears in terminals and build logs.
     option = f" --db {quote(without_password(db))}" if db else ""
     return f"noetl run{option} --resume {execution_id}"
 
 
-async def find_execution(history: History, given: str) -> ExecutionRow:
-    """The execution that is meant. Refused when there is none, or more than one; the nearest are named then."""
-    if given == LAST:
+async def find_execution(history: History, reference: str) -> ExecutionRow:
+    """The execution that `reference` means. Refused if there is none, or more than one; the message names the
+    nearest."""
+    if reference == LAST:
         return await _newest(history)
-    row = await history.execution(given)
+    row = await history.execution(reference)
     if row is not None:
         return row
-    begin = await history.begin_with(given, limit=_NEAREST + 1) if given else []
-    if len(begin) == 1:
-        only = await history.execution(begin[0])
-        assert only is not None, "it was listed a moment ago, and executions are not deleted while one looks"
-        return only
-    if begin:
-        listed = ", ".join(begin[:_NEAREST]) + (", …" if len(begin) > _NEAREST else "")
-        raise QueryRefused(f'several executions begin with "{visible(given)}": {listed}')
-    raise QueryRefused(f'no execution "{visible(given)}" here{await _nearest(history, given)}')
+    matching_ids = await history.begin_with(reference, limit=_NEAREST + 1) if reference else []
+    if len(matching_ids) == 1:
+        row = await history.execution(matching_ids[0])
+        assert row is not None, "it was listed a moment ago, and executions are not deleted while one looks"
+        return row
+    if matching_ids:
+        listed = ", ".join(matching_ids[:_NEAREST]) + (", …" if len(matching_ids) > _NEAREST else "")
+        raise QueryRefused(f'several executions begin with "{visible(reference)}": {listed}')
+    raise QueryRefused(f'no execution "{visible(reference)}" here{await _nearest(history, reference)}')
 
 
 async def _newest(history: History) -> ExecutionRow:
-    """The one that somebody began last, not one that is nested in another."""
+    """The newest execution that is not nested in another."""
     rows = await history.executions(limit=_AMONG)
     if not rows:
         raise QueryRefused("there is no execution here yet")
     row = next((row for row in rows if row.parent_execution_id is None), rows[0])
+    # All of the newest may be children of one older execution.
     while row.parent_execution_id is not None and (outer := await history.execution(row.parent_execution_id)):
         row = outer
     return row
 
 
 async def refuse_unknown_step(history: Records, row: ExecutionRow, step: str) -> None:
-    """Refused when the playbook of an execution has no such step; the nearest is named then."""
+    """Refuse a step that the playbook of an execution does not have; the message names the nearest."""
     from noetl.net.net import from_json
 
-    names = [one.name for one in from_json(await history.net(row.net_hash)).transitions]
+    names = [step_node.name for step_node in from_json(await history.net(row.net_hash)).transitions]
     if step not in names:
         from difflib import get_close_matches
 
@@ -142,17 +146,11 @@ async def refuse_unknown_step(history: Records, row: ExecutionRow, step: str) ->
         raise QueryRefused(f'{visible(row.path)} has no step "{visible(step)}"; {way_out}')
 
 
-async def _nearest(history: History, given: str) -> str:
+async def _nearest(history: History, reference: str) -> str:
     from difflib import get_close_matches
 
     ids = [row.execution_id for row in await history.executions(limit=_AMONG)]
-    close = get_close_matches(given, ids, n=_NEAREST, cutoff=0.5)
+    close = get_close_matches(reference, ids, n=_NEAREST, cutoff=0.5)
     if close:
         return f"; the nearest: {', '.join(close)}"
     return f"; the newest: {', '.join(ids[:_NEAREST])}" if ids else ", nor any other yet"
-
-
-def as_json(value: Any, *, indent: int = 2) -> str:
-    import msgspec
-
-    return msgspec.json.format(msgspec.json.encode(value), indent=indent).decode()

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import click
 import msgspec
 
-from noetl.base.diagnostics import CODES, Diagnostic, Severity
-from noetl.base.source import Source, Span
+from noetl.base.diagnostics import CODES, Diagnostic, Severity, Source, Span
 from noetl.cli.terminal import Paint, plain, visible, width
 from noetl.language.checking import Checked
 
@@ -20,40 +19,39 @@ FORMATS = ("text", "json", "github", "sarif")
 _COLORS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
 
 
-def print_diagnostics(checked: Checked, *, err: bool = True) -> None:
-    """Everything found in one text, coloured on a terminal; for commands that cannot go on."""
+def print_diagnostics(checked: Checked) -> None:
+    """Print all diagnostics of one text on standard error, for commands that cannot continue."""
     for diagnostic in text_report([checked], paint=click.style):
-        click.echo(diagnostic, err=err)
+        click.echo(diagnostic, err=True)
 
 
 def print_warnings(checked: Checked) -> None:
-    """The warnings of a text that is accepted all the same, on standard error; notes are left to `noetl check`."""
-    warned = msgspec.structs.replace(checked, diagnostics=checked.warnings)
-    for block in text_report([warned], paint=click.style) if warned.diagnostics else ():
-        click.echo(block, err=True)
+    """Print the warnings of an accepted text on standard error; only `noetl check` prints notes."""
+    if checked.warnings:
+        print_diagnostics(msgspec.structs.replace(checked, diagnostics=checked.warnings))
 
 
 def text_report(checked: Sequence[Checked], *, paint: Paint = plain) -> list[str]:
-    """One block per diagnostic, a blank line between, then the sum of it all."""
-    blocks = [block for one in checked for block in _blocks(one, paint)]
+    """One block per diagnostic, with blank lines between, then the totals."""
+    blocks = [block for result in checked for block in _blocks(result, paint)]
     return [*blocks, summary(checked, paint=paint)]
 
 
 def _blocks(checked: Checked, paint: Paint) -> list[str]:
     lines = checked.source.text.split("\n")
-    return [_block(checked.source, lines, found, paint) + "\n" for found in checked.diagnostics]
+    return [_block(checked.source, lines, diagnostic, paint) + "\n" for diagnostic in checked.diagnostics]
 
 
-def _block(source: Source, lines: list[str], found: Diagnostic, paint: Paint) -> str:
-    color = _COLORS[found.severity]
-    place = paint(f"{visible(source.name)}:{found.span.line}:{found.span.column}:", bold=True)
-    code = paint(f"{found.severity}[{found.code}]:", fg=color, bold=True)
-    gutter = len(str(found.span.line))
-    shown = [f"{place} {code} {paint(visible(found.message), bold=True)}"]
-    shown += excerpt(lines, found.span, gutter=gutter, paint=paint, color=color)
-    shown += _remark("help", found.hint, gutter, paint)
-    shown += _remark("witness", "; ".join(found.witness), gutter, paint)
-    return "\n".join(shown)
+def _block(source: Source, lines: list[str], diagnostic: Diagnostic, paint: Paint) -> str:
+    color = _COLORS[diagnostic.severity]
+    place = paint(f"{visible(source.name)}:{diagnostic.span.line}:{diagnostic.span.column}:", bold=True)
+    code = paint(f"{diagnostic.severity}[{diagnostic.code}]:", fg=color, bold=True)
+    gutter = len(str(diagnostic.span.line))
+    block = [f"{place} {code} {paint(visible(diagnostic.message), bold=True)}"]
+    block += excerpt(lines, diagnostic.span, gutter=gutter, paint=paint, color=color)
+    block += _remark("help", diagnostic.hint, gutter, paint)
+    block += _remark("witness", "; ".join(diagnostic.witness), gutter, paint)
+    return "\n".join(block)
 
 
 def _remark(word: str, text: str, gutter: int, paint: Paint) -> list[str]:
@@ -71,20 +69,22 @@ def _wrapped(text: str) -> list[str]:
 
 
 def summary(checked: Sequence[Checked], *, paint: Paint = plain) -> str:
-    """`3 errors, 1 warning in orders.yaml`, or that all is well and in which dialect (DIA-07)."""
+    """`3 errors, 1 warning in orders.yaml`, or "no problems" with the dialect (DIA-07)."""
     where = _where(checked)
-    counts = counted(found for one in checked for found in one.diagnostics)
+    counts = counted(diagnostic for result in checked for diagnostic in result.diagnostics)
     if not counts:
         return paint("no problems", fg="green", bold=True) + f" in {where}"
-    worst = min((found.severity for one in checked for found in one.diagnostics), key=list(Severity).index)
-    refused = any(one.strict and one.refusals for one in checked) and worst is not Severity.ERROR
+    worst = min(
+        (diagnostic.severity for result in checked for diagnostic in result.diagnostics), key=list(Severity).index
+    )
+    refused = any(result.strict and result.refusals for result in checked) and worst is not Severity.ERROR
     return paint(counts, fg=_COLORS[worst], bold=True) + f" in {where}" + (", refused by --strict" if refused else "")
 
 
 def _where(checked: Sequence[Checked]) -> str:
     if len(checked) == 1:
         return visible(checked[0].source.name) + _verdict(checked[0])
-    failing = sum(1 for one in checked if one.diagnostics)
+    failing = sum(1 for result in checked if result.diagnostics)
     return f"{failing} of {len(checked)} files" if failing else f"{len(checked)} files"
 
 
@@ -99,8 +99,8 @@ def _verdict(checked: Checked) -> str:
 
 def counted(diagnostics: Iterable[Diagnostic]) -> str:
     """`3 errors, 1 warning`; nothing for none."""
-    found = [diagnostic.severity for diagnostic in diagnostics]
-    amounts = [(found.count(severity), severity) for severity in Severity]
+    severities = [diagnostic.severity for diagnostic in diagnostics]
+    amounts = [(severities.count(severity), severity) for severity in Severity]
     return ", ".join(f"{count} {word}{'' if count == 1 else 's'}" for count, word in amounts if count)
 
 
@@ -108,21 +108,13 @@ def report(checked: Sequence[Checked], output: str, *, paint: Paint = plain) -> 
     """The report in one of FORMATS."""
     if output == "text":
         return "\n".join(text_report(checked, paint=paint))
-    return _machine_format(output)(checked)
+    return {"json": as_json, "github": as_annotations, "sarif": as_sarif}[output](checked)
 
 
-def _machine_format(output: str) -> Callable[[Sequence[Checked]], str]:
-
-    formats = {
-        "json": as_json,
-        "github": as_annotations,
-        "sarif": as_sarif,
-    }
-    return formats[output]
-
-
-LONGEST = 120  # columns of source shown; a longer line is cut around the span
-_BEFORE = 40  # columns kept before the span when the line is cut
+# Columns of source shown; a longer line is cut around the span.
+LONGEST = 120
+# Columns kept before the span when the line is cut.
+_BEFORE = 40
 
 
 def excerpt(lines: list[str], span: Span, *, gutter: int, paint: Paint = plain, color: str = "red") -> list[str]:
@@ -132,6 +124,7 @@ def excerpt(lines: list[str], span: Span, *, gutter: int, paint: Paint = plain, 
         return []
     start = min(max(span.column - 1, 0), len(text))
     end = min(span.end_column - 1, len(text)) if span.end_line == span.line else len(text.rstrip())
+    # Convert each part separately: a control character becomes several columns, and the marks must align.
     before, marked, after = (visible(part) for part in (text[:start], text[start:end], text[end:]))
     before, marked, after = _fitted(before, marked, after)
     bar = paint("|", fg="blue", bold=True)
@@ -161,93 +154,97 @@ _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: 
 
 
 def _each(checked: Sequence[Checked]) -> Iterator[tuple[Source, Diagnostic]]:
-    return ((one.source, found) for one in checked for found in one.diagnostics)
+    return ((result.source, diagnostic) for result in checked for diagnostic in result.diagnostics)
 
 
 def as_json(checked: Sequence[Checked]) -> str:
     """A list with one object per diagnostic."""
-    return json.dumps([_as_object(source, found) for source, found in _each(checked)], indent=2, ensure_ascii=True)
+    return json.dumps(
+        [_as_object(source, diagnostic) for source, diagnostic in _each(checked)], indent=2, ensure_ascii=True
+    )
 
 
-def as_objects(found: Iterable[Diagnostic]) -> list[dict[str, Any]]:
-    """Diagnostics of one text that is known from elsewhere: of the answer they are part of."""
-    return [_as_object(None, one) for one in found]
+def as_objects(diagnostics: Iterable[Diagnostic]) -> list[dict[str, Any]]:
+    """Diagnostics of one text without its file name, which the surrounding answer has."""
+    return [_as_object(None, diagnostic) for diagnostic in diagnostics]
 
 
-def _as_object(source: Source | None, found: Diagnostic) -> dict[str, Any]:
+def _as_object(source: Source | None, diagnostic: Diagnostic) -> dict[str, Any]:
     return {
-        "code": found.code,
-        "severity": found.severity,
-        "path": found.path,
+        "code": diagnostic.code,
+        "severity": diagnostic.severity,
+        "path": diagnostic.path,
         **({"file": source.name} if source is not None else {}),
-        "line": found.span.line,
-        "column": found.span.column,
-        "end_line": found.span.end_line,
-        "end_column": found.span.end_column,
-        "message": found.message,
-        "hint": found.hint,
-        "witness": list(found.witness),
+        "line": diagnostic.span.line,
+        "column": diagnostic.span.column,
+        "end_line": diagnostic.span.end_line,
+        "end_column": diagnostic.span.end_column,
+        "message": diagnostic.message,
+        "hint": diagnostic.hint,
+        "witness": list(diagnostic.witness),
     }
 
 
 def as_annotations(checked: Sequence[Checked]) -> str:
     """Workflow commands that a forge shows beside the changed lines."""
-    return "\n".join(_annotation(source, found) for source, found in _each(checked))
+    return "\n".join(_annotation(source, diagnostic) for source, diagnostic in _each(checked))
 
 
-def _annotation(source: Source, found: Diagnostic) -> str:
-    span = found.span
+def _annotation(source: Source, diagnostic: Diagnostic) -> str:
+    span = diagnostic.span
     properties: dict[str, object] = {"file": source.name, "line": span.line, "col": span.column}
     if span.end_line > span.line:
         properties["endLine"] = span.end_line
     elif span.end_column > span.column:
         properties |= {"endLine": span.end_line, "endColumn": span.end_column}
-    properties["title"] = found.code
+    properties["title"] = diagnostic.code
     text = ",".join(f"{name}={_escaped(str(value), ':,')}" for name, value in properties.items())
-    message = f"{found.message}\nhelp: {found.hint}" if found.hint else found.message
-    return f"::{_LEVELS[found.severity]} {text}::{_escaped(message)}"
+    message = f"{diagnostic.message}\nhelp: {diagnostic.hint}" if diagnostic.hint else diagnostic.message
+    return f"::{_LEVELS[diagnostic.severity]} {text}::{_escaped(message)}"
 
 
 def _escaped(text: str, also: str = "") -> str:
-    """Text for a workflow command: what would end the line or the property is written as a percent code."""
+    """Text for a workflow command, with characters that end the line or the property as percent codes."""
+    # The percent sign comes first, since the codes of the others begin with it.
     for char in "%\r\n" + also:
         text = text.replace(char, f"%{ord(char):02X}")
     return text
 
 
 def as_sarif(checked: Sequence[Checked]) -> str:
-    codes = sorted({found.code for _, found in _each(checked)})
+    codes = sorted({diagnostic.code for _, diagnostic in _each(checked)})
     driver = {
         "name": "noetl",
         "rules": [{"id": code, "shortDescription": {"text": CODES[code]}} for code in codes],
     }
     run = {
         "tool": {"driver": driver},
+        # Spans count characters. In UTF-16, the other choice of SARIF, an emoji takes two columns.
         "columnKind": "unicodeCodePoints",
-        "results": [_result(source, found, codes) for source, found in _each(checked)],
+        "results": [_result(source, diagnostic, codes) for source, diagnostic in _each(checked)],
     }
     log = {"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0", "runs": [run]}
     return json.dumps(log, indent=2, ensure_ascii=True)
 
 
-def _result(source: Source, found: Diagnostic, codes: list[str]) -> dict[str, Any]:
-    span = found.span
+def _result(source: Source, diagnostic: Diagnostic, codes: list[str]) -> dict[str, Any]:
+    span = diagnostic.span
     region = {
         "startLine": span.line,
         "startColumn": span.column,
         "endLine": span.end_line,
         "endColumn": span.end_column,
     }
-    text = f"{found.message}\n{found.hint}" if found.hint else found.message
+    text = f"{diagnostic.message}\n{diagnostic.hint}" if diagnostic.hint else diagnostic.message
     return {
-        "ruleId": found.code,
-        "ruleIndex": codes.index(found.code),
-        "level": str(found.severity),
+        "ruleId": diagnostic.code,
+        "ruleIndex": codes.index(diagnostic.code),
+        "level": str(diagnostic.severity),
         "message": {"text": text},
         "locations": [
             {
                 "physicalLocation": {"artifactLocation": {"uri": _uri(source.name)}, "region": region},
-                "logicalLocations": [{"fullyQualifiedName": found.path or "document"}],
+                "logicalLocations": [{"fullyQualifiedName": diagnostic.path or "document"}],
             }
         ],
     }

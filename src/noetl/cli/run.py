@@ -1,6 +1,6 @@
 """`noetl run` and `rerun`: run a playbook in this process, or on a server (CLI-02, CLI-04, WRK-08).
 
-What the run gives goes to standard output; how it goes, to standard error. Exit codes are those of design.md §6.
+The result goes to standard output, progress to standard error. Exit codes are those of design.md §6.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class RunOptions(NamedTuple):
-    """How a run is shown, and what it may do, as the command line asked for it."""
+    """Options of the command line: how a run is shown, and what its tools may do."""
 
     output: str
     quiet: bool
@@ -107,14 +107,12 @@ def run_command(
 
     options = RunOptions(output, quiet, Allowed(allow, deny, sandbox), detach)
     if resume_id is not None:
-        _refuse_beside_resume(
-            changes=any(
-                (settings, payload is not None, version is not None, memory, migrate, strict, step is not None)
-            ),
-            elsewhere=server is not None or detach,
-        )
+        changes = (settings, payload is not None, version is not None, memory, migrate, strict, step is not None)
+        _refuse_beside_resume(changes=any(changes), elsewhere=server is not None or detach)
+        # Always on a store: only a run of a store can lose its process.
         ctx.exit(EmbeddedRuns(db, options).resume(resume_id))
     assert file is not None
+    # Before the text is read: an unsupported option is reported before a long check.
     runs = place_of_run(file, server, MEMORY if memory else db, here=memory or local).runs(options)
     playbook = named_playbook(file, version, strict=strict, migrates=migrate)
     if playbook is None:
@@ -122,7 +120,7 @@ def run_command(
     if step is None:
         ctx.exit(runs.run(playbook, payload_from(payload, settings)))
     if playbook.checked is None:
-        raise click.UsageError(f"--step runs a step of a file, and {file} is none")
+        raise click.UsageError(f"--step runs a step of a file, and {file} is not a file")
     inputs = step_test_inputs(step_inputs, payload_from(payload, settings))
     ctx.exit(runs.test_step(playbook, StepTest(step=step, inputs=inputs, like=like)))
 
@@ -138,7 +136,7 @@ def _refuse_beside_resume(*, changes: bool, elsewhere: bool) -> None:
     if changes:
         raise click.UsageError("a resumed run keeps its own playbook, inputs and store")
     if elsewhere:
-        raise click.UsageError("--resume takes up a run of a store here; a server takes up its own by itself")
+        raise click.UsageError("--resume continues a run of a local store; a server resumes its own runs by itself")
 
 
 # `noetl rerun`: a new run of what an execution ran, from the start or from a step (CLI-04).
@@ -169,7 +167,7 @@ def _refuse_beside_resume(*, changes: bool, elsewhere: bool) -> None:
 @click.pass_context
 def rerun_command(
     ctx: click.Context,
-    given: str,
+    reference: str,
     step: str | None,
     failed_items: bool,
     version: str | None,
@@ -199,8 +197,8 @@ def rerun_command(
         raise click.UsageError("--approve, --as and --role are about tasks before a step: name it with --from")
     place = place_meant(db)
     runs = place.runs(RunOptions(output, quiet, Allowed(allow, deny, sandbox), detach))
-    row, before = read(db, lambda records: _execution_and_inputs(records, given, place.results()))
-    again = RerunRequest(
+    row, before = read(db, lambda records: _execution_and_inputs(records, reference, place.results()))
+    request = RerunRequest(
         row=row,
         inputs=_inputs(before, payload, settings),
         step=step,
@@ -210,24 +208,27 @@ def rerun_command(
         actor=actor,
         roles=roles,
     )
-    ctx.exit(runs.rerun(again))
+    ctx.exit(runs.rerun(request))
 
 
-async def _execution_and_inputs(history: Records, given: str, results: Results) -> tuple[ExecutionRow, dict[str, Any]]:
-    """The execution that is meant, and the inputs it had."""
+async def _execution_and_inputs(
+    history: Records, reference: str, results: Results
+) -> tuple[ExecutionRow, dict[str, Any]]:
+    """The execution that `reference` means, and its inputs."""
     from noetl.events.executions import ExecutionRequested
     from noetl.events.large_values import put_back
-    from noetl.store.contract import SingleRow
+    from noetl.store.contract import EventFilter
 
-    row = await find_execution(history, given)
-    [first] = await history.events(row.execution_id, only=SingleRow(limit=1))
+    row = await find_execution(history, reference)
+    [first] = await history.events(row.execution_id, only=EventFilter(limit=1))
     assert isinstance(first.payload, ExecutionRequested), "every stream begins with its request (SRV-01)"
     return row, put_back(first.payload, results.load).payload
 
 
 def _inputs(before: dict[str, Any], payload: str | None, settings: tuple[str, ...]) -> dict[str, Any]:
     from noetl.cli.payload import payload_from
-    from noetl.engine.pipeline.patches import overlaid
+    from noetl.engine.pipeline.patches import deep_merged
 
-    given = payload_from(payload, settings)
-    return given if payload is not None else overlaid(before, given)
+    changes = payload_from(payload, settings)
+    # --payload replaces all inputs, --set changes some of the earlier ones.
+    return changes if payload is not None else deep_merged(before, changes)

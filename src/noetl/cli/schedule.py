@@ -1,4 +1,4 @@
-"""`noetl schedule`: playbooks that the clock starts (TMR-01). They are kept by a server, of which the store is told."""
+"""`noetl schedule`: playbooks that start by time (TMR-01). A server on the same store starts them."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import click
 from noetl.base.clock import rfc3339
 from noetl.cli.completion import PLAYBOOK
 from noetl.cli.connection import ask, place_meant, place_options
-from noetl.cli.output_formats import list_output, print_list
-from noetl.cli.queries import QueryRefused, as_json
-from noetl.cli.terminal import color_option, visible
+from noetl.cli.queries import QueryRefused
+from noetl.cli.terminal import as_json, color_option, columns, list_output, print_list, visible
 
 if TYPE_CHECKING:
     from noetl.cli.connection import Operations
     from noetl.operations.api_shapes import Backfilled, ScheduleList
 
-_SHOWN = 20  # times of a dry run that are listed
+# Times of a dry run that are listed.
+_SHOWN = 20
 
 path_argument = click.argument("path", metavar="PATH", type=PLAYBOOK)
 
@@ -39,8 +39,8 @@ def command() -> None:
 @place_options
 def list_command(output: str, db: str | None) -> None:
     """List the schedules, with the time that comes next."""
-    told = ask(db, lambda it: it.schedules())
-    print_list(told.schedules, output, key="path", table=lambda: _table(told))
+    schedules = ask(db, lambda it: it.schedules())
+    print_list(schedules.schedules, output, key="path", table=lambda: _table(schedules))
 
 
 @command.command("next")
@@ -62,7 +62,7 @@ def next_command(path: str, count: int, output: str, db: str | None) -> None:
     for moment in coming:
         click.echo(moment)
     if schedule.paused:
-        click.echo(f"it is paused, and none of them will be kept: noetl schedule resume {path}", err=True)
+        click.echo(f"it is paused, so none of them will run: noetl schedule resume {path}", err=True)
 
 
 @command.command("pause")
@@ -100,7 +100,7 @@ def backfill(path: str, start: str, end: str | None, limit: int, dry_run: bool, 
     noetl schedule backfill etl/nightly --from 2025-01-01 --to 2025-01-31 --dry-run
     """
 
-    async def backfilled(it: Operations) -> Backfilled:
+    async def request_backfill(it: Operations) -> Backfilled:
         zone = (await it.schedule(path)).timezone
         since, until = _moment(start, zone, "--from"), None if end is None else _moment(end, zone, "--to")
         if until is not None and until < since:
@@ -109,26 +109,24 @@ def backfill(path: str, start: str, end: str | None, limit: int, dry_run: bool, 
             path, rfc3339(since), None if until is None else rfc3339(until), limit=limit, dry_run=dry_run
         )
 
-    told = ask(db, backfilled)
-    words = f"{len(told.times):,} of {len(told.times) + told.known:,} times to run, {told.known:,} have run"
+    result = ask(db, request_backfill)
+    words = f"{len(result.times):,} of {len(result.times) + result.known:,} times to run, {result.known:,} have run"
     if dry_run:
-        _say_times(told.times)
+        _say_times(result.times)
         click.echo(words, err=True)
         return
-    click.echo(words + (f"; {place_meant(db).scheduler} runs them, {limit} at a time" if told.times else ""))
+    click.echo(words + (f"; {place_meant(db).scheduler} runs them, {limit} at a time" if result.times else ""))
 
 
-def _table(told: ScheduleList) -> Iterator[str]:
-    from noetl.cli.output_formats import columns
-
+def _table(schedules: ScheduleList) -> Iterator[str]:
     rows = [
-        (one.path, one.cron, one.timezone, "paused" if one.paused else next(iter(one.next), "never"))
-        for one in told.schedules
+        (entry.path, entry.cron, entry.timezone, "paused" if entry.paused else next(iter(entry.next), "never"))
+        for entry in schedules.schedules
     ]
     yield from columns(("PATH", "CRON", "ZONE", "NEXT"), rows, nothing="no schedules")
-    for one in told.backfills:
-        left = f"{one.started:,} started, {one.known:,} had run, {one.running:,} running"
-        yield f"backfill of {visible(one.path)}: {left}"
+    for entry in schedules.backfills:
+        left = f"{entry.started:,} started, {entry.known:,} had run, {entry.running:,} running"
+        yield f"backfill of {visible(entry.path)}: {left}"
 
 
 def _say_times(times: list[str]) -> None:

@@ -73,9 +73,9 @@ def start_command(detach: bool, context: str | None, **flags: Any) -> None:
     from noetl.cli.queries import refusals
 
     with refusals():
-        given = {name: list(value) or None if isinstance(value, tuple) else value for name, value in flags.items()}
-        given["sandbox"] = given["sandbox"] or None
-        settings = load_settings(given).settings
+        overrides = {name: list(value) or None if isinstance(value, tuple) else value for name, value in flags.items()}
+        overrides["sandbox"] = overrides["sandbox"] or None
+        settings = load_settings(overrides).settings
         if detach:
             _detach(settings)
             return
@@ -86,30 +86,32 @@ def start_command(detach: bool, context: str | None, **flags: Any) -> None:
 
 
 def _detach(settings: Settings) -> None:
-    """The token is handed over in a file, so that it is in no log."""
+    """Start the server in the background. It passes the first token in a file, so that the token is in no log."""
     from noetl.base.settings import state_folder
     from noetl.cli.contexts import read_token
     from noetl.cli.processes import Record, detached
-    from noetl.cli.server_process import say_master_key, say_token
+    from noetl.cli.server_process import print_master_key, print_token
 
     own = settings.token_file is None
-    handed = state_folder() / "first-token"
-    arguments = [one for one in sys.argv[1:] if one != "--detach"] + (["--token-file", str(handed)] if own else [])
+    token_file = state_folder() / "first-token"
+    arguments = [argument for argument in sys.argv[1:] if argument != "--detach"] + (
+        ["--token-file", str(token_file)] if own else []
+    )
 
     def ready(record: Record) -> None:
         click.echo(f"server {record.name} ({record.pid}) at {record.url}")
         if "master_key" in record.detail:
-            say_master_key(record.detail["master_key"])
+            print_master_key(record.detail["master_key"])
         if "context_token" in record.detail:
             click.echo(record.detail["context_token"], err=True)
 
     try:
         detached(arguments, "server", within_s=_READY_S, ready=ready)
-        if own and handed.exists():
-            say_token(read_token(handed))
+        if own and token_file.exists():
+            print_token(read_token(token_file))
     finally:
         if own:
-            handed.unlink(missing_ok=True)
+            token_file.unlink(missing_ok=True)
 
 
 def _status(record: Any) -> tuple[str, ...]:

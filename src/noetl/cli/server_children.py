@@ -1,8 +1,9 @@
 """More processes of one server, which accept connections from the same socket: for machines with more than one core.
 
-Each is a whole server on the same store, as another machine's would be; the store decides between them. The first one
-starts the others, replaces one that has died, and ends them with itself. A child hears its settings on standard input,
-since they may hold a password. It ends when that is closed, so that none outlives the first one, however that ended.
+Each is a complete server on the same store, as on another machine; the store resolves conflicts. The first process
+starts the others, replaces one that has died, and ends them with itself. A child receives its settings on standard
+input, since they may contain a password. It ends when standard input is closed, so that no child outlives the first
+process, however that ended.
 """
 
 from __future__ import annotations
@@ -24,19 +25,20 @@ from noetl.store.open_store import is_database
 
 SERVES = "a further process of this server serves"
 _LOOK_S = 0.5
-_PAUSE_S = 1.0  # before one that has died is replaced
+# The pause before a dead child is replaced.
+_PAUSE_S = 1.0
 
 
 class ChildOrder(msgspec.Struct, frozen=True):
-    """What a child is told: the socket is open in it under this number."""
+    """The message to a child: its settings, and the file descriptor of the listening socket."""
 
     settings: ServerSettings
     listening: int
 
 
 @contextmanager
-def shared_figures(processes: int) -> Iterator[None]:
-    """A folder in which all processes count, so that whichever is asked for metrics tells those of all."""
+def shared_metrics(processes: int) -> Iterator[None]:
+    """A folder in which all processes share their metrics, so that each of them can return the totals."""
     if processes == 1:
         yield
         return
@@ -48,8 +50,8 @@ def shared_figures(processes: int) -> Iterator[None]:
             os.environ.pop(SHARED_METRICS, None)
 
 
-def settings_of_each(settings: ServerSettings, processes: int) -> ServerSettings:
-    """What is allowed to a server is divided among its processes. RefusedError where the store is a file."""
+def settings_per_process(settings: ServerSettings, processes: int) -> ServerSettings:
+    """The settings of one process: limits of the server are divided among them. RefusedError for a store in a file."""
     if processes == 1:
         return settings
     if not is_database(settings.db):
@@ -61,14 +63,14 @@ def settings_of_each(settings: ServerSettings, processes: int) -> ServerSettings
 
 
 class ChildServers:
-    """`environment` is that of the command before its master key was taken out of it: children need it too."""
+    """`environment` is that of the command before the master key was removed from it: children need the key too."""
 
     def __init__(self, number: int, environment: Mapping[str, str]) -> None:
         self._number, self._environment = number, dict(environment)
         self._children: list[subprocess.Popen[bytes]] = []
 
     async def serve(self, settings: ServerSettings, listening: socket.socket) -> None:
-        """Start them, and replace whichever dies, until cancelled; then end them all."""
+        """Start the children and replace those that die, until cancelled; then end them all."""
         order = ChildOrder(settings, listening.fileno())
         try:
             self._children = [self._started(order) for _ in range(self._number)]
@@ -86,7 +88,7 @@ class ChildServers:
 
         died = self._children[place]
         log.warning("a process of this server has died and is replaced", pid=died.pid, code=died.returncode)
-        # Its end of the pipe is gone, but ours stays open until it is closed.
+        # The child's end of the pipe is gone, but ours must be closed.
         _close(died)
         forget_process(died.pid)
         # A child that dies at its start would otherwise be replaced in a busy loop.
@@ -100,16 +102,18 @@ class ChildServers:
             stdin=subprocess.PIPE,
             pass_fds=[order.listening],
             env=environment,
-            start_new_session=True,  # Ctrl-C is for the first one, which ends the others
+            # A session of its own: Ctrl-C must reach only the first process, which ends the others.
+            start_new_session=True,
         )
         assert child.stdin is not None
-        with suppress(BrokenPipeError):  # it has died already, which the next look will find
+        # If it has died already, the next check finds that.
+        with suppress(BrokenPipeError):
             child.stdin.write(msgspec.json.encode(order) + b"\n")
             child.stdin.flush()
         return child
 
     async def _end(self, within_s: float) -> None:
-        # The end of its standard input tells a child to stop; it also ends when this process dies without a word.
+        # Closing its standard input ends a child. The same happens if this process is killed.
         for child in self._children:
             _close(child)
         waiting = [asyncio.to_thread(child.wait, within_s) for child in self._children]
@@ -126,12 +130,12 @@ def _close(child: subprocess.Popen[bytes]) -> None:
 
 
 def main() -> None:
-    """The life of a child."""
+    """The entry point of a child process."""
     from noetl.cli import own_process
-    from noetl.cli.own_process import look_rarely, new_event_loop, not_looking
+    from noetl.cli.own_process import collection_paused, new_event_loop, tune_collection
 
     order = msgspec.json.decode(sys.stdin.buffer.readline(), type=ChildOrder)
-    with not_looking():
+    with collection_paused():
         from noetl.server.logs import log
         from noetl.server.server_process import Served, serve
 
@@ -140,12 +144,13 @@ def main() -> None:
 
     async def serving() -> None:
         stop = asyncio.Event()
-        asyncio.get_running_loop().add_reader(sys.stdin.fileno(), stop.set)  # nothing more comes but its end
+        # Standard input becomes readable only at its end: the parent sends nothing more.
+        asyncio.get_running_loop().add_reader(sys.stdin.fileno(), stop.set)
         with socket.socket(fileno=order.listening) as listening:
             await serve(order.settings, ready=ready, stop=stop, listening=listening)
 
     own_process.is_own_process = True
-    look_rarely()
+    tune_collection()
     own_process.protect()
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(serving())

@@ -1,4 +1,4 @@
-"""Serving from the command line: settings as the server takes them, its signals, and what is said when it is up."""
+"""Serving from the command line: the settings of the server, its signals, and the announcement when it is ready."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
+from noetl.base.errors import first_error
 from noetl.cli.live import print_line
-from noetl.cli.own_process import look_rarely, new_event_loop, not_looking, protect
+from noetl.cli.own_process import collection_paused, new_event_loop, protect, tune_collection
 
 if TYPE_CHECKING:
     from noetl.base.settings import Settings
@@ -25,9 +26,9 @@ INTERRUPTED = 130
 
 
 class Announced(msgspec.Struct, frozen=True, kw_only=True):
-    """What is done once a server is up. `context` is the name it is remembered under, with its first token and the
-    authority `ca` of its certificate; `token_file` is where the token goes instead of the terminal; `then` is called
-    last, with its address."""
+    """What to do when a server is ready. `context` is the name under which it is stored, with its first token and the
+    CA `ca` of its certificate; `token_file` receives the token instead of the terminal; `then` is called last, with the
+    address."""
 
     token_file: str | None = None
     context: str | None = None
@@ -83,79 +84,82 @@ def server_settings(settings: Settings, **more: Any) -> ServerSettings:
 
 
 def _readable_variables(names: tuple[str, ...]) -> tuple[str, ...]:
-    """RefusedError for our own, among which are the master key and tokens."""
+    """RefusedError for variables of NoETL itself, which include the master key and tokens."""
     from noetl.base.errors import RefusedError
     from noetl.base.settings import PREFIX
 
     for name in names:
         if name.upper().startswith(PREFIX):
-            raise RefusedError(f"secret_variables: {name} is a variable of noetl itself, and no playbook reads those")
+            raise RefusedError(f"secret_variables: {name} is a variable of noetl itself, which playbooks may not read")
     return names
 
 
 def run_server(settings: ServerSettings, announced: Announced, *, processes: int = 1) -> None:
     """Serve until a signal comes; a second one ends the process at once."""
-    from noetl.cli.server_children import settings_of_each, shared_figures
+    from noetl.cli.server_children import settings_per_process, shared_metrics
 
-    settings = settings_of_each(settings, processes)
-    with shared_figures(processes):
+    settings = settings_per_process(settings, processes)
+    with shared_metrics(processes):
         _serve_all(settings, announced, processes)
 
 
 def _serve_all(settings: ServerSettings, announced: Announced, processes: int) -> None:
-    with not_looking():  # all that is loaded now is needed as long as the process lives
+    # The imported modules stay for the life of the process, so collecting garbage now would be wasted.
+    with collection_paused():
         from noetl.server.server_process import serve
 
-    word: list[Path] = []
+    # the file that tells `noetl server status` of this process; removed however it ends
+    record_files: list[Path] = []
     children = _children(processes - 1)
 
     async def serving() -> None:
-        stop, beside = asyncio.Event(), set[asyncio.Task[None]]()
+        stop, tasks = asyncio.Event(), set[asyncio.Task[None]]()
         _stop_on_signal(stop.set)
 
         async def ready(served: Served) -> None:
-            word.append(await _announce(served, settings, announced))
+            record_files.append(await _announce(served, settings, announced))
             if children is not None:
-                beside.add(asyncio.ensure_future(children.serve(settings, served.listening)))
+                tasks.add(asyncio.ensure_future(children.serve(settings, served.listening)))
 
         try:
             await serve(settings, ready=ready, stop=stop)
         finally:
-            for task in beside:
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(*beside, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
 
-    look_rarely()
+    tune_collection()
     protect()
     try:
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
             runner.run(serving())
     except BaseExceptionGroup as several:
-        raise _first(several) from None
+        raise first_error(several) from None
     finally:
-        for place in word:
+        for place in record_files:
             place.unlink(missing_ok=True)
 
 
 def _children(number: int) -> ChildServers | None:
-    """Made before the master key is taken out of the environment."""
+    """Create this before the master key is removed from the environment, which the children need."""
     from noetl.cli.server_children import ChildServers
 
     return ChildServers(number, os.environ) if number else None
 
 
 def _stop_on_signal(stop: Callable[[], None]) -> None:
-    heard = 0
+    received = 0
 
     def on_signal() -> None:
-        nonlocal heard
-        heard += 1
-        if heard > 1:
+        nonlocal received
+        received += 1
+        if received > 1:
+            # Exit without cleanup, which may be what hangs; everything that was answered is stored.
             os._exit(INTERRUPTED)
         stop()
 
-    for one in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(one, on_signal)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, on_signal)
 
 
 async def _announce(served: Served, settings: ServerSettings, announced: Announced) -> Path:
@@ -165,67 +169,59 @@ async def _announce(served: Served, settings: ServerSettings, announced: Announc
     from noetl.store.open_store import without_password
 
     store = settings.db or str(default_db())
-    made = None if announced.context is None else await _remember(served, announced.context, announced.ca)
+    token_note = None if announced.context is None else await _remember(served, announced.context, announced.ca)
     if served.first_token is not None and announced.token_file is not None:
         write_token(Path(announced.token_file), served.first_token)
     detail = {"store": without_password(store)}
     if served.first_key is not None:
         detail["master_key"] = str(served.first_key)
-    if made is not None:
-        detail["context_token"] = made
+    if token_note is not None:
+        detail["context_token"] = token_note
     place = leave(own_record("server", str(served.port), served.url, **detail))
     print_line(f"NoETL at {served.url}, store {without_password(store)}")
     if served.first_key is not None:
-        say_master_key(str(served.first_key))
+        print_master_key(str(served.first_key))
     if served.first_token is not None and announced.token_file is None:
-        say_token(served.first_token)
-    if made is not None:
-        print_line(made)
+        print_token(served.first_token)
+    if token_note is not None:
+        print_line(token_note)
     if announced.then is not None:
         announced.then(served.url)
     return place
 
 
 async def _remember(served: Served, name: str, ca: str | None) -> str | None:
-    """Keep the server as a context whose token it accepts; what is said of a token that had to be made for it."""
+    """Store the server as a context with a valid token; returns a message if a token had to be created for it."""
     from noetl.base.errors import RefusedError
     from noetl.cli.contexts import add, read_token
     from noetl.operations.administration_shapes import Role
-    from noetl.operations.tokens import Wanted
+    from noetl.operations.tokens import TokenRequest
 
-    kept = add(name, served.url, served.first_token, ca)
+    context = add(name, served.url, served.first_token, ca)
     tokens = served.services.access.tokens
-    if kept.token_file is not None:
+    if context.token_file is not None:
         try:
-            if await tokens.identified(read_token(kept.token_file)) is not None:
+            # Verify with the server itself: the file may contain a token of another or a deleted store.
+            if await tokens.authenticate(read_token(context.token_file)) is not None:
                 return None
-        except RefusedError:  # the file is gone or damaged
+        # The file is missing or damaged.
+        except RefusedError:
             pass
-    # Only the first start on a store prints a token. Without this, a context that is named later, or was of another
-    # store, would be refused by the server it names. Whoever can start a server on a store can make any token there.
-    text, token = await tokens.create(Wanted(subject="admin", role=Role.ADMIN))
+    # Only the first start on a store creates a token. Without this, the server would refuse a context that is added
+    # later, or that belonged to another store. A user who can start a server on a store can create any token there.
+    text, token = await tokens.create(TokenRequest(subject="admin", role=Role.ADMIN))
     add(name, served.url, text, ca)
-    return f"made token {token.token_id} (admin) for the context {name}"
+    return f"created token {token.token_id} (admin) for the context {name}"
 
 
-def say_master_key(file: str) -> None:
-    """Where the key is that a first start has made."""
+def print_master_key(file: str) -> None:
+    """Print the file of the master key that the first start created."""
     from noetl.cli.credential import new_master_key_text
 
     print_line(new_master_key_text(file))
 
 
-def say_token(token: str) -> None:
-    """The first token, which nobody can tell again."""
-    print_line("the token of its administrator, shown this once:")
+def print_token(token: str) -> None:
+    """Print the first token, which cannot be shown again."""
+    print_line("the token of its administrator, shown only once:")
     click.echo(token)
-
-
-def _first(several: BaseExceptionGroup[BaseException]) -> BaseException:
-    """What broke it: an error of ours if there is one among them."""
-    from noetl.base.errors import NoetlError
-
-    first: BaseException = several.subgroup(NoetlError) or several
-    while isinstance(first, BaseExceptionGroup):
-        first = first.exceptions[0]
-    return first

@@ -1,5 +1,5 @@
-"""`noetl status`, `explain`, `inputs`, `compare` and `replay`: where an execution stands, why, with which inputs, what
-another one did differently, and how it came there (CLI-04, EVT-07)."""
+"""`noetl status`, `explain`, `inputs`, `compare` and `replay`: the state of an execution, the reasons for it, the
+inputs of its attempts, differences to another execution, and its state at an earlier event (CLI-04, EVT-07)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from noetl.cli.connection import ask, find_execution_id, is_left_alone, place_meant, place_options, read
-from noetl.cli.output_formats import print_record, record_output
-from noetl.cli.queries import ID_HELP, QueryRefused, as_json, find_execution, id_argument, resume_hint
-from noetl.cli.terminal import color_option, visible
+from noetl.cli.connection import ask, find_execution_id, is_abandoned_run, place_meant, place_options, read
+from noetl.cli.queries import ID_HELP, QueryRefused, find_execution, id_argument, resume_hint
+from noetl.cli.terminal import as_json, color_option, print_record, record_output, visible
 
 if TYPE_CHECKING:
     from noetl.cli.connection import Operations
@@ -30,17 +29,17 @@ _COLORS = {"completed": "green", "failed": "red", "running": "cyan"}
 @record_output
 @place_options
 @color_option
-def status_command(given: str, output: str, db: str | None) -> None:
+def status_command(reference: str, output: str, db: str | None) -> None:
     """Show where an execution stands: its state, the steps under way and since when, loops, the error."""
 
     from noetl.control.background.presence import is_abandoned
 
     async def execution_status(history: Records) -> tuple[ExecutionRow, Projection, bool]:
-        row = await find_execution(history, given)
+        row = await find_execution(history, reference)
         return row, await progress_of(history, row.execution_id), await is_abandoned(history, row)
 
     row, progress, is_alone = read(db, execution_status)
-    hint = f"nobody runs it now; take it up with: {resume_hint(db, row.execution_id)}"
+    hint = f"no process runs it now; resume it with: {resume_hint(db, row.execution_id)}"
     print_record(
         readable_of(row, progress, is_alone),
         output,
@@ -49,7 +48,7 @@ def status_command(given: str, output: str, db: str | None) -> None:
 
 
 async def progress_of(history: Records, execution_id: str) -> Projection:
-    """What the whole log tells."""
+    """The projection of the whole log."""
     from noetl.events.projection.projection import Projection
     from noetl.operations.executions import event_pages
 
@@ -79,7 +78,8 @@ def lines_of(row: ExecutionRow, progress: Projection, now: float) -> Iterator[st
     yield f"started   {local_time(row.created_at)}, {'took' if row.finished_at else 'runs for'} {took}"
     failed = f", {progress.failed:,} failed" if progress.failed else ""
     waits = f", {progress.waiting:,} waiting" if progress.waiting else ""
-    done = progress.done - progress.waiting  # whose tasks are done and whose wait is not over
+    # Steps whose tasks are done but whose wait is not over count as waiting, not as done.
+    done = progress.done - progress.waiting
     yield f"steps     {done:,} done{failed}, {len(progress.steps):,} under way{waits}; {row.last_seq:,} events"
     if progress.failure is not None:
         yield (
@@ -162,24 +162,25 @@ def _step(view: StepRunView) -> dict[str, Any]:
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Output format.")
 @place_options
 @color_option
-def explain_command(given: str, output: str, db: str | None) -> None:
+def explain_command(reference: str, output: str, db: str | None) -> None:
     """Say why an execution is where it is: where each token is, what it waits for, and what would move it."""
-    told = ask(db, lambda operations: _explained(operations, given, db))
+    explanation = ask(db, lambda operations: _load_explanation(operations, reference, db))
     if output == "json":
-        click.echo(as_json(told))
+        click.echo(as_json(explanation))
         return
-    click.echo(f"{told['execution_id']}  {told['status']}")
-    for sentence in told["sentences"]:
+    click.echo(f"{explanation['execution_id']}  {explanation['status']}")
+    for sentence in explanation["sentences"]:
         click.echo(f"  {visible(sentence)}")
 
 
-async def _explained(operations: Operations, given: str, db: str | None) -> dict[str, Any]:
-    execution_id = await find_execution_id(operations, given)
-    told = await operations.explain(execution_id)
-    if await is_left_alone(operations, execution_id):
-        told["sentences"].append(f"nobody runs it now: {resume_hint(db, execution_id)}")
-        told["stuck"] = True
-    return told
+async def _load_explanation(operations: Operations, reference: str, db: str | None) -> dict[str, Any]:
+    execution_id = await find_execution_id(operations, reference)
+    explanation = await operations.explain(execution_id)
+    # The log cannot say this: it ends the same whether its process is busy or gone.
+    if await is_abandoned_run(operations, execution_id):
+        explanation["sentences"].append(f"no process runs it now: {resume_hint(db, execution_id)}")
+        explanation["stuck"] = True
+    return explanation
 
 
 @click.command("inputs", epilog=ID_HELP)
@@ -192,121 +193,134 @@ async def _explained(operations: Operations, given: str, db: str | None) -> dict
 @place_options
 @color_option
 def inputs_command(
-    given: str, step: str, task: str | None, attempt: int | None, against: str | None, output: str, db: str | None
+    reference: str, step: str, task: str | None, attempt: int | None, against: str | None, output: str, db: str | None
 ) -> None:
     """Show what an attempt of a step was given, and what differs from the attempt before it.
 
     Inputs are rendered again from the log, and secrets are shown as ***. What a tool reads by itself is not known.
     """
-    told = ask(db, lambda operations: _inputs(operations, given, step, task, attempt, against))
+    answer = ask(db, lambda operations: _inputs(operations, reference, step, task, attempt, against))
     if output == "json":
-        click.echo(as_json(told))
+        click.echo(as_json(answer))
         return
-    one, before = told["attempt"], told["before"]
-    click.echo(f"{told['execution_id']}  {visible(_attempt_text(one))}, {one['status']}")
-    if told["unknown"] is not None:
-        raise QueryRefused(f"its inputs are not known: {visible(told['unknown'])}")
-    click.echo(as_json(told["inputs"]))
-    for note in told["notes"]:
+    current, before = answer["attempt"], answer["before"]
+    click.echo(f"{answer['execution_id']}  {visible(_attempt_text(current))}, {current['status']}")
+    if answer["unknown"] is not None:
+        raise QueryRefused(f"its inputs are not known: {visible(answer['unknown'])}")
+    click.echo(as_json(answer["inputs"]))
+    for note in answer["notes"]:
         click.echo(f"note: {visible(note)}")
     if before is None:
         return
-    where = f" of {told['before_execution_id']}" if against is not None else ""
-    click.echo(f"{'differs from' if told['differences'] else 'the same as'} {visible(_attempt_text(before))}{where}")
-    for line in _difference_lines(told["differences"] or ()):
+    where = f" of {answer['before_execution_id']}" if against is not None else ""
+    click.echo(f"{'differs from' if answer['differences'] else 'the same as'} {visible(_attempt_text(before))}{where}")
+    for line in _difference_lines(answer["differences"] or ()):
         click.echo(line)
 
 
 async def _inputs(
-    operations: Operations, given: str, step: str, task: str | None, attempt: int | None, against: str | None
+    operations: Operations, reference: str, step: str, task: str | None, attempt: int | None, against: str | None
 ) -> dict[str, Any]:
     import msgspec
 
-    execution_id = await find_execution_id(operations, given)
+    execution_id = await find_execution_id(operations, reference)
     other = await find_execution_id(operations, against) if against is not None else None
-    found, after = None, 0
+    # Attempts come oldest first and the newest is wanted, so all pages are read.
+    match, after = None, 0
     while True:
         page = await operations.attempts(execution_id, step=step, task=task, after=after, limit=1_000)
-        found = next((one for one in reversed(page.attempts) if attempt in (None, one.attempt)), found)
+        match = next(
+            (candidate for candidate in reversed(page.attempts) if attempt in (None, candidate.attempt)), match
+        )
         if page.next is None:
             break
         after = page.next
-    if found is None:
+    if match is None:
         which = f"attempt {attempt}" if attempt is not None else "attempt"
         of = f'task "{visible(task)}" of step' if task is not None else "step"
         raise QueryRefused(f'execution {execution_id} has no {which} of {of} "{visible(step)}"')
-    told: dict[str, Any] = msgspec.to_builtins(await operations.attempt_inputs(execution_id, found.seq, against=other))
-    told["attempt"]["status"] = found.status
-    return told
+    answer: dict[str, Any] = msgspec.to_builtins(
+        await operations.attempt_inputs(execution_id, match.seq, against=other)
+    )
+    answer["attempt"]["status"] = match.status
+    return answer
 
 
-def _attempt_text(one: dict[str, Any]) -> str:
-    where = f" [{'.'.join(map(str, one['path']))}]" if one["path"] else ""
-    return f"{one['step']}{where}, task {one['task']}, attempt {one['attempt']} (event {one['seq']:,})"
+def _attempt_text(attempt: dict[str, Any]) -> str:
+    where = f" [{'.'.join(map(str, attempt['path']))}]" if attempt["path"] else ""
+    return f"{attempt['step']}{where}, task {attempt['task']}, attempt {attempt['attempt']} (event {attempt['seq']:,})"
 
 
 def _difference_lines(differences: Iterable[dict[str, Any]]) -> Iterator[str]:
-    for one in differences:
-        old, new = (_value_text(one["values"], side) for side in ("before", "after"))
-        yield f"  {visible(one['path'] or '(all of it)')}: {visible(old)} → {visible(new)}"
+    for difference in differences:
+        if difference["more"]:
+            yield f"  {visible(difference['path'] or '(all of it)')}: {difference['more']:,} more differences"
+            continue
+        old, new = (_value_text(difference, side) for side in ("before", "after"))
+        yield f"  {visible(difference['path'] or '(all of it)')}: {visible(old)} → {visible(new)}"
 
 
-def _value_text(values: dict[str, Any], side: str) -> str:
+def _value_text(difference: dict[str, Any], side: str) -> str:
     import json
 
+    if difference["entries"] is not None:
+        return f"{difference['entries'][side]:,} entries"
+    values = difference["values"]
     return json.dumps(values[side], ensure_ascii=False)[:200] if side in values else "not there"
 
 
 @click.command("compare", epilog=ID_HELP)
-@click.argument("given", nargs=-1, required=True, metavar="[ID] ID")
+@click.argument("references", nargs=-1, required=True, metavar="[ID] ID")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Output format.")
 @place_options
 @color_option
-def compare_command(given: tuple[str, ...], output: str, db: str | None) -> None:
+def compare_command(references: tuple[str, ...], output: str, db: str | None) -> None:
     """Show what differs between two executions, the earlier one first: their steps with states and durations, inputs,
     variables and results. With one ID, it is compared with the execution of the same playbook before it.
     """
-    if len(given) > 2:
-        raise QueryRefused(f"two executions are compared, and these are {len(given)}")
-    told = ask(db, lambda operations: _comparison(operations, given))
+    if len(references) > 2:
+        raise QueryRefused(f"name one or two executions, not {len(references)}")
+    comparison = ask(db, lambda operations: _comparison(operations, references))
     if output == "json":
-        click.echo(as_json(told))
+        click.echo(as_json(comparison))
     else:
-        for line in _comparison_lines(told):
+        for line in _comparison_lines(comparison):
             click.echo(line)
 
 
-async def _comparison(operations: Operations, given: tuple[str, ...]) -> dict[str, Any]:
+async def _comparison(operations: Operations, references: tuple[str, ...]) -> dict[str, Any]:
     import msgspec
 
-    ids = [await find_execution_id(operations, one) for one in given]
-    told = await operations.compare(ids[-1], against=ids[0] if len(ids) == 2 else None)
-    if told.before is None:
+    ids = [await find_execution_id(operations, reference) for reference in references]
+    answer = await operations.compare(ids[-1], against=ids[0] if len(ids) == 2 else None)
+    if answer.before is None:
         raise QueryRefused(
-            f"{told.after.path} was not run before execution {ids[-1]}: name another one to compare with"
+            f"{answer.after.path} was not run before execution {ids[-1]}: name another one to compare with"
         )
-    plain: dict[str, Any] = msgspec.to_builtins(told)
+    plain: dict[str, Any] = msgspec.to_builtins(answer)
     return plain
 
 
-def _comparison_lines(told: dict[str, Any]) -> Iterator[str]:
-    for word, side in (("before", told["before"]), ("after", told["after"])):
+def _comparison_lines(comparison: dict[str, Any]) -> Iterator[str]:
+    for word, side in (("before", comparison["before"]), ("after", comparison["after"])):
         version = f" version {side['version']}" if side["version"] is not None else ""
         yield f"{word:7} {side['execution_id']}  {visible(side['path'])}{version}, {_how_it_went(side)}"
         if side["error"] is not None:
             yield visible(f"        {side['error']['kind']}: {side['error']['message']}")
     yield "steps"
-    width = max((len(one["step"]) for one in told["steps"]), default=0)
-    for one in told["steps"]:
-        change = f" ({one['change_s']:+.3f} s)" if one["change_s"] is not None else ""
-        yield visible(f"  {one['step']:{width}}  {_how_it_went(one['before'])} → {_how_it_went(one['after'])}{change}")
+    width = max((len(step["step"]) for step in comparison["steps"]), default=0)
+    for step in comparison["steps"]:
+        change = f" ({step['change_s']:+.3f} s)" if step["change_s"] is not None else ""
+        yield visible(
+            f"  {step['step']:{width}}  {_how_it_went(step['before'])} → {_how_it_went(step['after'])}{change}"
+        )
     for part in ("inputs", "variables", "results"):
-        yield f"{part}{':' if told[part] else ' are the same'}"
-        yield from _difference_lines(told[part])
+        yield f"{part}{':' if comparison[part] else ' are the same'}"
+        yield from _difference_lines(comparison[part])
 
 
 def _how_it_went(side: dict[str, Any] | None) -> str:
-    """The state of an execution or of a step, and how long it took."""
+    """The state of an execution or of a step, with its duration."""
     if side is None:
         return "did not run"
     times = f", {side['runs']} runs" if side.get("runs", 1) > 1 else ""
@@ -321,7 +335,7 @@ def _how_it_went(side: dict[str, Any] | None) -> str:
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Output format.")
 @place_options
 @color_option
-def replay_command(given: str, until: int | None, output: str, db: str | None) -> None:
+def replay_command(reference: str, until: int | None, output: str, db: str | None) -> None:
     """Replay the log of an execution and show where it stands then, in the form of `noetl status`.
 
     Nothing is run again. Without --until, it shows what `noetl status` shows.
@@ -332,13 +346,18 @@ def replay_command(given: str, until: int | None, output: str, db: str | None) -
     results = place_meant(db).results()
 
     async def replayed_execution(history: Records) -> tuple[ExecutionRow, Projection, float | None, bool]:
-        row = await find_execution(history, given)
+        row = await find_execution(history, reference)
         events = [event async for page in event_pages(history, row.execution_id) for event in page]
         if until is not None and until > len(events):
             raise QueryRefused(f"execution {row.execution_id} has {len(events)} events, so there is none {until}")
-        told, progress = _replayed(events if until is None else events[:until], results)
+        replayed, progress = _replayed(events if until is None else events[:until], results)
         is_past = until is not None and until < len(events)
-        return told, progress, events[until - 1].ts if is_past and until else None, await is_abandoned(history, told)
+        return (
+            replayed,
+            progress,
+            events[until - 1].ts if is_past and until else None,
+            await is_abandoned(history, replayed),
+        )
 
     row, progress, moment, is_alone = read(db, replayed_execution)
     if output == "json":
@@ -349,7 +368,7 @@ def replay_command(given: str, until: int | None, output: str, db: str | None) -
 
 
 def _replayed(events: list[Event], results: Results) -> tuple[ExecutionRow, Projection]:
-    """Through the engine, event by event: a log that does not fit together is refused here."""
+    """Replay events through the engine; an inconsistent log is refused."""
     from noetl.base.errors import ToolError
     from noetl.events.envelope import with_stored_values
     from noetl.events.projection.projection import Projection

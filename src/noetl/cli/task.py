@@ -1,4 +1,4 @@
-"""`noetl task`: the work list of people, and what one does with a task in it (CLI-05, HUM-02)."""
+"""`noetl task`: listing, claiming and completing human tasks (CLI-05, HUM-02)."""
 
 from __future__ import annotations
 
@@ -9,20 +9,30 @@ import click
 from noetl.base.clock import moment
 from noetl.base.errors import RefusedError
 from noetl.cli.completion import EXECUTION, TASK
-from noetl.cli.connection import ask, find_execution_id, is_left_alone, place_options
-from noetl.cli.output_formats import list_output, print_list, print_record, record_output
-from noetl.cli.queries import QueryRefused, as_json, resume_hint
-from noetl.cli.terminal import color_option, visible
+from noetl.cli.connection import ask, find_execution_id, is_abandoned_run, place_options
+from noetl.cli.queries import QueryRefused, resume_hint
+from noetl.cli.terminal import (
+    as_json,
+    color_option,
+    columns,
+    list_output,
+    print_list,
+    print_record,
+    record_output,
+    visible,
+)
 
 if TYPE_CHECKING:
     from noetl.cli.connection import Operations
     from noetl.operations.api_shapes import TaskView
 
 _STATES = ["open", "claimed", "completed", "withdrawn", "all"]
-_PAGE = 500  # tasks a server gives at once
-_AMONG = 1_000  # tasks that the beginning of an id is looked for in
+# The most tasks that a server returns at once.
+_PAGE = 500
+# The newest tasks among which the beginning of an id is searched.
+_AMONG = 1_000
 
-task_argument = click.argument("given", metavar="TASK", type=TASK)
+task_argument = click.argument("reference", metavar="TASK", type=TASK)
 actor_option = click.option("--as", "actor", metavar="USER", help="User who acts. [default: your user name]")
 role_option = click.option(
     "--role", "roles", multiple=True, metavar="ROLE", help="A role that you act in; may be repeated."
@@ -62,20 +72,20 @@ def list_command(
     """
     states = {None: ["open", "claimed"], "all": _STATES[:-1]}.get(state, [state])
 
-    async def listed(it: Operations) -> list[TaskView]:
+    async def load_tasks(it: Operations) -> list[TaskView]:
         execution_id = await find_execution_id(it, execution) if execution is not None else None
         return await _tasks(it, limit, state=states, role=role, user=user, execution_id=execution_id)
 
-    tasks = ask(db, listed)
+    tasks = ask(db, load_tasks)
     print_list(tasks, output, key="task_id", table=lambda: _table(tasks))
 
 
-async def _tasks(it: Operations, limit: int, **wanted: Any) -> list[TaskView]:
+async def _tasks(it: Operations, limit: int, **filters: Any) -> list[TaskView]:
     """The newest first, however many pages that takes."""
     tasks: list[TaskView] = []
     cursor: str | None = None
     while len(tasks) < limit:
-        page = await it.task_page(**wanted, limit=min(_PAGE, limit - len(tasks)), cursor=cursor)
+        page = await it.task_page(**filters, limit=min(_PAGE, limit - len(tasks)), cursor=cursor)
         tasks += page.tasks
         if (cursor := page.next) is None:
             break
@@ -86,9 +96,9 @@ async def _tasks(it: Operations, limit: int, **wanted: Any) -> list[TaskView]:
 @task_argument
 @record_output
 @place_options
-def show(given: str, output: str, db: str | None) -> None:
+def show(reference: str, output: str, db: str | None) -> None:
     """Show a task: whom it is for, until when, and the fields of its form."""
-    task = ask(db, lambda it: _find_task(it, given))
+    task = ask(db, lambda it: _find_task(it, reference))
     print_record(task, output, text=lambda: _lines(task))
 
 
@@ -98,13 +108,13 @@ def show(given: str, output: str, db: str | None) -> None:
 @role_option
 @version_option
 @place_options
-def claim(given: str, actor: str | None, roles: tuple[str, ...], version: int | None, db: str | None) -> None:
-    """Claim a task, so that nobody else works on it.
+def claim(reference: str, actor: str | None, roles: tuple[str, ...], version: int | None, db: str | None) -> None:
+    """Claim a task, so that no other user works on it.
 
     \b
     noetl task claim 0198c0de --role finance_manager
     """
-    _act(given, "claim", actor, roles, version, {}, db)
+    _act(reference, "claim", actor, roles, version, {}, db)
 
 
 @command.command("release")
@@ -113,9 +123,9 @@ def claim(given: str, actor: str | None, roles: tuple[str, ...], version: int | 
 @role_option
 @version_option
 @place_options
-def release(given: str, actor: str | None, roles: tuple[str, ...], version: int | None, db: str | None) -> None:
+def release(reference: str, actor: str | None, roles: tuple[str, ...], version: int | None, db: str | None) -> None:
     """Release a claimed task, so that others can claim it."""
-    _act(given, "release", actor, roles, version, {}, db)
+    _act(reference, "release", actor, roles, version, {}, db)
 
 
 @command.command("comment")
@@ -124,17 +134,17 @@ def release(given: str, actor: str | None, roles: tuple[str, ...], version: int 
 @actor_option
 @role_option
 @place_options
-def comment(given: str, text: str, actor: str | None, roles: tuple[str, ...], db: str | None) -> None:
+def comment(reference: str, text: str, actor: str | None, roles: tuple[str, ...], db: str | None) -> None:
     """Add a comment to a task.
 
     \b
     noetl task comment 0198c0de "the invoice is missing" --role finance_manager
     """
 
-    async def commented(it: Operations) -> TaskView:
-        return await it.comment_task((await _find_task(it, given)).task_id, text)
+    async def add_comment(it: Operations) -> TaskView:
+        return await it.comment_task((await _find_task(it, reference)).task_id, text)
 
-    task = ask(db, commented, actor=actor, roles=roles)
+    task = ask(db, add_comment, actor=actor, roles=roles)
     click.echo(f'commented on task "{visible(task.title)}"')
 
 
@@ -147,7 +157,7 @@ def comment(given: str, text: str, actor: str | None, roles: tuple[str, ...], db
 @version_option
 @place_options
 def complete(
-    given: str,
+    reference: str,
     settings: tuple[str, ...],
     values: str | None,
     actor: str | None,
@@ -163,14 +173,14 @@ def complete(
     from noetl.cli.payload import object_from, pairs_from
 
     filled = object_from(values, "--values") | pairs_from(settings, "--set")
-    _act(given, "complete", actor, roles, version, filled, db)
+    _act(reference, "complete", actor, roles, version, filled, db)
 
 
 _DONE = {"claim": "claimed", "release": "released", "complete": "completed"}
 
 
 def _act(
-    given: str,
+    reference: str,
     action: str,
     actor: str | None,
     roles: tuple[str, ...],
@@ -179,8 +189,8 @@ def _act(
     db: str | None,
 ) -> None:
 
-    async def acted(it: Operations) -> tuple[TaskView, str, bool]:
-        task = await _find_task(it, given)
+    async def act(it: Operations) -> tuple[TaskView, str, bool]:
+        task = await _find_task(it, reference)
         match action:
             case "claim":
                 await it.claim_task(task.task_id, version=version)
@@ -188,39 +198,40 @@ def _act(
                 await it.release_task(task.task_id, version=version)
             case _:
                 await it.complete_task(task.task_id, values, version=version)
-        return task, (await it.who_am_i()).subject, await is_left_alone(it, task.execution_id)
+        # Asked of the place where it was done: on a server the token decides who it is, not --as.
+        return task, (await it.who_am_i()).subject, await is_abandoned_run(it, task.execution_id)
 
-    task, who, is_alone = ask(db, acted, actor=actor, roles=roles)
+    task, who, is_alone = ask(db, act, actor=actor, roles=roles)
     click.echo(f'{_DONE[action]} task "{visible(task.title)}" as {visible(who)}')
     if action == "complete" and is_alone:
-        click.echo(f"nobody runs its execution now; take it up with: {resume_hint(db, task.execution_id)}", err=True)
+        hint = resume_hint(db, task.execution_id)
+        click.echo(f"no process runs its execution now; resume it with: {hint}", err=True)
 
 
-async def _find_task(it: Operations, given: str) -> TaskView:
+async def _find_task(it: Operations, reference: str) -> TaskView:
     """The task of an id, or of the beginning of one."""
     try:
-        if given:
-            return await it.task(given)
+        if reference:
+            return await it.task(reference)
     except RefusedError as problem:
-        if getattr(problem, "status", 404) not in (400, 404, 422):  # those say: nothing there can be called that
+        # These statuses mean that no task has this id; other errors are real.
+        if getattr(problem, "status", 404) not in (400, 404, 422):
             raise
-    return _only(given, await _tasks(it, _AMONG, state=_STATES[:-1]))
+    return _only(reference, await _tasks(it, _AMONG, state=_STATES[:-1]))
 
 
-def _only(given: str, among: list[TaskView]) -> TaskView:
-    begin = [one for one in among if given and one.task_id.startswith(given)]
-    if len(begin) == 1:
-        return begin[0]
-    if begin:
+def _only(reference: str, tasks: list[TaskView]) -> TaskView:
+    matching = [task for task in tasks if reference and task.task_id.startswith(reference)]
+    if len(matching) == 1:
+        return matching[0]
+    if matching:
         raise QueryRefused(
-            f'several tasks begin with "{visible(given)}": {", ".join(one.task_id for one in begin[:3])}'
+            f'several tasks begin with "{visible(reference)}": {", ".join(task.task_id for task in matching[:3])}'
         )
-    raise QueryRefused(f'no human task "{visible(given)}" here: noetl task list')
+    raise QueryRefused(f'no human task "{visible(reference)}" here: noetl task list')
 
 
 def _table(tasks: list[TaskView]) -> list[str]:
-    from noetl.cli.output_formats import columns
-
     rows = [
         (
             task.task_id,
@@ -265,9 +276,9 @@ def _lines(task: TaskView) -> list[str]:
         ),
     ]
     lines = [f"{name:10} {visible(text)}" for name, text in about if text is not None]
-    lines += [f"{'field' if not number else '':10} {_field(one)}" for number, one in enumerate(task.form)]
-    said = [one for one in task.history if one.what == "commented"]
-    return lines + [f"{'comment':10} {visible(f'{one.actor}, {one.at}: {one.text}')}" for one in said]
+    lines += [f"{'field' if not number else '':10} {_field(entry)}" for number, entry in enumerate(task.form)]
+    comments = [entry for entry in task.history if entry.what == "commented"]
+    return lines + [f"{'comment':10} {visible(f'{entry.actor}, {entry.at}: {entry.text}')}" for entry in comments]
 
 
 def _field(field: dict[str, Any]) -> str:

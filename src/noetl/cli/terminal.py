@@ -1,20 +1,23 @@
-"""Terminal: whether what we print is coloured, and how text is measured and made safe to show.
+"""Output of commands: formats, colours, the width of text, and making text safe to print.
 
-The user's word comes first (`--color`), then FORCE_COLOR and NO_COLOR, then whether the stream is a terminal.
+A list is printed as a table, JSON, JSON lines, YAML or ids; a record as text, JSON or YAML. Fields are those of the
+HTTP API, whether they come from a server or from a store. For colours `--color` comes first, then
+NO_COLOR and FORCE_COLOR, then whether the stream is a terminal.
 """
 
 from __future__ import annotations
 
 import os
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import click
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
-Paint = Callable[..., str]  # click.style, or `plain`: both take the text and the style's words
+# `click.style`, or `plain`, which ignores the style: reports use either without a check.
+Paint = Callable[..., str]
 
 
 def plain(text: str, **_: Any) -> str:
@@ -23,7 +26,7 @@ def plain(text: str, **_: Any) -> str:
 
 
 def color_option(function: Decorated) -> Decorated:
-    """`--color`; without it the environment decides. What is chosen holds for every `click.echo` of the command."""
+    """Adds `--color`; without it the environment decides. It applies to every `click.echo` of the command."""
     option = click.option(
         "--color",
         type=click.Choice(["auto", "always", "never"]),
@@ -52,7 +55,8 @@ def color_from(environment: Mapping[str, str]) -> bool | None:
 
 
 _BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-_JOINERS = frozenset("\u200c\u200d\ufe0e\ufe0f")  # part of emoji and of several scripts, and harmless
+# Part of emoji and of several scripts, and harmless.
+_JOINERS = frozenset("\u200c\u200d\ufe0e\ufe0f")
 _TAB = "    "
 
 
@@ -90,3 +94,67 @@ def _columns(char: str) -> int:
 def when(moment: str | None) -> str:
     """A time of the API for a table, to the second."""
     return moment[:19] + "Z" if moment is not None else "-"
+
+
+LISTS = ["table", "json", "jsonl", "yaml", "id"]
+RECORDS = ["text", "json", "yaml"]
+
+list_output = click.option("-o", "--output", type=click.Choice(LISTS), default="table", help="Output format.")
+record_output = click.option("-o", "--output", type=click.Choice(RECORDS), default="text", help="Output format.")
+
+
+def print_list(rows: Sequence[Any], output: str, *, key: str, table: Callable[[], Iterable[str]]) -> None:
+    """Print rows, which are shapes of the API or plain data. `key` is the field that `-o id` prints, `table` returns
+    the lines of the table."""
+    match output:
+        case "json":
+            click.echo(as_json(rows))
+        case "jsonl":
+            for row in rows:
+                click.echo(as_json(row, indent=-1))
+        case "yaml":
+            click.echo(as_yaml(list(rows)), nl=False)
+        case "id":
+            for row in rows:
+                click.echo(row[key] if isinstance(row, dict) else getattr(row, key))
+        case _:
+            for line in table():
+                click.echo(line)
+
+
+def print_record(record: Any, output: str, *, text: Callable[[], Iterable[str]]) -> None:
+    match output:
+        case "json":
+            click.echo(as_json(record))
+        case "yaml":
+            click.echo(as_yaml(record), nl=False)
+        case _:
+            for line in text():
+                click.echo(line)
+
+
+def as_yaml(value: Any) -> str:
+    import msgspec
+    import yaml
+
+    # Convert through JSON, so that both formats have the same fields and the same texts for times.
+    plain = msgspec.json.decode(msgspec.json.encode(value))
+    return str(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=110))
+
+
+def columns(headings: Sequence[str], rows: Sequence[Sequence[Any]], *, nothing: str | None = None) -> list[str]:
+    """The lines of a table; `nothing` alone when there are no rows. Text is made safe to print."""
+    if not rows and nothing is not None:
+        return [nothing]
+    cells = [[visible(str(cell if cell is not None else "")) for cell in row] for row in (headings, *rows)]
+    widths = [max(width(row[column]) for row in cells) for column in range(len(headings))]
+    return [
+        "  ".join(cell + " " * (wide - width(cell)) for cell, wide in zip(row, widths, strict=True)).rstrip()
+        for row in cells
+    ]
+
+
+def as_json(value: Any, *, indent: int = 2) -> str:
+    import msgspec
+
+    return msgspec.json.format(msgspec.json.encode(value), indent=indent).decode()

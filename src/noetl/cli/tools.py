@@ -1,6 +1,6 @@
-"""`noetl tools`: the kinds that playbooks may name, who brings each, and whether it would run here (TOOL-01).
+"""`noetl tools`: the tool kinds, the package of each, and whether it can run here (TOOL-01).
 
-The options by which every command that runs tools here allows or denies kinds are here, too.
+Also the options `--allow`, `--deny` and `--sandbox` of every command that runs tools.
 """
 
 from __future__ import annotations
@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from noetl.cli.output_formats import list_output, print_list
-from noetl.cli.terminal import color_option
+from noetl.cli.terminal import color_option, columns, list_output, print_list
 
 if TYPE_CHECKING:
-    from noetl.tools.permissions import Permissions
+    from noetl.tools.registry import Permissions
 
 
 @click.command("tools")
@@ -27,7 +26,6 @@ def command(output: str) -> None:
     \b
     noetl tools -o json
     """
-    from noetl.cli.output_formats import columns
     from noetl.cli.queries import refusals
     from noetl.operations.embedded import tools_here
     from noetl.tools.kinds import load_kinds
@@ -35,7 +33,7 @@ def command(output: str) -> None:
     with refusals():
         permissions = tools_here().permissions
     kinds = [_tool_row(name, permissions) for name in load_kinds()]
-    rows = [(one["kind"], one["origin"], one["driver"] or "", one["state"]) for one in kinds]
+    rows = [(tool["kind"], tool["origin"], tool["driver"] or "", tool["state"]) for tool in kinds]
     heads = ("KIND", "FROM", "DRIVER", "HERE")
     print_list(kinds, output, key="kind", table=lambda: columns(heads, rows, nothing="no kinds"))
 
@@ -79,7 +77,8 @@ def _state(name: str, permissions: Permissions) -> str:
     from noetl.tools.registry import EXTRAS, is_installed
 
     if name == "workbook":
-        return "ready"  # a name for a task written elsewhere in the playbook; the compiler resolves it
+        # A name for a task written elsewhere in the playbook; the compiler resolves it.
+        return "ready"
     if permissions.refusal(name) is not None:
         return f"off; --allow {name}"
     extra = EXTRAS.get(name)
@@ -88,7 +87,7 @@ def _state(name: str, permissions: Permissions) -> str:
 
 @cache
 def _distributions() -> Mapping[str, list[str]]:
-    """The distributions of each package. Finding them reads what every installed one says of itself."""
+    """The distributions of each package. Cached, because it reads the metadata of every installed one."""
     from importlib.metadata import packages_distributions
 
     return packages_distributions()
@@ -110,11 +109,11 @@ def _packages() -> dict[str, str]:
 # `--allow`, `--deny` and `--sandbox`: what tools may do, for every command that runs them here.
 
 
-def _kinds(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
+def _kinds(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> tuple[str, ...]:
     """`--allow shell,script` and `--allow shell --allow script` mean the same."""
-    from noetl.tools.permissions import ALLOWABLE
+    from noetl.tools.registry import ALLOWABLE
 
-    kinds = tuple(kind.strip() for text in given for kind in text.split(",") if kind.strip())
+    kinds = tuple(kind.strip() for text in texts for kind in text.split(",") if kind.strip())
     for kind in kinds:
         if kind not in ALLOWABLE:
             raise click.BadParameter(f'"{kind}" is not one of {", ".join(ALLOWABLE)}')
@@ -142,7 +141,7 @@ sandbox_option = click.option(
 
 
 class Allowed(NamedTuple):
-    """What tools may do in a run here: kinds that are turned on and off, and whether code needs a sandbox."""
+    """What tools may do in a local run: kinds that are turned on and off, and whether code needs a sandbox."""
 
     allow: Sequence[str] = ()
     deny: Sequence[str] = ()
@@ -150,9 +149,9 @@ class Allowed(NamedTuple):
 
     def as_options(self) -> list[str]:
         """The same for a command of its own, such as `noetl worker start`."""
-        given = [part for kind in self.allow for part in ("--allow", kind)]
-        given += [part for kind in self.deny for part in ("--deny", kind)]
-        return [*given, "--sandbox"] if self.sandbox else given
+        options = [part for kind in self.allow for part in ("--allow", kind)]
+        options += [part for kind in self.deny for part in ("--deny", kind)]
+        return [*options, "--sandbox"] if self.sandbox else options
 
     def used_options(self) -> list[str]:
         """The options that were used."""

@@ -9,9 +9,17 @@ import click
 
 from noetl.cli.completion import PLAYBOOK
 from noetl.cli.connection import ask, place_options
-from noetl.cli.credential import telling_new_master_key
-from noetl.cli.output_formats import list_output, print_list, print_record, record_output
-from noetl.cli.terminal import color_option, visible, when
+from noetl.cli.credential import announce_new_master_key
+from noetl.cli.terminal import (
+    color_option,
+    columns,
+    list_output,
+    print_list,
+    print_record,
+    record_output,
+    visible,
+    when,
+)
 
 if TYPE_CHECKING:
     from noetl.cli.connection import Operations
@@ -43,18 +51,18 @@ def trigger_command() -> None:
 @click.option("--skip-existing", is_flag=True, help="Ignore items that exist already.")
 @record_output
 @place_options
-def create_command(output: str, db: str | None, inputs: tuple[str, ...], auth: str | None, **given: Any) -> None:
-    """Make a trigger. The item is workload.item in the playbook.
+def create_command(output: str, db: str | None, inputs: tuple[str, ...], auth: str | None, **fields: Any) -> None:
+    """Create a trigger. The item is workload.item in the playbook.
 
     \b
     noetl trigger create drop --kind storage --playbook etl/load --input url=file:///data/in --input pattern='*.csv'
     """
     from noetl.operations.administration_shapes import NewTrigger
 
-    told = {**_inputs(inputs), **({"auth": auth} if auth is not None else {})}
-    wanted = NewTrigger(inputs=told, **given)
-    made = ask(db, lambda it: it.make_trigger(wanted), makes_store=True)
-    print_record(made, output, text=lambda: list(_details(made)))
+    all_inputs = {**_inputs(inputs), **({"auth": auth} if auth is not None else {})}
+    new = NewTrigger(inputs=all_inputs, **fields)
+    created = ask(db, lambda it: it.make_trigger(new), makes_store=True)
+    print_record(created, output, text=lambda: list(_details(created)))
 
 
 @trigger_command.command("list")
@@ -62,8 +70,8 @@ def create_command(output: str, db: str | None, inputs: tuple[str, ...], auth: s
 @place_options
 def list_command(output: str, db: str | None) -> None:
     """List triggers, with what each has started."""
-    found = ask(db, lambda it: it.triggers())
-    print_list(found, output, key="name", table=lambda: _table(found))
+    triggers = ask(db, lambda it: it.triggers())
+    print_list(triggers, output, key="name", table=lambda: _table(triggers))
 
 
 @trigger_command.command("show")
@@ -72,8 +80,8 @@ def list_command(output: str, db: str | None) -> None:
 @place_options
 def show_command(name: str, output: str, db: str | None) -> None:
     """Show one trigger: what it polls, its position, and why it cannot continue."""
-    found = ask(db, lambda it: it.trigger(name))
-    print_record(found, output, text=lambda: list(_details(found)))
+    trigger = ask(db, lambda it: it.trigger(name))
+    print_record(trigger, output, text=lambda: list(_details(trigger)))
 
 
 @trigger_command.command("pause")
@@ -109,8 +117,8 @@ def delete_command(name: str, db: str | None) -> None:
 @place_options
 def dead_letters_command(name: str, output: str, db: str | None) -> None:
     """List the items that no execution could be started for, and why."""
-    found = ask(db, lambda it: it.dead_letters(name))
-    print_list(found, output, key="item_id", table=lambda: _letters(found))
+    letters = ask(db, lambda it: it.dead_letters(name))
+    print_list(letters, output, key="item_id", table=lambda: _letters(letters))
 
 
 @trigger_command.command("retry")
@@ -133,47 +141,53 @@ def discard_command(name: str, item: str | None, db: str | None) -> None:
     click.echo(f"discarded {count} dead letter{'' if count == 1 else 's'} of {visible(name)}")
 
 
-def _inputs(written: tuple[str, ...]) -> dict[str, Any]:
-    """Text as it is; a number where it looks like one, since cursors are numbers more often than not."""
-    found: dict[str, Any] = {}
-    for one in written:
-        key, sign, value = one.partition("=")
+def _inputs(pairs: tuple[str, ...]) -> dict[str, Any]:
+    """Inputs as KEY=VALUE. A value that looks like a whole number becomes one, since cursors are mostly numbers."""
+    inputs: dict[str, Any] = {}
+    for pair in pairs:
+        key, sign, value = pair.partition("=")
         if not sign or not key:
-            raise click.BadParameter(f'"{one}" is not KEY=VALUE, such as url=s3://bucket/in', param_hint="--input")
-        found[key] = int(value) if value.lstrip("-").isascii() and value.lstrip("-").isdecimal() else value
-    return found
+            raise click.BadParameter(f'"{pair}" is not KEY=VALUE, such as url=s3://bucket/in', param_hint="--input")
+        inputs[key] = int(value) if value.lstrip("-").isascii() and value.lstrip("-").isdecimal() else value
+    return inputs
 
 
-def _state(one: TriggerView) -> str:
-    return "paused" if one.paused else "failing" if one.error else "polling"
+def _state(trigger: TriggerView) -> str:
+    return "paused" if trigger.paused else "failing" if trigger.error else "polling"
 
 
-def _table(found: list[TriggerView]) -> Iterator[str]:
-    from noetl.cli.output_formats import columns
-
+def _table(triggers: list[TriggerView]) -> Iterator[str]:
     rows = [
-        (one.name, one.kind, one.path, _state(one), f"{one.started:,}", f"{one.running:,}", f"{one.dead_letters:,}")
-        for one in found
+        (
+            trigger.name,
+            trigger.kind,
+            trigger.path,
+            _state(trigger),
+            f"{trigger.started:,}",
+            f"{trigger.running:,}",
+            f"{trigger.dead_letters:,}",
+        )
+        for trigger in triggers
     ]
     heads = ("NAME", "KIND", "PLAYBOOK", "STATE", "STARTED", "RUNNING", "DEAD")
     yield from columns(heads, rows, nothing="no triggers yet: noetl trigger create NAME --kind KIND --playbook PATH")
 
 
-def _details(one: TriggerView) -> Iterator[str]:
-    yield f"name       {visible(one.name)}"
-    yield f"starts     {visible(one.path)}{' ' + visible(one.version) if one.version else ''}"
-    yield f"looks at   {one.kind}: " + ", ".join(f"{key}={visible(str(value))}" for key, value in one.inputs.items())
-    yield f"state      {_state(one)}"
-    yield f"started    {one.started:,}, {one.running:,} running of at most {one.max_running:,}"
-    yield f"dead       {one.dead_letters:,}"
-    if one.error is not None:
-        yield f"error      {visible(one.error)} (since {one.error_at})"
+def _details(trigger: TriggerView) -> Iterator[str]:
+    yield f"name       {visible(trigger.name)}"
+    yield f"starts     {visible(trigger.path)}{' ' + visible(trigger.version) if trigger.version else ''}"
+    yield f"looks at   {trigger.kind}: " + ", ".join(
+        f"{key}={visible(str(value))}" for key, value in trigger.inputs.items()
+    )
+    yield f"state      {_state(trigger)}"
+    yield f"started    {trigger.started:,}, {trigger.running:,} running of at most {trigger.max_running:,}"
+    yield f"dead       {trigger.dead_letters:,}"
+    if trigger.error is not None:
+        yield f"error      {visible(trigger.error)} (since {trigger.error_at})"
 
 
-def _letters(found: list[DeadLetterView]) -> Iterator[str]:
-    from noetl.cli.output_formats import columns
-
-    rows = [(one.item_id, one.at[:19] + "Z", "retry" if one.retry else "", one.error) for one in found]
+def _letters(letters: list[DeadLetterView]) -> Iterator[str]:
+    rows = [(letter.item_id, letter.at[:19] + "Z", "retry" if letter.retry else "", letter.error) for letter in letters]
     yield from columns(("ITEM", "AT", "", "ERROR"), rows, nothing="no dead letters")
 
 
@@ -196,20 +210,23 @@ def webhook_command() -> None:
 )
 @record_output
 @place_options
-def create_webhook_command(output: str, db: str | None, matches: tuple[str, ...], **given: str | None) -> None:
-    """Make a webhook and print its address and its key, once.
+def create_webhook_command(output: str, db: str | None, matches: tuple[str, ...], **fields: str | None) -> None:
+    """Create a webhook and print its address and its key, once.
 
-    Its key is kept sealed under the master key, which is made when there is none (see noetl credential).
+    Its key is encrypted under the master key, which is created if there is none (see noetl credential).
     """
-    if (given["path"] is None) == (given["message"] is None):
-        raise click.UsageError("say what it does: --playbook PATH or --message NAME, one of them")
-    wanted: dict[str, Any] = {**given, "correlation": _correlation(matches)}
-    with telling_new_master_key():
-        made = ask(db, lambda it: it.make_webhook(**wanted), makes_store=True)
-    print_record(made, output, text=lambda: [f"url     {made.url}", f"secret  {made.secret}"])
-    if made.target.path is not None and not ask(db, lambda it: _is_registered(it, made.target), makes_store=True):
-        click.echo(f"warning: {_absent_text(made.target)}; deliveries fail until it is: noetl register FILE", err=True)
+    if (fields["path"] is None) == (fields["message"] is None):
+        raise click.UsageError("a webhook needs one action: --playbook PATH or --message NAME")
+    request: dict[str, Any] = {**fields, "correlation": _correlation(matches)}
+    with announce_new_master_key():
+        created = ask(db, lambda it: it.make_webhook(**request), makes_store=True)
+    print_record(created, output, text=lambda: [f"url     {created.url}", f"secret  {created.secret}"])
+    if created.target.path is not None and not ask(db, lambda it: _is_registered(it, created.target), makes_store=True):
+        click.echo(
+            f"warning: {_absent_text(created.target)}; deliveries fail until it is: noetl register FILE", err=True
+        )
     if output == "text":
+        # On standard error, so that the output can be piped to whatever stores address and key.
         click.echo("the secret is not shown again; docs/security.md says how deliveries are signed", err=True)
 
 
@@ -218,10 +235,8 @@ def create_webhook_command(output: str, db: str | None, matches: tuple[str, ...]
 @place_options
 def list_webhooks_command(output: str, db: str | None) -> None:
     """List webhooks, without their keys."""
-    from noetl.cli.output_formats import columns
-
     hooks = ask(db, lambda it: it.webhooks(), makes_store=True)
-    rows = [(one.name, _target_text(one.target), one.url, when(one.created_at), one.created_by) for one in hooks]
+    rows = [(hook.name, _target_text(hook.target), hook.url, when(hook.created_at), hook.created_by) for hook in hooks]
     heads = ("NAME", "DOES", "URL", "CREATED", "BY")
     nothing = "no webhooks yet: noetl webhook create NAME --playbook PATH"
     print_list(hooks, output, key="name", table=lambda: columns(heads, rows, nothing=nothing))
@@ -237,7 +252,7 @@ def delete_webhook_command(name: str, db: str | None) -> None:
 
 
 async def _is_registered(operations: Operations, target: WebhookTarget) -> bool:
-    """A webhook may be made before its playbook is registered, so that this is only warned of."""
+    """Whether the playbook of a webhook is registered. If not, that is only a warning: it may be registered later."""
     from noetl.base.errors import NotFoundError
     from noetl.store.installation import NEWEST
 
@@ -245,8 +260,8 @@ async def _is_registered(operations: Operations, target: WebhookTarget) -> bool:
         versions = await operations.versions(target.path or "")
     except NotFoundError:
         return False
-    wanted = target.version
-    return wanted in (None, NEWEST) or any(wanted in (str(one.version), one.label) for one in versions)
+    version = target.version
+    return version in (None, NEWEST) or any(version in (str(row.version), row.label) for row in versions)
 
 
 def _absent_text(target: WebhookTarget) -> str:
@@ -255,13 +270,13 @@ def _absent_text(target: WebhookTarget) -> str:
 
 
 def _correlation(matches: tuple[str, ...]) -> dict[str, str]:
-    found = {}
+    correlation = {}
     for match in matches:
         key, sign, field = match.partition("=")
         if not sign or not key or not field:
             raise click.BadParameter(f'"{match}" is not KEY=FIELD, such as order=order.id', param_hint="--match")
-        found[key] = field
-    return found
+        correlation[key] = field
+    return correlation
 
 
 def _target_text(target: WebhookTarget) -> str:

@@ -1,7 +1,7 @@
-"""`noetl watch`: follow an execution to its end. It is shown as it goes, its result printed, its ending an exit code.
+"""`noetl watch`: follow an execution until it ends, print its result, and exit with a code for its status.
 
-Somebody else drives the execution, so whoever follows may let go at any time, and it goes on. `Interruption` is what
-Ctrl-C does here and where this process drives the run itself.
+Another process drives the execution, so it continues when the user stops watching. `run_interruptibly` handles Ctrl-C
+here and in embedded runs.
 """
 
 from __future__ import annotations
@@ -18,16 +18,18 @@ import msgspec
 
 from noetl.base.errors import NoetlError
 from noetl.cli import queries
-from noetl.cli.connection import ask, find_execution_id, is_left_alone, place_meant, place_options
-from noetl.cli.terminal import color_option, visible
+from noetl.cli.connection import ask, find_execution_id, is_abandoned_run, place_meant, place_options
+from noetl.cli.terminal import as_json, color_option, visible
 
 if TYPE_CHECKING:
     from noetl.cli.connection import Operations, Place
     from noetl.cli.live import LiveView
     from noetl.operations.api_shapes import ResultView
 
-TIMED_OUT = queries.CANCELLED  # one code for both: it is not done, and not by its own fault (design.md §6)
-SILENT_S = 3.0  # twice of it without an event, and whoever watches wants to know why
+# One code for both: not completed, but not failed either (design.md §6).
+TIMED_OUT = queries.CANCELLED
+# After at most twice this time without an event, the reason is printed.
+SILENT_S = 3.0
 
 
 def follow_execution(
@@ -39,8 +41,8 @@ def follow_execution(
     within_s: float | None = None,
     diagnostics: list[dict[str, Any]] | None = None,
 ) -> int:
-    """Show an execution as it goes, print how it ended, and give the exit code. `diagnostics` are what the server found
-    in the playbook, for output as JSON."""
+    """Show the progress of an execution, print its result, and return the exit code. `diagnostics` are those of the
+    playbook, for JSON output."""
     from noetl.cli.live import print_line, run_with_view, view_for
     from noetl.events.projection.projection import Projection
 
@@ -48,12 +50,13 @@ def follow_execution(
 
     async def in_time() -> ResultView:
         async with asyncio.timeout(within_s), place.operations() as operations:
-            return await run_with_view(_followed(operations, execution_id, view), view)
+            return await run_with_view(_follow(operations, execution_id, view), view)
 
     try:
         with queries.refusals():
             result = run_interruptibly(
                 in_time(),
+                # Another process drives it: there is nothing to record, and one Ctrl-C is enough.
                 at_first=lambda: None,
                 at_second=lambda: view.close() if view is not None else None,
                 code=queries.INTERRUPTED,
@@ -66,7 +69,7 @@ def follow_execution(
     return queries.CODES[result.status]
 
 
-async def _followed(operations: Operations, execution_id: str, view: LiveView | None) -> ResultView:
+async def _follow(operations: Operations, execution_id: str, view: LiveView | None) -> ResultView:
     silence = _Silence(operations, execution_id, view)
     explaining = asyncio.ensure_future(silence.explain())
     try:
@@ -82,8 +85,8 @@ async def _followed(operations: Operations, execution_id: str, view: LiveView | 
 
 
 class _Silence:
-    """When nothing happens for a while, whoever watches is told what holds the execution, once for each reason: without
-    a worker for its pool it would wait for ever, and no event says so."""
+    """Prints what the execution waits for if there are no events for a while, once for each reason. Without a worker
+    for its pool it would wait forever, and no event says so."""
 
     def __init__(self, operations: Operations, execution_id: str, view: LiveView | None) -> None:
         self._operations, self._execution_id, self._view = operations, execution_id, view
@@ -96,16 +99,18 @@ class _Silence:
     async def explain(self) -> None:
         while self._view is not None:
             await asyncio.sleep(SILENT_S)
+            # No event since the last check, so it has been silent for SILENT_S to twice SILENT_S.
             if not self._heard:
                 await self._ask(self._view)
             self._heard = False
 
     async def _ask(self, view: LiveView) -> None:
         try:
-            found = await self._operations.explain(self._execution_id)
+            explanation = await self._operations.explain(self._execution_id)
         except NoetlError:
-            return  # the stream of events says what is wrong with the server
-        for sentence in found["sentences"] if found["stuck"] else ():
+            # The stream of events reports errors of the server.
+            return
+        for sentence in explanation["sentences"] if explanation["stuck"] else ():
             if sentence not in self._shown:
                 self._shown.add(sentence)
                 view.print_line(f"· {visible(sentence)}")
@@ -117,8 +122,8 @@ def _print(result: ResultView, output: str, quiet: bool, diagnostics: list[dict[
     if output == "jsonl":
         return
     if output == "json":
-        found = {} if diagnostics is None else {"diagnostics": diagnostics}
-        click.echo(queries.as_json({**msgspec.to_builtins(result), **found}))
+        extra = {} if diagnostics is None else {"diagnostics": diagnostics}
+        click.echo(as_json({**msgspec.to_builtins(result), **extra}))
         return
     if not quiet or not result.ok:
         print_line(styled_status(result.status) + _error_suffix(result.error))
@@ -133,9 +138,9 @@ def styled_status(status: str) -> str:
 
 
 def print_result(result: Any) -> None:
-    """On standard output: text as it is, everything else as JSON."""
+    """Print a result on standard output: text as it is, everything else as JSON."""
     if result is not None:
-        click.echo(result if isinstance(result, str) else queries.as_json(result))
+        click.echo(result if isinstance(result, str) else as_json(result))
 
 
 def _error_suffix(error: dict[str, Any] | None) -> str:
@@ -151,11 +156,11 @@ def _error_details(error: dict[str, Any] | None) -> list[str]:
     return detail_lines(msgspec.convert(error, Error)) if error else []
 
 
-def _duration(_: click.Context, __: click.Parameter, given: str | None) -> float | None:
+def _duration(_: click.Context, __: click.Parameter, text: str | None) -> float | None:
     from noetl.base.durations import seconds
 
     try:
-        return seconds(given) if given is not None else None
+        return seconds(text) if text is not None else None
     except ValueError as problem:
         raise click.BadParameter(str(problem)) from None
 
@@ -173,7 +178,9 @@ def _duration(_: click.Context, __: click.Parameter, given: str | None) -> float
 @place_options
 @color_option
 @click.pass_context
-def command(ctx: click.Context, given: str, timeout: float | None, output: str, quiet: bool, db: str | None) -> None:
+def command(
+    ctx: click.Context, reference: str, timeout: float | None, output: str, quiet: bool, db: str | None
+) -> None:
     """Follow an execution until it ends, and print its result, as `noetl run` does.
 
     Exit codes: 0 completed, 1 failed, 5 cancelled or timed out, 130 interrupted. After a timeout or an interruption the
@@ -183,25 +190,25 @@ def command(ctx: click.Context, given: str, timeout: float | None, output: str, 
     noetl watch last --timeout 10m && echo done
     """
 
-    execution_id = ask(db, lambda operations: _moving_execution(operations, given, db))
+    execution_id = ask(db, lambda operations: _moving_execution(operations, reference, db))
     place = place_meant(db)
     ctx.exit(follow_execution(place, execution_id, output=output, quiet=quiet, within_s=timeout))
 
 
-async def _moving_execution(operations: Operations, given: str, db: str | None) -> str:
-    """The execution that is meant. Refused when it would never move."""
-    execution_id = await find_execution_id(operations, given)
-    if await is_left_alone(operations, execution_id):
+async def _moving_execution(operations: Operations, reference: str, db: str | None) -> str:
+    """The id of the execution that `reference` means. Refused if no process drives it."""
+    execution_id = await find_execution_id(operations, reference)
+    if await is_abandoned_run(operations, execution_id):
         raise queries.QueryRefused(
-            f"nobody runs {execution_id} now; take it up with: {queries.resume_hint(db, execution_id)}"
+            f"no process runs {execution_id} now; resume it with: {queries.resume_hint(db, execution_id)}"
         )
     return execution_id
 
 
-# Interruption: the first Ctrl-C (or SIGTERM) lets a run record what it has and end; the second stops it at once.
+# Interruption: after the first Ctrl-C (or SIGTERM) a run records its progress and ends; the second stops it at once.
 #
-# Stopping at once loses nothing that was recorded: the store commits whole decisions, and a resumed run goes on
-# from the last of them.
+# Stopping at once loses nothing that was recorded: the store commits whole decisions, and a resumed run continues from
+# the last of them.
 
 Given = TypeVar("Given")
 
@@ -215,35 +222,34 @@ class Interrupted(Exception):  # noqa: N818  it is the user's wish, not an error
 def run_interruptibly(
     running: Coroutine[Any, Any, Given], *, at_first: Callable[[], None], at_second: Callable[[], None], code: int
 ) -> Given:
-    """What the coroutine gives. `at_first` is called on the first signal, `at_second` before the second ends the
-    process with `code`.
+    """Run a coroutine and return its result. `at_first` is called on the first signal, `at_second` before the second
+    one ends the process with `code`.
 
-    Interrupted when there was a signal and the coroutine has come to rest.
+    Interrupted if there was a signal and the coroutine has ended.
     """
 
     async def guarded() -> Given:
         task = asyncio.current_task()
         assert task is not None
-        heard = 0
+        received = 0
 
         def on_signal() -> None:
-            nonlocal heard
-            heard += 1
-            if heard > 1:
+            nonlocal received
+            received += 1
+            if received > 1:
                 try:
                     at_second()
                 finally:
-                    # At once, without cleaning up: the second Ctrl-C means that cleaning up hangs. Nothing recorded is
-                    # lost by it.
+                    # Exit without cleanup: a second Ctrl-C means that the cleanup hangs. Nothing recorded is lost.
                     os._exit(code)
             at_first()
             task.cancel()
 
-        with _hearing(on_signal):
+        with _handling_signals(on_signal):
             try:
                 return await running
             except asyncio.CancelledError:
-                if heard:
+                if received:
                     raise Interrupted from None
                 raise
 
@@ -251,8 +257,8 @@ def run_interruptibly(
 
 
 @contextmanager
-def _hearing(hear: Callable[[], None]) -> Iterator[None]:
-    """Signals reach `hear` meanwhile; where the loop cannot have them, Python's own Ctrl-C stays."""
+def _handling_signals(hear: Callable[[], None]) -> Iterator[None]:
+    """Call `hear` on signals in the block; where the loop does not support that, Python's own Ctrl-C handling stays."""
     loop = asyncio.get_running_loop()
     with suppress(NotImplementedError, ValueError, RuntimeError):
         for number in _SIGNALS:

@@ -1,4 +1,4 @@
-"""`noetl worker`: run workers of a server, here, and find again those that were started (CLI-01, WRK-01)."""
+"""`noetl worker`: run workers of a server, and list and stop those that were started here (CLI-01, WRK-01)."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from noetl.cli.connection import must_reach, server_option
-from noetl.cli.output_formats import columns, list_output, print_list
 from noetl.cli.payload import labels_from
 from noetl.cli.processes import add_process_commands, addresses_option
 from noetl.cli.queries import refusals
-from noetl.cli.terminal import color_option, visible
+from noetl.cli.terminal import color_option, columns, list_output, print_list, visible
 from noetl.cli.tools import deny_option, kinds_option, sandbox_option
 
 if TYPE_CHECKING:
@@ -37,8 +36,8 @@ def command() -> None:
     """Run workers: they take orders from a server, run the tools, and report. They listen on no port."""
 
 
-def _labels(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
-    return labels_from(given)
+def _labels(_: click.Context, __: click.Parameter, pairs: tuple[str, ...]) -> dict[str, str]:
+    return labels_from(pairs)
 
 
 @command.command("start")
@@ -88,7 +87,7 @@ def start_command(
     that took longer than --drain-timeout. A second signal stops it at once. Another worker takes over what is left.
     """
     from noetl.base.settings import load_settings
-    from noetl.cli.own_process import look_rarely, new_event_loop, protect
+    from noetl.cli.own_process import new_event_loop, protect, tune_collection
 
     if detach:
         _detach()
@@ -108,10 +107,11 @@ def start_command(
         settings = load_settings(flags).settings
         there = must_reach(server, token_file, ca)
         _warn_of_folders(settings)
-        look_rarely()
-        protect("NOETL_TOKEN")  # it is known by now
+        tune_collection()
+        # The token has been read, so it can be removed from the environment.
+        protect("NOETL_TOKEN")
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
-            left = runner.run(_served(there, settings, name, labels))
+            left = runner.run(_serve(there, settings, name, labels))
         ctx.exit(left)
 
 
@@ -129,10 +129,12 @@ def _detach() -> None:
         click.echo(f"worker {record.name} ({record.pid}) serves {record.url}")
 
     with refusals():
-        detached([one for one in sys.argv[1:] if one != "--detach"], "worker", within_s=_READY_S, ready=ready)
+        detached(
+            [argument for argument in sys.argv[1:] if argument != "--detach"], "worker", within_s=_READY_S, ready=ready
+        )
 
 
-async def _served(there: ServerPlace, settings: Settings, name: str | None, labels: dict[str, str]) -> int:
+async def _serve(there: ServerPlace, settings: Settings, name: str | None, labels: dict[str, str]) -> int:
     from noetl.base.distribution import own_version
     from noetl.base.tls_trust import trusting
     from noetl.cli.live import print_line
@@ -151,19 +153,20 @@ async def _served(there: ServerPlace, settings: Settings, name: str | None, labe
         drain_s=settings.drain_timeout,
         version=own_version(),
     )
-    word = own_record("worker", spec.name, there.url, pools=",".join(settings.pools))
+    record = own_record("worker", spec.name, there.url, pools=",".join(settings.pools))
     place = None
 
     def registered() -> None:
         nonlocal place
-        place = leave(word)
+        # Written only after the registration: `detached` waits for this file as the sign that the worker is ready.
+        place = leave(record)
 
-    station = RemoteWorker(
+    worker = RemoteWorker(
         spec, _tools(settings), say=print_line, verify=trusting(there.ca, spec.url), registered=registered
     )
-    _stop_on_signal(station)
+    _stop_on_signal(worker)
     try:
-        left = await station.serve()
+        left = await worker.serve()
     finally:
         if place is not None:
             place.unlink(missing_ok=True)
@@ -173,11 +176,10 @@ async def _served(there: ServerPlace, settings: Settings, name: str | None, labe
 
 
 def _tools(settings: Settings) -> Registry:
-    """What a worker may do on its machine and reach from it is its operator's to say (design.md §7)."""
+    """The tools of a worker; its operator decides what they may do and reach (design.md §7)."""
     from noetl.base.addresses.policy import AddressPolicy
     from noetl.base.addresses.proxies import outbound_proxies
-    from noetl.tools.permissions import Permissions, allowed_kinds, denied_kinds
-    from noetl.tools.registry import guarded_registry
+    from noetl.tools.registry import Permissions, allowed_kinds, denied_kinds, guarded_registry
 
     permissions = Permissions(
         kinds=allowed_kinds(settings.allow),
@@ -193,18 +195,19 @@ def _tools(settings: Settings) -> Registry:
     return guarded_registry(permissions)
 
 
-def _stop_on_signal(station: RemoteWorker) -> None:
-    """The first signal drains, the second stops where it stands."""
-    heard = 0
+def _stop_on_signal(worker: RemoteWorker) -> None:
+    """The first signal drains the worker, the second stops it at once."""
+    received = 0
 
     def on_signal() -> None:
-        nonlocal heard
-        heard += 1
-        station.drain() if heard == 1 else station.stop()
+        nonlocal received
+        received += 1
+        worker.drain() if received == 1 else worker.stop()
 
+    # Handlers of the loop, not of the process: they run between two callbacks and may touch what tasks use.
     loop = asyncio.get_running_loop()
-    for one in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(one, on_signal)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, on_signal)
 
 
 @command.command("list")
@@ -218,17 +221,23 @@ def list_command(server: str | None, output: str) -> None:
         workers = client.workers()
     heads = ("WORKER", "STATE", "POOLS", "HELD", "LAST SEEN")
     rows = [
-        (one.worker_id, _state(one), ",".join(one.pools), f"{len(one.leases)} of {one.capacity}", one.last_seen)
-        for one in workers
+        (
+            worker.worker_id,
+            _state(worker),
+            ",".join(worker.pools),
+            f"{len(worker.leases)} of {worker.capacity}",
+            worker.last_seen,
+        )
+        for worker in workers
     ]
     table = partial(columns, heads, rows, nothing="no worker has announced itself")
     print_list(msgspec.to_builtins(workers), output, key="worker_id", table=table)
 
 
-def _state(one: WorkerInfo) -> str:
-    if not one.live:
+def _state(worker: WorkerInfo) -> str:
+    if not worker.live:
         return "lost"
-    return "live" if one.drained_at is None else "draining" if one.leases else "drained"
+    return "live" if worker.drained_at is None else "draining" if worker.leases else "drained"
 
 
 @command.command("drain")

@@ -1,7 +1,7 @@
-"""One request of the API as a value: how its answer is read, how long it may take, when it is sent again, and what can
-go wrong: the server refuses, or does not answer. Also event streams as they come over the wire.
+"""Requests of the API as values: how an answer is read, how long it may take, and when a request is retried. Also the
+errors of the client, and the format of event streams.
 
-Nothing here sends anything; both clients do it alike.
+Nothing here sends anything; both clients use these values.
 """
 
 from __future__ import annotations
@@ -18,18 +18,17 @@ import httpx2
 import msgspec
 
 from noetl.base.errors import BackendError, NotFoundError, RefusedError, SettledError
+from noetl.base.retry_delay import delay_s
 from noetl.base.tls_trust import UNTRUSTED, is_distrust
-from noetl.events.encoding import decode_payload
-from noetl.events.envelope import Event
+from noetl.events.envelope import Event, decode_payload
 from noetl.events.payloads import EventSource
-from noetl.worker.backoff import delay_s
 
 _ERRNO = re.compile(r"^\[Errno -?\d+\] ")
 
 
 class ApiError(RefusedError):
-    """The server has understood and will not. `status` is HTTP's; `problem` what it answered; `diagnostics` those of
-    a playbook with errors."""
+    """The server refused a request. `status` is the HTTP status, `problem` the answer, `diagnostics` those of a
+    playbook with errors."""
 
     def __init__(self, message: str, status: int, problem: Mapping[str, Any]) -> None:
         super().__init__(message)
@@ -37,24 +36,24 @@ class ApiError(RefusedError):
 
     @property
     def diagnostics(self) -> list[dict[str, Any]]:
-        found = self.problem.get("diagnostics")
-        return found if isinstance(found, list) else []
+        diagnostics = self.problem.get("diagnostics")
+        return diagnostics if isinstance(diagnostics, list) else []
 
 
 class ApiNotFoundError(ApiError, NotFoundError):
-    """404: what is named is not there, as a store of this machine says it."""
+    """404: there is no object with this name. A local store raises NotFoundError in the same case."""
 
 
 class ApiSettledError(ApiError, SettledError):
-    """409: it is over, has changed, or is not for now, as a store of this machine says it."""
+    """409: the object has ended, has changed, or is not ready. A local store raises SettledError in the same case."""
 
 
 class UnreachableError(BackendError):
-    """Nobody answers at this address, or not in time."""
+    """No server answers at this address, or not in time."""
 
 
 def error_of(response: httpx2.Response) -> ApiError:
-    """A response that is an error, in the server's own words where it has some."""
+    """The error of a response, with the message of the server if there is one."""
     try:
         problem = msgspec.json.decode(response.content)
     except msgspec.DecodeError:
@@ -65,9 +64,12 @@ def error_of(response: httpx2.Response) -> ApiError:
     detail = problem.get("detail") or problem.get("title") or response.reason_phrase
     match status:
         case 401:
+            # The server gives no details without a valid token; the client knows whether it sent one.
             if "authorization" in response.request.headers:
-                detail = "this server does not know the token it was shown, or it has ended"
+                detail = "this server does not accept the token: it is unknown, expired or revoked"
             detail = f"{detail}: noetl login {where.scheme}://{where.netloc.decode()}, or set NOETL_TOKEN"
+        # A NoETL server describes its errors. Without a description something else answers: a proxy, or another
+        # program.
         case 404 if not problem:
             detail = f"there is no {where.path} at {where.netloc.decode()}: is this a NoETL server?"
     kinds: dict[int, type[ApiError]] = {404: ApiNotFoundError, 409: ApiSettledError}
@@ -82,9 +84,10 @@ def unreachable(url: str, problem: Exception) -> UnreachableError:
 
 
 def _reason(problem: BaseException | None) -> str | None:
-    """What the system said, below those who pass it on: "connection refused", not "all attempts failed"."""
+    """The system error at the root of a chain of errors: "connection refused", not "all attempts failed"."""
     while problem is not None:
-        if isinstance(problem, ssl.SSLError | socket.gaierror) and problem.strerror:  # with numbers of their own
+        # These have error numbers of their own, which `os.strerror` does not know.
+        if isinstance(problem, ssl.SSLError | socket.gaierror) and problem.strerror:
             return problem.strerror
         if isinstance(problem, OSError) and problem.errno:
             return os.strerror(problem.errno)
@@ -97,7 +100,7 @@ _JSON = "application/json"
 
 
 class ApiRequest(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
-    """`read` makes its value of the answer. `again`: it may be sent twice and means the same."""
+    """`read` converts the answer. `again`: the request is idempotent, so it may be sent twice."""
 
     method: str
     path: str
@@ -106,6 +109,7 @@ class ApiRequest(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     content: bytes | None = None
     media_type: str = _JSON
     headers: Mapping[str, str] = {}
+    # how long the server itself may wait before it answers; added to the timeout
     wait_s: float = 0.0
     again: bool = False
 
@@ -135,11 +139,11 @@ def read_nothing(_: httpx2.Response) -> None:
 
 
 def read_list(name: str, kind: type[T]) -> Callable[[httpx2.Response], list[T]]:
-    """A list, given as such or under its name."""
+    """A reader for a list, which is the answer itself or its field `name`."""
 
     def read(response: httpx2.Response) -> list[T]:
-        told = msgspec.json.decode(response.content)
-        return msgspec.convert(told[name] if isinstance(told, dict) else told, list[kind])  # type: ignore[valid-type]
+        body = msgspec.json.decode(response.content)
+        return msgspec.convert(body[name] if isinstance(body, dict) else body, list[kind])  # type: ignore[valid-type]
 
     return read
 
@@ -161,19 +165,22 @@ def read_count(response: httpx2.Response) -> int:
     return int(read_json(response)["count"])
 
 
-TRIES = 5  # of a request that may be sent twice
+# Tries of an idempotent request.
+TRIES = 5
 TIMEOUT_S = 30.0
-STREAM_SILENCE_S = 60.0  # a server comments every 15 s; past this it is gone
+# A server sends a comment every 15 s; after this time without one, the connection is lost.
+STREAM_SILENCE_S = 60.0
+# Temporary errors: of an overloaded server, or of a proxy whose server restarts.
 _PASSING = (408, 429, 502, 503, 504)
 
 
 def headers_for(token: str | None) -> dict[str, str]:
-    told = {"User-Agent": "noetl-client", "Accept": "application/json"}
-    return told if token is None else {**told, "Authorization": f"Bearer {token}"}
+    headers = {"User-Agent": "noetl-client", "Accept": "application/json"}
+    return headers if token is None else {**headers, "Authorization": f"Bearer {token}"}
 
 
 def arguments(request: ApiRequest[Any]) -> dict[str, Any]:
-    """A request as httpx takes it."""
+    """A request as keyword arguments for httpx."""
     headers = dict(request.headers)
     if request.content is not None:
         headers["Content-Type"] = request.media_type
@@ -183,25 +190,27 @@ def arguments(request: ApiRequest[Any]) -> dict[str, Any]:
         "params": dict(request.params) or None,
         "content": request.content,
         "headers": headers,
+        # A server that was asked to wait answers late on purpose.
         "timeout": TIMEOUT_S + request.wait_s,
     }
 
 
 def pause_before_next(request: ApiRequest[Any], tries: int, response: httpx2.Response | None) -> float | None:
-    """How long to wait before sending it again, None when that is not to be done."""
+    """The seconds to wait before the next try; None if the request must not be sent again."""
     if response is not None and response.status_code not in _PASSING:
         return None
+    # The server answers 429 before it does anything, so any request may be sent again after it.
     is_safe = request.again or (response is not None and response.status_code == 429)
     if not is_safe or tries >= TRIES:
         return None
     return delay_s(tries - 1, response.headers.get("Retry-After") if response is not None else None)
 
 
-# Event streams as they come over the wire: lines to messages, messages to events (server-sent events).
+# The format of event streams (server-sent events): lines become messages, messages become events.
 
 
 class StreamMessage(msgspec.Struct, frozen=True):
-    """`name` is "message" unless the server says otherwise; `at` is what to say when coming back."""
+    """`name` is "message" unless the server sets another; send `at` as Last-Event-ID to resume after this message."""
 
     name: str
     data: str
@@ -209,7 +218,7 @@ class StreamMessage(msgspec.Struct, frozen=True):
 
 
 class Reader:
-    """Takes one line after the other, and gives a message when one is complete."""
+    """Collects lines, and yields a message when it is complete."""
 
     def __init__(self) -> None:
         self._name, self._data = "", list[str]()
@@ -217,11 +226,13 @@ class Reader:
 
     def take(self, line: str) -> Iterator[StreamMessage]:
         if not line:
+            # By the standard a blank line without data before it, as after a comment, is no message.
             if self._data:
                 yield StreamMessage(self._name or "message", "\n".join(self._data), self._at)
             self._name, self._data = "", []
             return
         field, _, value = line.partition(":")
+        # Only one blank belongs to the format; more of them are part of the value.
         value = value.removeprefix(" ")
         match field:
             case "event":
@@ -232,22 +243,22 @@ class Reader:
                 self._at = value
 
 
-def event_of(told: dict[str, Any]) -> Event:
-    """The event that a server tells in its readable form."""
+def event_of(fields: dict[str, Any]) -> Event:
+    """The event with these fields of the API."""
     return Event(
-        execution_id=told["execution_id"],
-        seq=told["seq"],
-        event_id=told["event_id"],
-        ts=seconds_of(told["ts"]),
-        source=EventSource(told["source"]),
-        payload=decode_payload(told["event_type"], msgspec.json.encode(told["payload"]), told["schema"]),
-        trace_id=told["trace_id"],
-        parent_id=told["parent_id"],
-        step=told["step"],
-        step_run_id=told["step_run_id"],
-        task_run_id=told["task_run_id"],
-        on_behalf=told["on_behalf"],
-        schema=told["schema"],
+        execution_id=fields["execution_id"],
+        seq=fields["seq"],
+        event_id=fields["event_id"],
+        ts=seconds_of(fields["ts"]),
+        source=EventSource(fields["source"]),
+        payload=decode_payload(fields["event_type"], msgspec.json.encode(fields["payload"]), fields["schema"]),
+        trace_id=fields["trace_id"],
+        parent_id=fields["parent_id"],
+        step=fields["step"],
+        step_run_id=fields["step_run_id"],
+        task_run_id=fields["task_run_id"],
+        on_behalf=fields["on_behalf"],
+        schema=fields["schema"],
     )
 
 

@@ -83,13 +83,13 @@ class AsyncCalls(ABC):
         message_id: str | None = None,
         ttl: float | None = None,
     ) -> dict[str, Any]:
-        """Tell the step that waits for this message, now or within `ttl` seconds. The same id counts once."""
+        """Send a message to the step that waits for it, now or within `ttl` seconds. A repeated id is ignored."""
         return await self.send(requests.message(name, correlation or {}, payload, message_id, ttl))
 
     async def messages(
         self, *, name: str | None = None, limit: int = 200, cursor: str | None = None
     ) -> StoredMessagePage:
-        """Messages that nobody has taken yet, the newest first; `next` is the `cursor` of the page after."""
+        """Undelivered messages, the newest first; `next` is the `cursor` of the page after."""
         return await self.send(requests.messages(name, limit, cursor))
 
     async def delete_message(self, message_id: str) -> None:
@@ -97,13 +97,13 @@ class AsyncCalls(ABC):
         await self.send(requests.delete_message(message_id))
 
     async def delete_messages(self, name: str) -> int:
-        """All of this name that nobody has taken; gives how many."""
+        """Delete all undelivered messages of this name; returns how many."""
         return await self.send(requests.delete_messages(name))
 
     async def send_signal(
         self, name: str, data: Any = None, *, execution_id: str | None = None, signal_id: str | None = None
     ) -> list[str]:
-        """Tell everybody who listens now, or one execution; gives those that heard it."""
+        """Send a signal to all executions that wait for it, or to one; returns those that received it."""
         return await self.send(requests.signal(name, data, execution_id, signal_id))
 
     async def inject(self, execution_id: str, name: str, data: Any = None, *, key: str | None = None) -> bool:
@@ -189,7 +189,7 @@ class AsyncCalls(ABC):
         return await self.send(requests.dead_letters(name))
 
     async def retry_dead_letters(self, name: str, item: str | None = None) -> int:
-        """Have one tried again, or all; gives how many."""
+        """Have one tried again, or all; returns how many."""
         return await self.send(requests.retry_dead_letters(name, item))
 
     async def discard_dead_letters(self, name: str, item: str | None = None) -> int:
@@ -225,7 +225,7 @@ class AsyncCalls(ABC):
     # administration: credentials, tokens, webhooks, pools, workers, notifications, the audit log
 
     async def set_credential(self, name: str, value: Any, *, kind: str = "text") -> CredentialView:
-        """Store a credential; values go in and are never told."""
+        """Store a credential. No call returns its value."""
         return await self.send(administration_requests.set_credential(name, value, kind))
 
     async def credentials(self) -> list[CredentialView]:
@@ -306,7 +306,7 @@ class AsyncCalls(ABC):
         return await self.send(administration_requests.retry_notice(notice_id))
 
     async def retry_notices(self) -> int:
-        """Send all dead letters again; gives how many there were."""
+        """Send all dead letters again; returns how many there were."""
         return await self.send(administration_requests.retry_notices())
 
     async def notification_rules(self) -> list[dict[str, Any]]:

@@ -82,11 +82,11 @@ class Calls(ABC):
         message_id: str | None = None,
         ttl: float | None = None,
     ) -> dict[str, Any]:
-        """Tell the step that waits for this message, now or within `ttl` seconds. The same id counts once."""
+        """Send a message to the step that waits for it, now or within `ttl` seconds. A repeated id is ignored."""
         return self.send(requests.message(name, correlation or {}, payload, message_id, ttl))
 
     def messages(self, *, name: str | None = None, limit: int = 200, cursor: str | None = None) -> StoredMessagePage:
-        """Messages that nobody has taken yet, the newest first; `next` is the `cursor` of the page after."""
+        """Undelivered messages, the newest first; `next` is the `cursor` of the page after."""
         return self.send(requests.messages(name, limit, cursor))
 
     def delete_message(self, message_id: str) -> None:
@@ -94,13 +94,13 @@ class Calls(ABC):
         self.send(requests.delete_message(message_id))
 
     def delete_messages(self, name: str) -> int:
-        """All of this name that nobody has taken; gives how many."""
+        """Delete all undelivered messages of this name; returns how many."""
         return self.send(requests.delete_messages(name))
 
     def send_signal(
         self, name: str, data: Any = None, *, execution_id: str | None = None, signal_id: str | None = None
     ) -> list[str]:
-        """Tell everybody who listens now, or one execution; gives those that heard it."""
+        """Send a signal to all executions that wait for it, or to one; returns those that received it."""
         return self.send(requests.signal(name, data, execution_id, signal_id))
 
     def inject(self, execution_id: str, name: str, data: Any = None, *, key: str | None = None) -> bool:
@@ -186,7 +186,7 @@ class Calls(ABC):
         return self.send(requests.dead_letters(name))
 
     def retry_dead_letters(self, name: str, item: str | None = None) -> int:
-        """Have one tried again, or all; gives how many."""
+        """Have one tried again, or all; returns how many."""
         return self.send(requests.retry_dead_letters(name, item))
 
     def discard_dead_letters(self, name: str, item: str | None = None) -> int:
@@ -222,7 +222,7 @@ class Calls(ABC):
     # administration: credentials, tokens, webhooks, pools, workers, notifications, the audit log
 
     def set_credential(self, name: str, value: Any, *, kind: str = "text") -> CredentialView:
-        """Store a credential; values go in and are never told."""
+        """Store a credential. No call returns its value."""
         return self.send(administration_requests.set_credential(name, value, kind))
 
     def credentials(self) -> list[CredentialView]:
@@ -303,7 +303,7 @@ class Calls(ABC):
         return self.send(administration_requests.retry_notice(notice_id))
 
     def retry_notices(self) -> int:
-        """Send all dead letters again; gives how many there were."""
+        """Send all dead letters again; returns how many there were."""
         return self.send(administration_requests.retry_notices())
 
     def notification_rules(self) -> list[dict[str, Any]]:

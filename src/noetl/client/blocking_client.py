@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import httpx2
 import msgspec
 
+from noetl.base.retry_delay import delay_s
 from noetl.base.tls_trust import is_distrust, trusting
 from noetl.client import requests
 from noetl.client.api_request import (
@@ -50,18 +51,18 @@ from noetl.operations.attempt_shapes import (
     RecordedInputs,
     StepTestInputs,
 )
-from noetl.worker.backoff import delay_s
 
 if TYPE_CHECKING:
     from noetl.language.checking import Checked
 
 T = TypeVar("T")
+# Failures in a row. A stream that delivers a message starts the count again.
 _STREAM_TRIES = 10
 
 
 class Client(Calls):
-    """Talks to one server. Close it, or use it as a context manager. ApiError when the server refuses,
-    UnreachableError when it does not answer. `ca` is a PEM file: the authority of a server's private certificate."""
+    """A client of one server. Close it, or use it as a context manager. ApiError if the server refuses a request,
+    UnreachableError if it does not answer. `ca` is a PEM file with the CA of a private certificate."""
 
     def __init__(
         self,
@@ -78,6 +79,7 @@ class Client(Calls):
             timeout=TIMEOUT_S,
             transport=transport,
             verify=trusting(ca, self.url),
+            # Ignore proxies of the environment: they are for the web, and must not see the token of this server.
             trust_env=False,
         )
 
@@ -91,7 +93,7 @@ class Client(Calls):
         self._http.close()
 
     def send(self, request: ApiRequest[T]) -> T:
-        """Send it, again where that is safe, and give what the answer says."""
+        """Send a request, with retries where that is safe, and return its value."""
         tries = 0
         while True:
             tries += 1
@@ -102,7 +104,8 @@ class Client(Calls):
             except httpx2.TransportError as problem:
                 failure = unreachable(self.url, problem)
                 if is_distrust(problem):
-                    raise failure from None  # it will not be another one in a moment
+                    # A retry would meet the same untrusted certificate.
+                    raise failure from None
             if response is not None and not response.is_error:
                 return request.read(response)
             pause_s = pause_before_next(request, tries, response)
@@ -111,15 +114,15 @@ class Client(Calls):
             sleep(pause_s)
 
     def events(self, execution_id: str, *, after: int = 0, follow: bool = False) -> Iterator[Event]:
-        """The events of an execution in order. With `follow`, those to come too, until it is over: a connection that
-        is lost is taken up again where it was."""
+        """The events of an execution in order. With `follow`, also future ones until it is over; a lost connection is
+        resumed after the last received event."""
         if follow:
             yield from self._followed(execution_id, after)
             return
         while True:
             page = self.event_page(execution_id, after=after)
-            for told in page.events:
-                yield event_of(told)
+            for fields in page.events:
+                yield event_of(fields)
             if page.next is None:
                 return
             after = page.next
@@ -135,12 +138,13 @@ class Client(Calls):
             after = page.next
 
     def _followed(self, execution_id: str, after: int) -> Iterator[Event]:
-        # A stream ends without `end` when a server stops or a proxy cuts it. It is opened again after the last event
-        # that arrived, so that none is lost and none comes twice.
+        # A stream without an `end` event was cut by a stopping server or a proxy. Open it again after the last received
+        # event, so that no event is lost or repeated.
         failures = 0
         while True:
             try:
                 for message in self._messages(f"/api/executions/{execution_id}/stream", after):
+                    # A message shows that the server is there: only failures in a row count.
                     failures = 0
                     if message.name == "end":
                         return
@@ -155,9 +159,11 @@ class Client(Calls):
 
     def _messages(self, path: str, after: int) -> Iterator[StreamMessage]:
         headers = {"Last-Event-ID": str(after), "Accept": "text/event-stream"}
+        # A connection that died without a word is noticed by the missing comments.
         timeout = httpx2.Timeout(TIMEOUT_S, read=STREAM_SILENCE_S)
         with self._http.stream("GET", path, headers=headers, timeout=timeout) as response:
             if response.is_error:
+                # The body of a stream is not read by itself, and it holds the reason.
                 response.read()
                 raise error_of(response)
             reader = Reader()
@@ -165,15 +171,16 @@ class Client(Calls):
                 yield from reader.take(line)
 
     def _over(self, execution_id: str, timeout: float | None) -> bool:
-        until = None if timeout is None else time.monotonic() + timeout
+        deadline = None if timeout is None else time.monotonic() + timeout
         tries = 0
         while True:
             execution = self.get(execution_id)
             if execution.is_over:
                 return True
-            left = None if until is None else until - time.monotonic()
+            left = None if deadline is None else deadline - time.monotonic()
             if left is not None and left <= 0:
                 return False
+            # Poll quickly at first, since many executions take milliseconds; once a second for long ones.
             pause_s = min(1.0, 0.02 * 2**tries)
             sleep(pause_s if left is None else min(pause_s, left))
             tries += 1
@@ -181,9 +188,8 @@ class Client(Calls):
     # the catalogue
 
     def register(self, source: str | Path | Checked, *, schedule: bool = True) -> PlaybookInfo:
-        """Check a playbook, given as a file, as its text or as a text that was checked here, and put it into the
-        catalogue. ApiError with its diagnostics when it has errors. Without `schedule` the schedule of its path is left
-        as it is."""
+        """Check a playbook (a file, a text, or a text that was checked already) and register it. ApiError with its
+        diagnostics if it has errors. With `schedule` false, the schedule of its path does not change."""
         if isinstance(source, Path):
             text = source.read_text("utf-8")
         else:
@@ -201,8 +207,9 @@ class Client(Calls):
         wait: bool | float = False,
         key: str | None = None,
     ) -> StartedExecution:
-        """Begin an execution. With `wait` its end is awaited: for ever, or for so many seconds. `key` makes a repeated
-        call find the first one's execution; without it each call begins another."""
+        """Begin an execution. `wait` waits for its end, without a limit or for a number of seconds. With `key`, a
+        repeated call returns the execution of the first one; without it each call begins another."""
+        # Wait by polling, not within the request: proxies end requests that take longer than a minute.
         started = self.send(requests.start(path, payload or {}, version, 0.0, key))
         if wait is False:
             return started
@@ -214,14 +221,14 @@ class Client(Calls):
     def run(
         self, path: str, payload: Mapping[str, Any] | None = None, *, version: str | int | None = None
     ) -> ResultView:
-        """Begin an execution and wait for what it gives. One that fails is a result, not an exception."""
+        """Begin an execution and wait for its result. A failed execution is a result, not an exception."""
         started = self.start(path, payload, version=version)
         ended = self.wait(started.execution_id)
-        assert ended is not None, "without a timeout it is waited for to the end"
+        assert ended is not None, "without a timeout, `wait` returns only at the end"
         return ended
 
     def wait(self, execution_id: str, *, timeout: float | None = None) -> ResultView | None:
-        """What an execution gave, once it is over; None when it is not after `timeout` seconds."""
+        """Wait for the end of an execution and return its result; None if it is not over after `timeout` seconds."""
         if not self._over(execution_id, timeout):
             return None
         return self.result(execution_id)
@@ -238,11 +245,11 @@ class Client(Calls):
         limit: int = 50,
         cursor: str | None = None,
     ) -> ExecutionPage:
-        """Executions, the newest first. `path` may hold `*`; `cursor` is the `next` of the page before."""
+        """Executions, the newest first. `path` may contain `*`; `cursor` is the `next` of the previous page."""
         return self.send(requests.executions(status, path, text, limit, cursor))
 
     def result(self, execution_id: str, *, step: str | None = None) -> ResultView:
-        """What an execution gave, or one of its steps. ApiError (409) while there is nothing."""
+        """The result of an execution or of one of its steps. ApiError (409) while there is none."""
         return self.send(requests.result(execution_id, step))
 
     def ctx(self, execution_id: str) -> dict[str, Any]:
@@ -257,7 +264,7 @@ class Client(Calls):
         types: tuple[str, ...] = (),
         step: str | None = None,
     ) -> EventPage:
-        """Events past `after`, in order, as the API tells them."""
+        """Events after `after`, in order, with the fields of the API."""
         return self.send(requests.events(execution_id, after, limit, types, step))
 
     def log_page(
@@ -273,7 +280,7 @@ class Client(Calls):
         return self.send(requests.logs(execution_id, step, task, after, limit))
 
     def output(self, execution_id: str, *, after: str = "", step: str | None = None) -> LiveOutputPage:
-        """What tasks that run have printed past a cursor: best effort, the newest lines of each."""
+        """The newest output of running tasks after a cursor; best effort."""
         return self.send(requests.output(execution_id, after, step))
 
     def pause(self, execution_id: str, reason: str | None = None) -> Steered:
@@ -283,7 +290,7 @@ class Client(Calls):
         return self.send(requests.steer(execution_id, "resume", reason))
 
     def cancel(self, execution_id: str, reason: str | None = None, *, compensate: bool = False) -> Steered:
-        """With `compensate` what its steps have done is undone first, in reverse."""
+        """Cancel an execution. With `compensate`, the work of its steps is undone first, in reverse order."""
         return self.send(requests.steer(execution_id, "compensate" if compensate else "cancel", reason))
 
     def rerun(
@@ -296,33 +303,33 @@ class Client(Calls):
         approve: bool = False,
         failed_items: bool = False,
     ) -> StartedExecution:
-        """The same once more, with another version or payload where one is given, from the start or from a step. With
-        `approve` you approve anew what people had approved before that step for other inputs. With `failed_items` a
-        loop runs the items alone that were not done, and keeps the results of the others."""
+        """Run an execution again, from the start or from a step, with another version or payload if given. With
+        `approve` you approve again what people approved before that step for other inputs. With `failed_items` a loop
+        runs only the items that are not done, and keeps the results of the others."""
         return self.send(requests.rerun(execution_id, version, payload, from_step, approve, failed_items))
 
     def explain(self, execution_id: str) -> dict[str, Any]:
-        """Why it is where it is."""
+        """Why an execution is in its state: its tokens, and what they wait for."""
         return self.send(requests.explain(execution_id))
 
     def attempts(
         self, execution_id: str, *, step: str | None = None, task: str | None = None, after: int = 0, limit: int = 200
     ) -> AttemptPage:
-        """Its attempts of tasks, in the order in which they began; `next` is the `after` of the page that follows."""
+        """The attempts of its tasks, in the order in which they began; `next` is the `after` of the following page."""
         return self.send(requests.attempts(execution_id, step, task, after, limit))
 
     def attempt_inputs(self, execution_id: str, seq: int, *, against: str | None = None) -> AttemptInputs:
-        """What an attempt was given, and what differs from the attempt before it, or from the last one of the same task
-        in the execution `against`. Secrets are shown as `***`."""
+        """The inputs of an attempt, and how they differ from the attempt before it, or from the last attempt of the
+        same task in the execution `against`. Secrets are shown as `***`."""
         return self.send(requests.attempt_inputs(execution_id, seq, against))
 
     def compare(self, execution_id: str, *, against: str | None = None) -> ExecutionComparison:
-        """What differs from another execution, or without one from the execution of the same playbook before it: steps
-        with their states and durations, inputs, variables and results."""
+        """The differences to another execution, by default to the previous one of the same playbook: steps with states
+        and durations, inputs, variables and results."""
         return self.send(requests.compare(execution_id, against))
 
     def step_inputs(self, execution_id: str, step: str) -> RecordedInputs:
-        """What a step read when it last ran in an execution, for a test of it."""
+        """The values that a step read when it last ran in an execution, for a test of the step."""
         return self.send(requests.step_inputs(execution_id, step))
 
     def test_step(

@@ -1,4 +1,4 @@
-"""A server's records, read as if they were a store's: whoever looks at an execution need not know where it is kept."""
+"""The records of a server with the interface of a store, so that commands read both in the same way."""
 
 from __future__ import annotations
 
@@ -15,59 +15,62 @@ from noetl.client.blocking_client import Client
 from noetl.events.envelope import Event
 from noetl.events.outcomes import Reference
 from noetl.operations.api_shapes import ExecutionView, LiveOutputPage, TablePage
-from noetl.store.contract import ExecutionRow, OrderRow, SingleRow
+from noetl.store.contract import EventFilter, ExecutionRow, OrderRow
 from noetl.store.results.files import decoded_body
 
 _PAGE = 500
-_AMONG = 500  # the newest executions, among which the beginning of an id is looked for
+# The newest executions among which the beginning of an id is searched.
+_AMONG = 500
 
 
 class RemoteRecords:
-    """`Records` of a server. Whose leases orders are under, and who works there, is its own business."""
+    """The `Records` of a server. It reports no orders: only the server knows its leases and workers."""
 
     key_values = None
 
     def __init__(self, client: AsyncClient) -> None:
         self._client = client
 
-    async def events(self, execution_id: str, *, after: int = 0, only: SingleRow | None = None) -> list[Event]:
-        only = only or SingleRow()
+    async def events(self, execution_id: str, *, after: int = 0, only: EventFilter | None = None) -> list[Event]:
+        only = only or EventFilter()
+        # The API returns the oldest first, so finding the newest means reading everything that matches.
         limit = None if only.newest else only.limit
-        found: list[Event] = []
-        while limit is None or len(found) < limit:
-            wanted = _PAGE if limit is None else min(_PAGE, limit - len(found))
+        events: list[Event] = []
+        while limit is None or len(events) < limit:
+            page_size = _PAGE if limit is None else min(_PAGE, limit - len(events))
             page = await self._client.event_page(
-                execution_id, after=after, limit=wanted, types=only.types, step=only.step
+                execution_id, after=after, limit=page_size, types=only.types, step=only.step
             )
-            found += map(event_of, page.events)
+            events += map(event_of, page.events)
             if page.next is None:
                 break
             after = page.next
-        return found[-only.limit :] if only.newest and only.limit is not None else found
+        return events[-only.limit :] if only.newest and only.limit is not None else events
 
     async def execution(self, execution_id: str) -> ExecutionRow | None:
         try:
             return _row(await self._client.get(execution_id))
         except ApiError as problem:
-            if problem.status in (400, 404, 422):  # nothing there can be called that
+            # These statuses mean that no execution has this id.
+            if problem.status in (400, 404, 422):
                 return None
             raise
 
     async def executions(
         self, *, limit: int = 50, status: str | None = None, path: str | None = None, beyond: str | None = None
     ) -> list[ExecutionRow]:
-        found: list[ExecutionRow] = []
-        while len(found) < limit:
-            wanted = min(_PAGE, limit - len(found))
-            page = await self._client.list(status=status, path=path, limit=wanted, cursor=beyond)
-            found += map(_row, page.executions)
+        rows: list[ExecutionRow] = []
+        while len(rows) < limit:
+            page_size = min(_PAGE, limit - len(rows))
+            page = await self._client.list(status=status, path=path, limit=page_size, cursor=beyond)
+            rows += map(_row, page.executions)
             beyond = page.next
             if beyond is None:
                 break
-        return found
+        return rows
 
     async def output(self, execution_id: str, *, after: str, step: str | None) -> LiveOutputPage | None:
-        """What tasks print while they run; None of a server that does not tell."""
+        """The output of running tasks; None for a server without that route."""
         try:
             return await self._client.output(execution_id, after=after, step=step)
         except ApiError as problem:
@@ -96,12 +99,12 @@ class RemoteRecords:
             cursor = page.next
 
     async def children(self, execution_id: str) -> list[ExecutionRow]:
-        told = await self._client.send(requests.execution_with_children(execution_id))
-        return [_row(msgspec.convert(child, ExecutionView)) for child in told.get("children", ())]
+        answer = await self._client.send(requests.execution_with_children(execution_id))
+        return [_row(msgspec.convert(child, ExecutionView)) for child in answer.get("children", ())]
 
     async def begin_with(self, prefix: str, *, limit: int = 10) -> list[str]:
         page = await self._client.list(limit=_AMONG)
-        return sorted(one.execution_id for one in page.executions if one.execution_id.startswith(prefix))[:limit]
+        return sorted(row.execution_id for row in page.executions if row.execution_id.startswith(prefix))[:limit]
 
     async def orders(self, execution_id: str) -> list[OrderRow]:
         return []
@@ -136,17 +139,19 @@ class ServerResults:
             raise ToolError("result.missing", f"the stored table {checksum} cannot be read: {problem}") from None
 
 
-def _row(told: ExecutionView) -> ExecutionRow:
+def _row(view: ExecutionView) -> ExecutionRow:
     return ExecutionRow(
-        execution_id=told.execution_id,
-        trace_id=told.trace_id,
-        path=told.path,
-        name=told.name,
-        net_hash=told.net_hash,
-        status=told.status,
-        last_seq=told.events,
-        created_at=seconds_of(told.created_at),
-        finished_at=seconds_of(told.finished_at) if told.finished_at is not None else None,
-        parent_execution_id=told.parent_execution_id,
-        wake_at=seconds_of(told.wake_at) if told.wake_at is not None else None,
+        execution_id=view.execution_id,
+        trace_id=view.trace_id,
+        path=view.path,
+        name=view.name,
+        net_hash=view.net_hash,
+        status=view.status,
+        last_seq=view.events,
+        created_at=seconds_of(view.created_at),
+        finished_at=seconds_of(view.finished_at) if view.finished_at is not None else None,
+        parent_execution_id=view.parent_execution_id,
+        wake_at=seconds_of(view.wake_at) if view.wake_at is not None else None,
+        failed_iterations=view.failed_iterations,
+        iterations=view.iterations,
     )

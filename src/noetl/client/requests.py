@@ -47,12 +47,12 @@ def _catalog(path: str, rest: str = "") -> str:
 
 
 def register(source: str, *, schedule: bool = True) -> ApiRequest[api_shapes.PlaybookInfo]:
-    told = read_as(api_shapes.PlaybookInfo)
+    read = read_as(api_shapes.PlaybookInfo)
     # the same text is the same version, so it may be sent again
     if not schedule:
-        return post("/api/catalog", told, {"source": source, "schedule": False}, again=True)
+        return post("/api/catalog", read, {"source": source, "schedule": False}, again=True)
     return ApiRequest(
-        method="POST", path="/api/catalog", read=told, content=source.encode(), media_type=_YAML, again=True
+        method="POST", path="/api/catalog", read=read, content=source.encode(), media_type=_YAML, again=True
     )
 
 
@@ -80,7 +80,8 @@ def start(
     path: str, payload: Mapping[str, Any], version: str | int | None, wait_s: float, key: str | None
 ) -> ApiRequest[api_shapes.StartedExecution]:
     body = {"path": path, "payload": payload, **set_params(version=version, wait=wait_s or None)}
-    key = key or uuid4().hex  # so that a repeated request starts nothing twice
+    # So that a repeated request starts nothing twice.
+    key = key or uuid4().hex
     headers = {"Idempotency-Key": key}
     return post(
         "/api/executions", read_as(api_shapes.StartedExecution), body, headers=headers, wait_s=wait_s, again=True
@@ -148,8 +149,8 @@ def rerun(
     approve: bool = False,
     failed_items: bool = False,
 ) -> ApiRequest[api_shapes.StartedExecution]:
-    told = {"version": version, "payload": payload, "from": from_step, "approve": approve or None}
-    body = set_params(**told, failed_items=failed_items or None)
+    fields = {"version": version, "payload": payload, "from": from_step, "approve": approve or None}
+    body = set_params(**fields, failed_items=failed_items or None)
     headers = {"Idempotency-Key": uuid4().hex}
     return post(
         _execution(execution_id, "/rerun"), read_as(api_shapes.StartedExecution), body, headers=headers, again=True
@@ -163,13 +164,13 @@ def explain(execution_id: str) -> ApiRequest[dict[str, Any]]:
 def attempts(
     execution_id: str, step: str | None, task: str | None, after: int, limit: int
 ) -> ApiRequest[attempt_shapes.AttemptPage]:
-    told = read_as(attempt_shapes.AttemptPage)
-    return get(_execution(execution_id, "/attempts"), told, step=step, task=task, after=after, limit=limit)
+    read = read_as(attempt_shapes.AttemptPage)
+    return get(_execution(execution_id, "/attempts"), read, step=step, task=task, after=after, limit=limit)
 
 
 def attempt_inputs(execution_id: str, seq: int, against: str | None) -> ApiRequest[attempt_shapes.AttemptInputs]:
-    told = read_as(attempt_shapes.AttemptInputs)
-    return get(_execution(execution_id, f"/attempts/{seq}/inputs"), told, against=against)
+    read = read_as(attempt_shapes.AttemptInputs)
+    return get(_execution(execution_id, f"/attempts/{seq}/inputs"), read, against=against)
 
 
 def compare(execution_id: str, against: str | None) -> ApiRequest[attempt_shapes.ExecutionComparison]:

@@ -1,8 +1,8 @@
 """Everything a person or program can ask for, once: the same functions answer HTTP routes and the command line.
 
-In: a store, a clock, and who decides commands (`TakesCommands`: the control plane of a server, or whoever drives the
-executions of a local store). Out: the shapes of the API. Rules and limits of requests are here and nowhere else. It
-refuses to know HTTP, tokens of requests, options and tables.
+In: a store, a clock, and a `TakesCommands` that decides commands (the control plane of a server, or the process that
+drives the executions of a local store). Out: the shapes of the API. Rules and limits of requests are here and nowhere
+else. This package refuses to know HTTP, the tokens of requests, command-line options and printed tables.
 
 One module per noun: `executions`, `results` (with variables and logs), `catalog`, `schedules`, `triggers`, `waits`
 (timers, messages, human tasks), `limits`, `credentials`, `tokens` (with the audit log), `webhooks`, `notifications`.

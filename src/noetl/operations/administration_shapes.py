@@ -1,5 +1,4 @@
-"""Shapes of what administrators ask for: who asks, credentials, tokens, webhooks, triggers, notices, workers, the audit
-log.
+"""API shapes for administrators: callers, credentials, tokens, webhooks, triggers, notices, workers, the audit log.
 
 As in `api_shapes.py` the server writes them, the client reads them, `-o json` prints them. Times are RFC 3339 texts.
 """
@@ -15,19 +14,20 @@ import msgspec
 
 
 class Role(StrEnum):
-    """What a caller may do. Each person's role includes those before it; workers stand apart, and so does whoever has
-    shown no token, which no token can be made for."""
+    """What a caller may do. Each role of people includes the roles before it. `WORKER` and `NOBODY` include none."""
 
     VIEWER = "viewer"
     OPERATOR = "operator"
     AUTHOR = "author"
     ADMIN = "admin"
     WORKER = "worker"
+    # The role of requests without a token. No token can have it.
     NOBODY = "nobody"
 
 
-PEOPLE = (Role.VIEWER, Role.OPERATOR, Role.AUTHOR, Role.ADMIN)  # the lowest first
-GIVEN = (*PEOPLE, Role.WORKER)  # those a token may have
+# The lowest first: `at_least` relies on the order.
+PEOPLE = (Role.VIEWER, Role.OPERATOR, Role.AUTHOR, Role.ADMIN)
+TOKEN_ROLES = (*PEOPLE, Role.WORKER)  # the roles that a token may have
 
 
 def at_least(role: Role) -> frozenset[Role]:
@@ -42,6 +42,7 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     role: Role
     human_roles: frozenset[str] = frozenset()
     pools: frozenset[str] = frozenset()
+    # Rate limits and the audit log identify a caller by token, not by person. Empty without a token.
     token_id: str = ""
 
 
@@ -49,9 +50,9 @@ ANONYMOUS = Caller(subject="", role=Role.NOBODY)
 
 
 class SessionView(msgspec.Struct, frozen=True, kw_only=True):
-    """A browser that is signed in. `session_key` is a hash of its cookie, which lets nobody in; `last_seen` is noted
-    every five minutes. It ends at `expires_at`, or eight hours after it was last used. `is_own`: it is the one that
-    asks."""
+    """A signed-in browser. `session_key` is a hash of its cookie and cannot be used to sign in. `last_seen` is updated
+    every five minutes. The session ends at `expires_at`, or eight hours after its last use. `is_own` marks the session
+    that sent the request."""
 
     session_key: str
     subject: str
@@ -73,8 +74,8 @@ class LateExecution(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NoticeView(msgspec.Struct, frozen=True, kw_only=True):
-    """One notice. `rule` is the rule of the installation that wanted it, or "playbook". `folded` counts repeats that it
-    stands for; `due_at` is its next attempt."""
+    """One notice. `rule` is the installation's rule that caused it, or "playbook". `folded` counts the repeats that
+    were merged into it; `due_at` is the time of its next attempt."""
 
     notice_id: str
     event: str
@@ -92,21 +93,22 @@ class NoticeView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NoticePage(msgspec.Struct, frozen=True, kw_only=True):
-    """`next` is the cursor of the page after, null at the end."""
+    """`next` is the cursor of the following page, null on the last one."""
 
     notices: list[NoticeView]
     next: str | None
 
 
 class TriedDestination(msgspec.Struct, frozen=True, kw_only=True):
-    """`error` is null when the test notice was handed over."""
+    """`error` is null when the destination accepted the test notice."""
 
     destination: str
     error: str | None
 
 
 class SessionShape(msgspec.Struct, frozen=True, kw_only=True):
-    """Who asks. `csrf` goes into the header Noetl-CSRF of every change; null for a token, which needs none."""
+    """The caller. A browser sends `csrf` in the header Noetl-CSRF of every change; null for a token, which needs
+    none."""
 
     subject: str
     role: Role
@@ -125,20 +127,20 @@ class CredentialView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CredentialCheck(msgspec.Struct, frozen=True, kw_only=True):
-    """`reached`: what a tool connected to with the credential."""
+    """`reached` names the service that a tool connected to with the credential."""
 
     reached: str
 
 
 class Rotated(msgspec.Struct, frozen=True, kw_only=True):
-    """`moved` credentials are under master key `key_id` now."""
+    """`moved` credentials are now encrypted under master key `key_id`."""
 
     moved: int
     key_id: str
 
 
 class AccessTokenView(msgspec.Struct, frozen=True, kw_only=True):
-    """A token as it may be shown."""
+    """A token without its secret."""
 
     token_id: str
     subject: str
@@ -152,7 +154,7 @@ class AccessTokenView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MadeToken(AccessTokenView, frozen=True, kw_only=True):
-    """`token` is its text, told this once."""
+    """`token` is its text. No later answer contains it."""
 
     token: str
 
@@ -176,13 +178,13 @@ class WebhookShape(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MadeWebhook(WebhookShape, frozen=True, kw_only=True):
-    """`secret` is its key, told this once."""
+    """`secret` is its signing key. No later answer contains it."""
 
     secret: str
 
 
 class AuditShape(msgspec.Struct, frozen=True, kw_only=True):
-    """A row: who did what to what, from where, and how it ended; `hash` is over all of it and `prev_hash`."""
+    """A row: actor, action, object, address and outcome. `hash` covers all of them and `prev_hash`."""
 
     seq: int
     at: str
@@ -196,16 +198,16 @@ class AuditShape(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AuditPage(msgspec.Struct, frozen=True):
-    """`next` is the cursor of the page after this one, null on the last."""
+    """`next` is the cursor of the following page, null on the last one."""
 
     rows: list[AuditShape]
     next: str | None
 
 
 class NewTrigger(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A trigger to be made: the playbook at `path` starts for each new item that the tool `kind` finds with `inputs`.
-    `interval` is the time between two looks that found nothing. At most `max_running` of its executions go on at once.
-    `skip_existing`: what is there already starts nothing."""
+    """A new trigger: the playbook at `path` starts for each new item that the tool `kind` finds with `inputs`.
+    `interval` is the time between two polls while nothing new arrives. At most `max_running` of its executions run at
+    once. With `skip_existing`, items that exist already start nothing."""
 
     name: str
     kind: str
@@ -218,8 +220,8 @@ class NewTrigger(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class TriggerView(msgspec.Struct, frozen=True, kw_only=True):
-    """A trigger. `started` counts its executions, `running` those that go on, `dead_letters` the items that could not
-    be started. `error` says why it does not get on."""
+    """A trigger. `started` counts its executions, `running` those that have not ended, `dead_letters` the items that
+    could not be started. `error` is the reason why it makes no progress."""
 
     name: str
     kind: str
@@ -241,8 +243,8 @@ class TriggerView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeadLetterView(msgspec.Struct, frozen=True, kw_only=True):
-    """An item that no execution could be started for. `is_cut`: its value was too large to be kept. `retry`: it will be
-    tried again."""
+    """An item for which no execution could be started. `is_cut`: its value was too large to be stored. `retry`: the
+    server will try it again."""
 
     item_id: str
     value: Any
@@ -277,8 +279,9 @@ class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PoolInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """`capacity` None: as many as its workers can take. `rate` is {limit, per}, `per` in seconds. `require` are labels
-    of the workers that may take its orders, `kinds` what those run, `obstacles` why orders wait that nobody takes."""
+    """A pool. `capacity` null means as many orders as its workers can run. `rate` is {limit, per}, `per` in seconds.
+    `require` are the labels that a worker needs to take its orders, `kinds` the tool kinds that those workers run,
+    `obstacles` the reasons why ready orders wait."""
 
     name: str
     capacity: int | None = None
@@ -286,8 +289,10 @@ class PoolInfo(msgspec.Struct, frozen=True, kw_only=True):
     require: dict[str, str] = {}
     leased: int = 0
     workers: int = 0
+    # None: one of its workers did not report its kinds, so it may run any
     kinds: list[str] | None = None
     obstacles: list[str] = []
+    # the number of waiting orders, sampled every 30 s over the last hour, the oldest first
     depths: list[int] = []
 
     @property

@@ -1,6 +1,6 @@
 """Shapes of the HTTP API: the server writes them, the client reads them, `-o json` prints them.
 
-Times are RFC 3339 texts. A shape that only one route uses stays beside that route.
+Times are RFC 3339 texts. A shape that only one route uses is defined beside that route.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ View = TypeVar("View", bound=msgspec.Struct)
 
 
 class ExecutionView(msgspec.Struct, frozen=True, kw_only=True):
-    """A row of the list. `events` is the number of its last event; `wake_at` when time alone moves it next."""
+    """A row of the list. `events` is the number of its last event; `wake_at` is when its next timer fires.
+    `failed_iterations` of `iterations` failed, over the loops with a failure; null where they were not counted."""
 
     execution_id: str
     path: str
@@ -29,6 +30,8 @@ class ExecutionView(msgspec.Struct, frozen=True, kw_only=True):
     net_hash: str
     parent_execution_id: str | None
     wake_at: str | None
+    failed_iterations: int | None = None
+    iterations: int | None = None
 
     @property
     def is_over(self) -> bool:
@@ -36,9 +39,9 @@ class ExecutionView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExecutionDetail(ExecutionView, frozen=True, kw_only=True):
-    """One execution. `catalog_id` and `version` are what it is pinned to (SRV-10); `children` are those it started.
-    `rerun_of` and `from_step`: it began at that step, with what the other one had there. `dialect` is what its
-    playbook is written in (DIA-07). `failed_step` is the step whose error ended an execution that failed."""
+    """One execution, pinned to the playbook version `catalog_id` and `version` (SRV-10). `children` are the executions
+    it started. A rerun began at `from_step` with the state that execution `rerun_of` had there. `dialect` is the
+    dialect of its playbook (DIA-07). `failed_step` is the step whose error ended an execution that failed."""
 
     version: int | None
     label: str | None
@@ -53,14 +56,14 @@ class ExecutionDetail(ExecutionView, frozen=True, kw_only=True):
 
 
 class ExecutionPage(msgspec.Struct, frozen=True, kw_only=True):
-    """`next` is the cursor of the page after, null at the end."""
+    """`next` is the cursor of the following page, null on the last one."""
 
     executions: list[ExecutionView]
     next: str | None
 
 
 class Steered(msgspec.Struct, frozen=True, kw_only=True):
-    """`changed` is false when it was so already."""
+    """`changed` is false when the execution was in that state already."""
 
     execution_id: str
     action: str
@@ -69,8 +72,8 @@ class Steered(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ResultView(msgspec.Struct, frozen=True, kw_only=True):
-    """What an execution, or one of its steps, gave. `result` is null for what failed or was cancelled; `step` is told
-    where one was asked for."""
+    """The result of an execution, or of one of its steps when `step` is set. `result` is null after a failure or a
+    cancellation."""
 
     execution_id: str
     status: str
@@ -91,7 +94,7 @@ class PageColumn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TablePage(msgspec.Struct, frozen=True, kw_only=True):
-    """Some rows of a stored table, from row `offset` on. `row_count` counts all of them."""
+    """Some rows of a stored table, starting with row `offset`. `row_count` counts all its rows."""
 
     row_count: int
     columns: list[PageColumn]
@@ -100,7 +103,7 @@ class TablePage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EventPage(msgspec.Struct, frozen=True, kw_only=True):
-    """`next` is what to give as `after` for the page after, null when this is the newest one."""
+    """Pass `next` as `after` to read the following page; it is null on the newest page."""
 
     events: list[dict[str, Any]]
     next: int | None
@@ -109,7 +112,7 @@ class EventPage(msgspec.Struct, frozen=True, kw_only=True):
 
 class LogLine(msgspec.Struct, frozen=True, kw_only=True):
     """What one run of a task printed, and the error it ended with. `levels` has a letter for each line of `stdout`: d,
-    i, w, e or c for debug to critical, - where a line names no level; it is empty where none does."""
+    i, w, e or c for debug to critical, - for a line that names no level. It is empty when no line names one."""
 
     seq: int
     ts: str
@@ -131,8 +134,8 @@ class OutputLineView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TaskOutputView(msgspec.Struct, frozen=True, kw_only=True):
-    """The newest lines of one task run that goes on, past what was asked for. It has printed `total` lines; those that
-    are neither here nor were told before were dropped."""
+    """The newest lines of a task run in progress, after the cursor of the request. The run has printed `total` lines;
+    lines that no answer contains were dropped."""
 
     task_run_id: str
     step: str
@@ -144,9 +147,9 @@ class TaskOutputView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LiveOutputPage(msgspec.Struct, frozen=True, kw_only=True):
-    """What tasks have printed while they run, as far as the process that answers has heard. `cursor` is what to give as
-    `after` the next time; what stands before its dot names that process, and a reader who meets several gives the last
-    cursor of each. `is_whole` says that nothing was left out, since it knew none of them."""
+    """What running tasks have printed, as far as the answering server has received it. Pass `cursor` as `after` in the
+    next request. The part before its dot names the server; a reader that is served by several sends the last cursor of
+    each. `is_whole` says that nothing was left out, since the server knew none of the cursors."""
 
     tasks: list[TaskOutputView]
     cursor: str
@@ -159,13 +162,14 @@ class LogPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StartedExecution(msgspec.Struct, frozen=True, kw_only=True):
-    """An execution that has begun. `result` and `error` are told when it ended while one waited; `diagnostics` are the
-    warnings about the playbook's text."""
+    """An execution that has begun. `result` and `error` are set when it ended while the request waited; `diagnostics`
+    are the warnings about the playbook's text."""
 
     execution_id: str
     path: str
     status: str = "running"
     trace_id: str = ""
+    # None for a playbook that runs without being registered
     version: int | None = None
     catalog_id: str | None = None
     result: Any = None
@@ -174,7 +178,8 @@ class StartedExecution(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlaybookInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """One version of a playbook in the catalogue. What follows `registered_at` is told when it is registered."""
+    """One version of a playbook in the catalogue. Only the answer to a registration sets the fields after
+    `registered_at`."""
 
     path: str
     version: int
@@ -199,13 +204,24 @@ class VersionView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VersionDetail(VersionView, frozen=True, kw_only=True):
-    """`dialect` is what it is written in (DIA-07)."""
+    """`dialect` is the dialect of its text (DIA-07)."""
 
     dialect: str
 
 
 class CatalogPage(msgspec.Struct, frozen=True, kw_only=True):
     playbooks: list[VersionView]
+
+
+class PlaybookStep(msgspec.Struct, frozen=True, kw_only=True):
+    """A step of the newest version of a playbook."""
+
+    path: str
+    step: str
+
+
+class PlaybookSteps(msgspec.Struct, frozen=True, kw_only=True):
+    steps: list[PlaybookStep]
 
 
 class Versions(msgspec.Struct, frozen=True, kw_only=True):
@@ -225,8 +241,8 @@ class TaskHistoryEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TaskView(msgspec.Struct, frozen=True, kw_only=True):
-    """`form` are the fields to be filled in, `data` what to decide by, `history` what happened to it, the oldest first;
-    `version` is what to give back when you act on what you saw."""
+    """A human task. `form` lists the fields to fill in, `data` is the material for the decision, `history` lists what
+    happened, the oldest first. Send `version` back with a change: it is refused if the task has changed since."""
 
     task_id: str
     execution_id: str
@@ -257,7 +273,7 @@ class TaskPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoredMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """`size_bytes` is how much it says, as JSON."""
+    """`size_bytes` is the size of its payload as JSON."""
 
     message_id: str
     name: str
@@ -273,7 +289,7 @@ class StoredMessagePage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TimerView(msgspec.Struct, frozen=True, kw_only=True):
-    """`id` is its own, `timer` the author's word for it."""
+    """`id` is unique; `timer` is the name that the playbook gives it."""
 
     id: str
     timer: str
@@ -288,7 +304,8 @@ class TimerList(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ScheduleView(msgspec.Struct, frozen=True, kw_only=True):
-    """`next` are its coming times in its zone; none while it is paused. `running` is its execution that goes on."""
+    """`next` lists its next times in its time zone; it is empty while the schedule is paused. `running` is its
+    execution in progress."""
 
     path: str
     version: int
@@ -305,7 +322,7 @@ class ScheduleView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BackfillView(msgspec.Struct, frozen=True, kw_only=True):
-    """Times that are made up for now: so many were started, had run before, or run at this moment."""
+    """A backfill in progress: how many of its times were started, had run before, and run at this moment."""
 
     backfill_id: str
     path: str
@@ -320,7 +337,7 @@ class ScheduleList(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Backfilled(msgspec.Struct, frozen=True, kw_only=True):
-    """`times` are those to be run; `known` have run already."""
+    """`times` lists the times to run; `known` counts those that have run already."""
 
     backfill_id: str | None
     path: str
@@ -333,8 +350,8 @@ class DeadLettersChanged(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlaybookLimitView(msgspec.Struct, frozen=True, kw_only=True):
-    """`written` is what the playbook said when it was last started, `limit` what was set instead; null: nothing. With a
-    `key` each has its own line, and none while nobody runs."""
+    """`written` is the limit in the playbook at its last start, `limit` the one that an operator set instead; null
+    means none. With a `key`, each value of the key has its own row while executions of it run."""
 
     path: str
     key: Any = None
@@ -345,15 +362,15 @@ class PlaybookLimitView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RateView(msgspec.Struct, frozen=True, kw_only=True):
-    """So many runs begin in any `per` seconds. As written it may be templates."""
+    """At most `limit` runs begin in any `per` seconds. Both may be templates where the rate is that of the playbook."""
 
     limit: Any
     per: Any
 
 
 class StepLimitView(msgspec.Struct, frozen=True, kw_only=True):
-    """`written` and `written_rate` are the playbook's, `limit` and `rate` what was set instead; null: nothing.
-    `running` hold a place, `waiting` wait for one, and `paced` for their moment."""
+    """`written` and `written_rate` are the playbook's, `limit` and `rate` those that an operator set instead; null
+    means none. `running` runs occupy a place, `waiting` ones wait for a place, `paced` ones for their start time."""
 
     step: str
     key: Any = None
@@ -370,5 +387,7 @@ def view_of(kind: type[View], row: Any, **more: Any) -> View:
     """The shape `kind` of a stored row: fields of the same name, and times as texts."""
     fields = {name: getattr(row, name) for name in kind.__struct_fields__ if name not in more}
     return kind(
-        **{name: rfc3339(value) if isinstance(value, float) else value for name, value in fields.items()}, **more
+        # Rows hold moments as floats and nothing else of that type.
+        **{name: rfc3339(value) if isinstance(value, float) else value for name, value in fields.items()},
+        **more,
     )

@@ -1,7 +1,7 @@
-"""Inputs of attempts: what a task was given each time it was tried, and what differs from another time (POL-05).
+"""Inputs of attempts: the rendered inputs of each attempt of a task, and how they differ from another's (POL-05).
 
-Nothing of it is recorded for its own sake: inputs follow from the log (`control/views/begun_attempts.py`). What they
-cannot tell is said: a stored value that is gone, a kind that is not installed here, what a tool read by itself.
+Inputs are not stored. They are rendered again from the log (`control/views/begun_attempts.py`). Where that is not
+possible the answer says why: a stored value was deleted, or a tool kind is not installed here.
 """
 
 from __future__ import annotations
@@ -25,17 +25,18 @@ from noetl.net.net import Net, from_json
 from noetl.net.secret_reads import auths_in
 from noetl.operations.attempt_shapes import AttemptInputs, AttemptPage, AttemptView
 from noetl.operations.comparisons import abridged_value, differences
-from noetl.store.contract import ExecutionRow, History, Results, SingleRow, Store
+from noetl.store.contract import EventFilter, ExecutionRow, History, Results, Store
 from noetl.templates.sql.statements import Bound
 from noetl.tools.registry import Registry
 
 _PAGE = 1_000
-_MOST_SEEN = 20_000  # events that are read for one page of attempts
+# Events read for one page of attempts. A loop of a million items must not make one request read its whole log.
+_MOST_SEEN = 20_000
 _TYPES = (TaskStarted.event_type, TaskProcessed.event_type)
-_SECRETS = "Secrets are shown as ***: whether they were the same each time is not known."
-_AS_STARTED = "now() is taken as the moment at which the attempt began."
+_SECRETS = "Secrets are shown as ***, so a changed secret does not appear as a difference."
+_AS_STARTED = "now() is rendered as the time at which the attempt began."
 
-Found = TypeVar("Found")
+Value = TypeVar("Value")
 
 
 class AttemptSources(Protocol):
@@ -50,14 +51,15 @@ class AttemptSources(Protocol):
         """The secrets that the execution has read."""
 
     async def whole_events(self, row: ExecutionRow, events: list[Event]) -> list[Event]:
-        """The events with what is stored apart from them."""
+        """The events with their large values, which are stored apart."""
 
-    async def read(self, look: Callable[[Load], Found]) -> Found:
-        """What `look` finds, with all that it loads at hand, outside the event loop: replaying a log takes time."""
+    async def read(self, compute: Callable[[Load], Value]) -> Value:
+        """The result of `compute`, which runs outside the event loop (replaying a log takes time) with the stored
+        values that it loads."""
 
 
 class LocalSources:
-    """A store on this machine. Which secrets an execution has read is not known here, and its log is masked already."""
+    """A store on this machine. It does not know which secrets an execution has read; its log is masked already."""
 
     def __init__(self, store: Store, results: Results) -> None:
         self.history: History = store
@@ -73,8 +75,8 @@ class LocalSources:
     async def whole_events(self, row: ExecutionRow, events: list[Event]) -> list[Event]:
         return [with_stored_values(event, self._results.load) for event in events]
 
-    async def read(self, look: Callable[[Load], Found]) -> Found:
-        return look(self._results.load)
+    async def read(self, compute: Callable[[Load], Value]) -> Value:
+        return compute(self._results.load)
 
 
 async def attempt_page(
@@ -87,29 +89,34 @@ async def attempt_page(
     after: int = 0,
     limit: int = 200,
 ) -> AttemptPage:
-    """The attempts of a step's tasks, or of all. Their ends are looked for only as far as a page of the log reaches."""
-    found: dict[tuple[str, str], AttemptView] = {}
-    beyond, seen, only = None, 0, SingleRow(types=_TYPES, step=step, limit=_PAGE)
-    while seen < _MOST_SEEN and (events := await history.events(execution_id, after=after, only=only)):
-        seen, after = seen + len(events), events[-1].seq
+    """The attempts of a step's tasks, or of all tasks. An attempt whose end lies beyond the events that were read is
+    reported as running."""
+    attempts: dict[tuple[str, str], AttemptView] = {}
+    beyond, read_count, selection = None, 0, EventFilter(types=_TYPES, step=step, limit=_PAGE)
+    while read_count < _MOST_SEEN and (events := await history.events(execution_id, after=after, only=selection)):
+        read_count, after = read_count + len(events), events[-1].seq
         for event in events:
             match event.payload:
-                case TaskStarted() as started if beyond is None and _is_meant(started, task, path):
-                    if len(found) == limit:
-                        beyond = max(one.seq for one in found.values())
+                case TaskStarted() as started if beyond is None and _matches(started, task, path):
+                    # The page is full. Ends of its attempts may still follow, so reading goes on until each has one.
+                    if len(attempts) == limit:
+                        beyond = max(attempt.seq for attempt in attempts.values())
                         continue
-                    found[started.task_run_id, started.task] = attempt_view(event)
-                case TaskProcessed(task_run_id=run_id, task=name, outcome=outcome) if (run_id, name) in found:
-                    one = found[run_id, name]
-                    found[run_id, name] = msgspec.structs.replace(one, status=_status(outcome.status))
-        if len(events) < _PAGE or (beyond is not None and all(one.status != "running" for one in found.values())):
+                    attempts[started.task_run_id, started.task] = attempt_view(event)
+                case TaskProcessed(task_run_id=run_id, task=name, outcome=outcome) if (run_id, name) in attempts:
+                    attempt = attempts[run_id, name]
+                    attempts[run_id, name] = msgspec.structs.replace(attempt, status=_status(outcome.status))
+        if len(events) < _PAGE or (
+            beyond is not None and all(attempt.status != "running" for attempt in attempts.values())
+        ):
             break
+    # The loop ended without a break: the log is at its end, or the bound was reached and more attempts may follow.
     else:
-        beyond = beyond if beyond is not None or seen < _MOST_SEEN else after
-    return AttemptPage(attempts=list(found.values()), next=beyond)
+        beyond = beyond if beyond is not None or read_count < _MOST_SEEN else after
+    return AttemptPage(attempts=list(attempts.values()), next=beyond)
 
 
-def _is_meant(started: TaskStarted, task: str | None, path: tuple[int, ...] | None) -> bool:
+def _matches(started: TaskStarted, task: str | None, path: tuple[int, ...] | None) -> bool:
     return task in (None, started.task) and path in (None, started.path)
 
 
@@ -133,8 +140,8 @@ def attempt_view(event: Event) -> AttemptView:
     )
 
 
-class _Rendered(msgspec.Struct, frozen=True, kw_only=True):
-    """An attempt with its inputs, or why they are not known."""
+class _RenderedInputs(msgspec.Struct, frozen=True, kw_only=True):
+    """An attempt with its inputs, or the reason why they are unknown."""
 
     event: Event
     inputs: dict[str, Any] | None = None
@@ -155,102 +162,106 @@ async def attempt_inputs(
     *,
     against: ExecutionRow | None = None,
 ) -> AttemptInputs:
-    """What the attempt that began with event `seq` was given, compared with the attempt before it, or with the last one
-    of the same task in the execution `against`. NotFoundError where no attempt began there."""
-    events = await sources.history.events(row.execution_id, only=SingleRow(limit=seq))
+    """The inputs of the attempt that began with event `seq`, compared with the attempt before it, or with the last
+    attempt of the same task in the execution `against`. NotFoundError if event `seq` began no attempt."""
+    # Read the log up to the attempt and no further: inputs depend on the state at that moment.
+    events = await sources.history.events(row.execution_id, only=EventFilter(limit=seq))
     if not events or events[-1].seq != seq or not isinstance(events[-1].payload, TaskStarted):
         raise NotFoundError(f"no attempt of execution {row.execution_id} began with event {seq}")
-    meant = await _rendered(sources, row, events)
-    earlier = await _earlier(sources, events, against)
-    before = await _rendered(sources, against or row, earlier) if earlier else None
-    known = before is not None and before.inputs is not None and meant.inputs is not None
+    current = await _render_attempt(sources, row, events)
+    earlier = await _earlier_log(sources, events, against)
+    before = await _render_attempt(sources, against or row, earlier) if earlier else None
+    known = before is not None and before.inputs is not None and current.inputs is not None
     return AttemptInputs(
         execution_id=row.execution_id,
-        attempt=meant.view,
-        inputs=meant.inputs,
-        spec=meant.spec,
-        unknown=meant.unknown,
-        notes=list(_notes(meant, before)),
+        attempt=current.view,
+        inputs=current.inputs,
+        spec=current.spec,
+        unknown=current.unknown,
+        notes=list(_notes(current, before)),
         before=before.view if before is not None else None,
         before_execution_id=(against or row).execution_id if before is not None else None,
-        differences=differences(before.inputs, meant.inputs) if known and before is not None else None,
+        differences=differences(before.inputs, current.inputs) if known and before is not None else None,
     )
 
 
-async def _earlier(sources: AttemptSources, events: list[Event], against: ExecutionRow | None) -> list[Event]:
-    """The log up to the attempt to compare with; empty where there is none."""
+async def _earlier_log(sources: AttemptSources, events: list[Event], against: ExecutionRow | None) -> list[Event]:
+    """The log up to the attempt to compare with; empty if there is no such attempt."""
     last = events[-1]
     if against is None:
-        at = next((at for at in range(len(events) - 2, -1, -1) if _is_same(events[at], last)), None)
+        at = next((at for at in range(len(events) - 2, -1, -1) if _is_same_task(events[at], last)), None)
         return events[: at + 1] if at is not None else []
-    only = SingleRow(types=(TaskStarted.event_type,), step=last.step, limit=_PAGE, newest=True)
-    newest = await sources.history.events(against.execution_id, only=only)
-    same = next((event for event in reversed(newest) if _is_same(event, last)), None)
+    selection = EventFilter(types=(TaskStarted.event_type,), step=last.step, limit=_PAGE, newest=True)
+    newest = await sources.history.events(against.execution_id, only=selection)
+    same = next((event for event in reversed(newest) if _is_same_task(event, last)), None)
     if same is None:
         return []
-    return await sources.history.events(against.execution_id, only=SingleRow(limit=same.seq))
+    return await sources.history.events(against.execution_id, only=EventFilter(limit=same.seq))
 
 
-def _is_same(one: Event, other: Event) -> bool:
+def _is_same_task(first: Event, second: Event) -> bool:
     """Whether both are attempts of the same task, in the same iteration."""
-    a, b = one.payload, other.payload
+    a, b = first.payload, second.payload
     if not isinstance(a, TaskStarted) or not isinstance(b, TaskStarted):
         return False
-    return one.step == other.step and a.task == b.task and a.path == b.path
+    return first.step == second.step and a.task == b.task and a.path == b.path
 
 
-async def _rendered(sources: AttemptSources, row: ExecutionRow, events: list[Event]) -> _Rendered:
+async def _render_attempt(sources: AttemptSources, row: ExecutionRow, events: list[Event]) -> _RenderedInputs:
     net, mask = await sources.net(row.net_hash), Mask()
-    known = await sources.mask(row.execution_id)
+    execution_mask = await sources.mask(row.execution_id)
 
-    def rendered_inputs(load: Load) -> _Rendered:
+    def rendered_inputs(load: Load) -> _RenderedInputs:
         plan = Plan(net, load=load)
         begun = begun_attempt(plan, row.execution_id, row.trace_id, whole)
         prepared = begun.prepared(sources.tools)
-        plain = {key: _plain(value) for key, value in prepared.inputs.items()}
-        # A credential that stands in the inputs itself is as secret as one that was looked up.
+        plain = {key: _plain_data(value) for key, value in prepared.inputs.items()}
+        # A credential written in the inputs themselves is as secret as one that was looked up by name.
         for auth in auths_in(plain):
             fields = auth if isinstance(auth, dict) else {}
             mask.learn(secrets_in(Material(fields={k: v for k, v in fields.items() if k != "credential"})))
-        clean = known.redactor.data(mask.redactor.data({"inputs": plain, "spec": prepared.spec}))
-        shown = abridged_value(clean)
-        return _Rendered(
+        clean = execution_mask.redactor.data(mask.redactor.data({"inputs": plain, "spec": prepared.spec}))
+        abridged = abridged_value(clean)
+        return _RenderedInputs(
             event=events[-1],
-            inputs=shown["inputs"],
-            spec=shown["spec"],
-            is_masked=MASK.encode() in msgspec.json.encode(shown),
+            inputs=abridged["inputs"],
+            spec=abridged["spec"],
+            is_masked=MASK.encode() in msgspec.json.encode(abridged),
             reads_time=b"now()" in msgspec.json.encode(begun.task),
         )
 
     try:
+        # Load before `rendered_inputs` runs: it runs in a thread and cannot await.
         whole = await sources.whole_events(row, events)
         return await sources.read(rendered_inputs)
     except TemplateError as problem:
-        return _Rendered(event=events[-1], unknown=known.redactor.text(f"they cannot be rendered: {problem}"))
+        return _RenderedInputs(
+            event=events[-1], unknown=execution_mask.redactor.text(f"they cannot be rendered: {problem}")
+        )
     except ToolError as problem:
-        return _Rendered(event=events[-1], unknown=known.redactor.text(problem.message))
+        return _RenderedInputs(event=events[-1], unknown=execution_mask.redactor.text(problem.message))
     except AbsentError as problem:
-        return _Rendered(event=events[-1], unknown=str(problem))
+        return _RenderedInputs(event=events[-1], unknown=str(problem))
 
 
-def _notes(meant: _Rendered, before: _Rendered | None) -> Iterator[str]:
-    if meant.is_masked or (before is not None and before.is_masked):
+def _notes(current: _RenderedInputs, before: _RenderedInputs | None) -> Iterator[str]:
+    if current.is_masked or (before is not None and before.is_masked):
         yield _SECRETS
     if before is not None and before.unknown is not None:
         yield f"The inputs of the earlier attempt are not known: {before.unknown}"
-    if meant.reads_time:
+    if current.reads_time:
         yield _AS_STARTED
 
 
-def _plain(value: Any) -> Any:
-    """Inputs as plain data: SQL as its statements, with the values that are bound to them."""
+def _plain_data(value: Any) -> Any:
+    """Inputs as plain data. SQL becomes its statements with their bound values."""
     match value:
         case Bound(statements=statements):
-            shown = [{"sql": one.text, "params": list(one.params)} for one in statements]
-            return shown[0] if len(shown) == 1 else shown
+            statement_views = [{"sql": statement.text, "params": list(statement.params)} for statement in statements]
+            return statement_views[0] if len(statement_views) == 1 else statement_views
         case dict():
-            return {str(key): _plain(item) for key, item in value.items()}
+            return {str(key): _plain_data(item) for key, item in value.items()}
         case list() | tuple():
-            return [_plain(item) for item in value]
+            return [_plain_data(item) for item in value]
         case _:
             return msgspec.to_builtins(value)

@@ -1,5 +1,7 @@
-"""Shapes of the API about attempts of tasks, what they and steps were given, and what differs between two of them or
-between two executions; as in `api_shapes`."""
+"""API shapes for attempts of tasks, their inputs, and comparisons of two attempts or two executions.
+
+As in `api_shapes.py` the server writes them, the client reads them, `-o json` prints them.
+"""
 
 from __future__ import annotations
 
@@ -24,23 +26,28 @@ class AttemptView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AttemptPage(msgspec.Struct, frozen=True, kw_only=True):
-    """In the order in which they began. `next` is what to give as `after` for those that follow, null at the end."""
+    """Attempts in the order in which they began. Pass `next` as `after` to read the following page; null on the
+    last."""
 
     attempts: list[AttemptView]
     next: int | None
 
 
 class ValueDifference(msgspec.Struct, frozen=True, kw_only=True):
-    """Where two values differ (`args.rows.3.total`). What is not there on one side is no member of `values`."""
+    """A place where two values differ (`args.rows.3.total`). A side without a value has no entry in `values`. `entries`
+    has the lengths of two lists that differ by more than a few. `more` counts further differences below `path` that
+    are not listed."""
 
     path: str
     values: dict[Literal["before", "after"], Any]
+    entries: dict[Literal["before", "after"], int] | None = None
+    more: int = 0
 
 
 class AttemptInputs(msgspec.Struct, frozen=True, kw_only=True):
-    """What a task was given: its inputs are rendered again from the log, with secrets as `***`. `unknown` says why they
-    are not known; `notes` what else the reader should know of them. `before` is the attempt that they were compared
-    with, and `before_execution_id` the execution it is of."""
+    """The inputs of an attempt, rendered again from the log, with secrets as `***`. `unknown` says why they could not
+    be rendered; `notes` are remarks for the reader. `before` is the attempt that they are compared with, and
+    `before_execution_id` the execution of that attempt."""
 
     execution_id: str
     attempt: AttemptView
@@ -54,8 +61,8 @@ class AttemptInputs(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StepSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """All runs of a step in one execution: the status of the last, the seconds of those that have ended, and how many
-    of the iterations of its loops failed."""
+    """All runs of a step in one execution: the status of the last run, the total duration of those that have ended, and
+    how many iterations of its loops failed."""
 
     status: str
     duration_s: float | None
@@ -65,7 +72,7 @@ class StepSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ComparedStep(msgspec.Struct, frozen=True, kw_only=True):
-    """A step in both executions, null where it did not run. `change_s` is how much longer the second took."""
+    """A step in both executions, null where it did not run. `change_s` is the second duration minus the first."""
 
     step: str
     before: StepSummary | None
@@ -74,7 +81,7 @@ class ComparedStep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ComparedExecution(msgspec.Struct, frozen=True, kw_only=True):
-    """One of the two. `version` is that of the catalogue, null for what was run from a file."""
+    """One of the two executions. `version` is its version in the catalogue, null for a run from a file."""
 
     execution_id: str
     path: str
@@ -86,8 +93,9 @@ class ComparedExecution(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExecutionComparison(msgspec.Struct, frozen=True, kw_only=True):
-    """What differs between two executions, at most 200 places of each kind. `before` is null where there was nothing to
-    compare with. Steps are compared by name, in the order they came in; `variables` are those that steps have set."""
+    """The differences between two executions, at most 200 of each kind and 25 of each name. `before` is null when there
+    is no execution to compare with. Steps are compared by name, in the order in which they ran; `variables` are those
+    that steps have set."""
 
     before: ComparedExecution | None
     after: ComparedExecution
@@ -98,8 +106,8 @@ class ExecutionComparison(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StepTestInputs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the templates of a step read: `args` of its token, `ctx`, `workload`, and `results` of other steps by their
-    names."""
+    """The values that the templates of a step read: `args` of its token, `ctx`, `workload`, and `results` of other
+    steps by name."""
 
     args: dict[str, Any] = {}
     ctx: dict[str, Any] = {}
@@ -108,8 +116,8 @@ class StepTestInputs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class RecordedInputs(msgspec.Struct, frozen=True, kw_only=True):
-    """What a step read when it last ran in an execution. `hidden` are results of steps that are too large to be shown,
-    or no longer kept; a test with that execution has them all the same, as far as they are kept."""
+    """The values that a step read when it last ran in an execution. `hidden` names the steps whose results are too
+    large for the answer, or deleted. A test based on that execution still reads those that are stored."""
 
     execution_id: str
     step: str

@@ -8,22 +8,36 @@ from typing import Any
 import msgspec
 
 from noetl.base.clock import rfc3339
+from noetl.base.diagnostics import is_template
 from noetl.base.errors import NotFoundError
-from noetl.base.source import is_template
-from noetl.control.schedule.schedule_store import ScheduleStore
+from noetl.control.schedules import ScheduleStore
 from noetl.language.reading.shared_checks import nearest
 from noetl.net.net import Net
-from noetl.operations.api_shapes import PlaybookInfo, VersionView
+from noetl.operations.api_shapes import PlaybookInfo, PlaybookStep, VersionView
 from noetl.store.contract import Store
 from noetl.store.installation import NEWEST, Catalog, CatalogRow, Registration
 
-_COMPARED = 1_000  # paths of the catalogue that a misspelt one is compared with
-_SHOWN = 200  # letters of a name that is not there
+# Paths of the catalogue that an unknown path is compared with for "did you mean".
+_COMPARED = 1_000
+# Playbooks whose steps are searched, in the order of their paths.
+_SEARCHED = 1_000
+# A message repeats no more characters of an unknown name than this.
+_SHOWN = 200
+
+
+class _StepName(msgspec.Struct):
+    name: str
+
+
+class _StepNames(msgspec.Struct):
+    """A stored net of which only the names of its steps are decoded."""
+
+    transitions: tuple[_StepName, ...] = ()
 
 
 class RegisteredVersion(msgspec.Struct, frozen=True, kw_only=True):
-    """`created` is false when the newest version had the same content. `absent_credentials` are named by its notices
-    and not stored yet."""
+    """`created` is false when the newest version had the same content. `absent_credentials` are credentials that its
+    notices name and that are not stored yet."""
 
     row: CatalogRow
     created: bool
@@ -37,8 +51,9 @@ class RegisteredVersion(msgspec.Struct, frozen=True, kw_only=True):
 async def register_playbook(
     store: Store, net: Net, *, source: str, at: float, origin: Path | None = None, schedule: bool = True
 ) -> RegisteredVersion:
-    """A new version, unless the newest one has the same content. Its schedule counts from now on (TMR-01); without
-    `schedule` the one that this path has goes on with the version it has."""
+    """Register a new version, unless the newest one has the same content. Its schedule applies from now on (TMR-01).
+    With `schedule` false, the schedule of this path keeps running the version it names."""
+    # For an equal text the store returns the existing version. The version before the call is needed to notice that.
     before = await store.catalog.find(net.path)
     row = await store.catalog.register(Registration.of(net, at=at, source=source, origin=origin))
     if schedule:
@@ -48,15 +63,16 @@ async def register_playbook(
 
 
 async def _absent_credentials(store: Store, net: Net) -> list[str]:
-    """Credentials that the notices under `on` name and that are not stored yet. People are warned and not refused: the
-    credential may well be stored after the playbook."""
+    """Credentials that the notices under `on` name and that are not stored yet. They cause a warning, not a refusal:
+    the credential may be stored after the playbook."""
     auths = (where.options.get("auth") for rule in net.notifications for where in rule.notify)
     names = dict.fromkeys(name for name in auths if isinstance(name, str) and not is_template(name))
     return [name for name in names if await store.credentials.get(name) is None]
 
 
 async def registered_version(catalog: Catalog, path: str, version: str | int | None = None) -> CatalogRow:
-    """The version of this number or label, the newest without. NotFoundError says which of the two is not there."""
+    """The version with this number or label, by default the newest. NotFoundError says whether path or version is
+    unknown."""
     wanted = None if version in (None, NEWEST) else str(version)
     row = await catalog.find(path, wanted)
     if row is not None:
@@ -67,18 +83,36 @@ async def registered_version(catalog: Catalog, path: str, version: str | int | N
 
 
 async def playbook_versions(catalog: Catalog, path: str) -> list[VersionView]:
-    """The newest first."""
+    """The versions of a playbook, the newest first."""
     rows = await catalog.versions(path)
     if not rows:
         raise await _no_playbook(catalog, path)
     return [version_view(row) for row in rows]
 
 
+async def matching_steps(store: Store, text: str, *, limit: int) -> list[PlaybookStep]:
+    """Steps of the newest versions whose names contain every word of `text`, in any case, by path."""
+    words = text.lower().split()
+    found: list[PlaybookStep] = []
+    if not words:
+        return found
+    for row in await store.catalog.paths(limit=_SEARCHED):
+        # Authors name their steps in the text, so the nets of most playbooks need not be read.
+        if row.source is not None and not all(word in row.source.lower() for word in words):
+            continue
+        net = msgspec.json.decode(await store.net(row.net_hash), type=_StepNames)
+        names = [one.name for one in net.transitions if all(word in one.name.lower() for word in words)]
+        found += [PlaybookStep(path=row.path, step=name) for name in names]
+        if len(found) >= limit:
+            break
+    return found[:limit]
+
+
 async def playbook_source(catalog: Catalog, path: str, version: str | int | None = None) -> str:
-    """The text as it was registered; a net that came without one has none."""
+    """The text as it was registered. NotFoundError for a version that was registered as a net without its text."""
     row = await registered_version(catalog, path, version)
     if row.source is None:
-        raise NotFoundError(f'there is no text of playbook "{catalog_id(path, row.version)}" here')
+        raise NotFoundError(f'playbook "{catalog_id(path, row.version)}" was registered without its text')
     return row.source
 
 
@@ -98,7 +132,7 @@ def version_fields(row: CatalogRow) -> dict[str, Any]:
 
 
 def catalog_id(path: str, version: int) -> str:
-    """What a version of a playbook is called by those who want one name for both (SRV-02)."""
+    """One name for path and version of a playbook (SRV-02)."""
     return f"{path}@{version}"
 
 
@@ -107,13 +141,13 @@ async def _no_playbook(catalog: Catalog, path: str) -> NotFoundError:
 
 
 async def nearest_path_text(catalog: Catalog, path: str) -> str:
-    """What to do about a path that is not there, as the end of a sentence."""
+    """The advice for an unknown path, as the end of an error message."""
     known = [row.path for row in await catalog.paths(limit=_COMPARED)]
     if not known:
         return ": nothing is registered yet (noetl register FILE)"
     guess = nearest(_clipped(path), known)
-    meant = f'did you mean "{guess}"? ' if guess else ""
-    return f": {meant}noetl catalog list names what is registered"
+    suggestion = f'did you mean "{guess}"? ' if guess else ""
+    return f": {suggestion}noetl catalog list shows the registered playbooks"
 
 
 def _clipped(text: str) -> str:

@@ -1,15 +1,15 @@
-"""Comparisons: what differs between two values, and between two executions (SRV-09).
+"""Comparisons: the differences between two values, and between two executions (SRV-09).
 
-Command line, API and web UI show what is found here. Two executions need not be of the same playbook: steps are
-compared by their names. Nothing is recorded for it; all of it follows from the logs.
+Command line, API and web UI show the same comparison. Two executions need not be of the same playbook: steps are
+compared by name. Everything is read from the event logs; nothing is stored for comparisons.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from itertools import zip_longest
-from typing import Any
+from itertools import islice, zip_longest
+from typing import Any, Literal
 
 import msgspec
 
@@ -24,15 +24,18 @@ from noetl.operations.attempt_shapes import (
     StepSummary,
     ValueDifference,
 )
-from noetl.store.contract import ExecutionRow, History, SingleRow, Store
+from noetl.store.contract import EventFilter, ExecutionRow, History, Store
 
-MOST_BYTES = 64_000  # of one value that is shown; a larger one is told by its size and its hash
+MOST_BYTES = 64_000  # a larger value is replaced by its size and its hash
 MOST_DIFFERENCES = 200
+MOST_OF_ONE = 25  # of one step, input or variable
+# If one list has more additional entries than this, only the two lengths are reported.
+MOST_ADDED = 3
 _PAGE = 2_000
 
 
 class ComparedSide(msgspec.Struct, frozen=True, kw_only=True):
-    """One of the two: its row, the version in the catalogue that it is pinned to, its state, and its step runs."""
+    """One of the two executions: its row, the catalogue version it is pinned to, its state, and its step runs."""
 
     row: ExecutionRow
     version: int | None
@@ -40,41 +43,43 @@ class ComparedSide(msgspec.Struct, frozen=True, kw_only=True):
     runs: list[StepRunView]
 
 
-async def comparison(
+async def compare_executions(
     store: Store,
     after: ExecutionRow,
     against: ExecutionRow | None,
     state: Callable[[ExecutionRow], Awaitable[Execution]],
 ) -> ExecutionComparison:
-    """What differs between an execution and another one; without another, the one of the same playbook before it.
-    `state` reads what an execution stands at, which a server may have in memory."""
+    """The differences between an execution and `against`, by default the previous execution of the same playbook.
+    `state` returns the current state of an execution; a server may have it in memory."""
     before = against if against is not None else await _run_before(store, after)
-    sides = [await _side(store, row, state) for row in (before, after) if row is not None]
-    return compared(sides[0] if before is not None else None, sides[-1])
+    sides = [await _load_side(store, row, state) for row in (before, after) if row is not None]
+    return compare_sides(sides[0] if before is not None else None, sides[-1])
 
 
 async def _run_before(store: Store, row: ExecutionRow) -> ExecutionRow | None:
-    found = await store.executions(limit=1, path=row.path, until=row.created_at)
-    return found[0] if found else None
+    earlier = await store.executions(limit=1, path=row.path, until=row.created_at)
+    return earlier[0] if earlier else None
 
 
-async def _side(store: Store, row: ExecutionRow, state: Callable[[ExecutionRow], Awaitable[Execution]]) -> ComparedSide:
+async def _load_side(
+    store: Store, row: ExecutionRow, state: Callable[[ExecutionRow], Awaitable[Execution]]
+) -> ComparedSide:
     registered = await store.catalog.versions(row.path)
     return ComparedSide(
         row=row,
-        version=next((one.version for one in registered if one.net_hash == row.net_hash), None),
+        version=next((version_row.version for version_row in registered if version_row.net_hash == row.net_hash), None),
         execution=await state(row),
+        # Read all of them: with a bound, a step that ran late would be reported as missing.
         runs=await step_runs(store, row.execution_id, pages=None),
     )
 
 
 async def step_runs(store: History, execution_id: str, *, pages: int | None = 1) -> list[StepRunView]:
-    """Step runs without their tasks, from the first events of an execution that tell of them, so that many can be
-    looked at quickly; None reads all."""
+    """Step runs without their tasks, from the first `pages` of an execution's step events; None reads all pages."""
     history: list[StepRunView] = []
     projection, after = Projection(history), 0
     while pages is None or pages > 0:
-        page = await store.events(execution_id, after=after, only=SingleRow(types=STEP_EVENTS, limit=_PAGE))
+        page = await store.events(execution_id, after=after, only=EventFilter(types=STEP_EVENTS, limit=_PAGE))
         projection.take_all(page)
         if len(page) < _PAGE:
             break
@@ -82,22 +87,22 @@ async def step_runs(store: History, execution_id: str, *, pages: int | None = 1)
     return history
 
 
-def compared(before: ComparedSide | None, after: ComparedSide) -> ExecutionComparison:
-    """The comparison, from what was read; with nothing to compare with, it says only what `after` is."""
+def compare_sides(before: ComparedSide | None, after: ComparedSide) -> ExecutionComparison:
+    """The comparison of two loaded executions. Without `before` it only describes `after`."""
     if before is None:
-        return ExecutionComparison(before=None, after=_shown_side(after))
+        return ExecutionComparison(before=None, after=_side_view(after))
     old, new = before.execution, after.execution
     return ExecutionComparison(
-        before=_shown_side(before),
-        after=_shown_side(after),
+        before=_side_view(before),
+        after=_side_view(after),
         steps=_step_pairs(before.runs, after.runs),
         inputs=differences(abridged_value(old.origin.workload), abridged_value(new.origin.workload)),
         variables=differences(abridged_value(old.ctx), abridged_value(new.ctx)),
-        results=differences(_results(old), _results(new)),
+        results=differences(_result_values(old), _result_values(new)),
     )
 
 
-def _shown_side(side: ComparedSide) -> ComparedExecution:
+def _side_view(side: ComparedSide) -> ComparedExecution:
     row, error = side.row, side.execution.lifecycle.error
     return ComparedExecution(
         execution_id=row.execution_id,
@@ -110,68 +115,69 @@ def _shown_side(side: ComparedSide) -> ComparedExecution:
     )
 
 
-def _results(execution: Execution) -> Any:
-    return {name: abridged_value(msgspec.to_builtins(one)) for name, one in execution.outputs.results.items()}
+def _result_values(execution: Execution) -> Any:
+    return {name: abridged_value(msgspec.to_builtins(result)) for name, result in execution.outputs.results.items()}
 
 
 def _step_pairs(before: Sequence[StepRunView], after: Sequence[StepRunView]) -> list[ComparedStep]:
-    """How each step went in both, in the order in which they came."""
+    """A summary of each step in both executions, in the order in which the steps ran."""
     old, new = _summaries(before), _summaries(after)
     return [
         ComparedStep(
-            step=step, before=old.get(step), after=new.get(step), change_s=_change(old.get(step), new.get(step))
+            step=step, before=old.get(step), after=new.get(step), change_s=_change_s(old.get(step), new.get(step))
         )
         for step in step_order([list(new), list(old)])
     ]
 
 
 def step_order(runs: Iterable[Sequence[str]]) -> list[str]:
-    """The steps of several executions in one order. What one left out stands before what followed it in another, so
-    that a rerun from the middle does not put the first steps last."""
-    found: list[str] = []
+    """The steps of several executions in one order. A step that one execution left out comes before the step that
+    follows it in another, so that a rerun from the middle does not put the first steps last."""
+    ordered: list[str] = []
     known: set[str] = set()
     for steps in runs:
-        # From the end: the step that follows has its place already.
+        # Go backwards: the following step then has its position already.
         for at in range(len(steps) - 1, -1, -1):
             if steps[at] not in known:
                 following = steps[at + 1] if at + 1 < len(steps) else None
-                found.insert(found.index(following) if following is not None else len(found), steps[at])
+                ordered.insert(ordered.index(following) if following is not None else len(ordered), steps[at])
                 known.add(steps[at])
-    return found
+    return ordered
 
 
-def _change(before: StepSummary | None, after: StepSummary | None) -> float | None:
+def _change_s(before: StepSummary | None, after: StepSummary | None) -> float | None:
     if before is None or after is None or before.duration_s is None or after.duration_s is None:
         return None
     return round(after.duration_s - before.duration_s, 3)
 
 
 def _summaries(runs: Sequence[StepRunView]) -> dict[str, StepSummary]:
-    """All runs of a step together. What runs beside the tokens (compensations, handlers) is not part of its step."""
-    found: dict[str, StepSummary] = {}
+    """One summary per step over all its runs. Side runs (compensations, handlers) are not counted."""
+    summaries: dict[str, StepSummary] = {}
     for run in runs:
         if run.origin is not None:
             continue
-        so_far = found.get(run.step, StepSummary(status="", duration_s=None, runs=0))
+        so_far = summaries.get(run.step, StepSummary(status="", duration_s=None, runs=0))
         seconds = so_far.duration_s
         if run.finished_at is not None:
             seconds = round((seconds or 0.0) + run.elapsed_s(run.finished_at), 3)
         level = run.loop.levels[0] if run.loop is not None else None
-        found[run.step] = StepSummary(
+        summaries[run.step] = StepSummary(
             status=run.status,
             duration_s=seconds,
             runs=so_far.runs + 1,
             failed=so_far.failed + (level.failed if level is not None else 0),
             iterations=so_far.iterations + (level.total if level is not None else 0),
         )
-    return found
+    return summaries
 
 
 def abridged_value(value: Any, depth: int = 0) -> Any:
-    """A value with large parts told by their size: nobody reads them here, and their hash says whether they differ."""
+    """A value whose large parts are replaced by size and hash. The hash shows whether two of them differ."""
     size = len(encoded := msgspec.json.encode(value))
     if size <= MOST_BYTES:
         return value
+    # Four levels at most: deeper, hundreds of replaced parts would be as hard to read as the value itself.
     if isinstance(value, dict) and depth < 4:
         return {key: abridged_value(item, depth + 1) for key, item in value.items()}
     entries = f", {len(value):,} entries" if isinstance(value, list | dict) else ""
@@ -182,28 +188,47 @@ _ABSENT = object()
 
 
 def differences(before: Any, after: Any) -> list[ValueDifference]:
-    """Every place where two values differ, at most MOST_DIFFERENCES of them."""
-    found: list[ValueDifference] = []
-    for path, old, new in _differing(before, after, ""):
-        sides = {"before": old, "after": new}
-        told: Any = {side: value for side, value in sides.items() if value is not _ABSENT}
-        found.append(ValueDifference(path=path, values=told))
-        if len(found) == MOST_DIFFERENCES:
-            break
-    return found
+    """The places where two values differ, at most MOST_DIFFERENCES. Each top-level name (a step, an input) gets an
+    equal share of them; the last entry of a name counts those that are left out."""
+    if not (isinstance(before, dict) and isinstance(after, dict)):
+        return _limited_differences(before, after, "", MOST_DIFFERENCES)
+    # The keys of `before` come first, so that a removed key keeps its position.
+    pairs = [(key, before.get(key, _ABSENT), after.get(key, _ABSENT)) for key in {**before, **after}]
+    differing = [(str(key), old, new) for key, old, new in pairs if any(_iter_differences(old, new, ""))]
+    # Without shares, one long list would use up the limit and hide the differences of all later names.
+    share = max(1, min(MOST_OF_ONE, MOST_DIFFERENCES // max(1, len(differing))))
+    return [
+        difference
+        for key, old, new in differing[:MOST_DIFFERENCES]
+        for difference in _limited_differences(old, new, key, share)
+    ]
 
 
-def _differing(before: Any, after: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
+def _limited_differences(before: Any, after: Any, path: str, limit: int) -> list[ValueDifference]:
+    places = _iter_differences(before, after, path)
+    listed = list(islice(places, limit))
+    more = sum(1 for _ in places)
+    return [*listed, ValueDifference(path=path, values={}, more=more)] if more else listed
+
+
+def _iter_differences(before: Any, after: Any, path: str) -> Iterator[ValueDifference]:
     match before, after:
         case dict(), dict():
             pairs = [(key, before.get(key, _ABSENT), after.get(key, _ABSENT)) for key in {**before, **after}]
         case list(), list():
-            both = zip_longest(before, after, fillvalue=_ABSENT)
+            if abs(len(before) - len(after)) > MOST_ADDED:
+                # A thousand rows against a hundred is one difference to a reader, not nine hundred.
+                yield ValueDifference(path=path, values={}, entries={"before": len(before), "after": len(after)})
+                both: Iterable[tuple[Any, Any]] = zip(before, after, strict=False)
+            else:
+                both = zip_longest(before, after, fillvalue=_ABSENT)
             pairs = [(str(at), old, new) for at, (old, new) in enumerate(both)]
         case _:
-            # Not == alone: to Python, true is 1.
+            # Compare types too: in Python True == 1.
             if before is not after and (type(before) is not type(after) or before != after):
-                yield path, before, after
+                sides: dict[Literal["before", "after"], Any] = {"before": before, "after": after}
+                values = {side: value for side, value in sides.items() if value is not _ABSENT}
+                yield ValueDifference(path=path, values=values)
             return
     for key, old, new in pairs:
-        yield from _differing(old, new, f"{path}.{key}" if path else str(key))
+        yield from _iter_differences(old, new, f"{path}.{key}" if path else str(key))

@@ -1,7 +1,7 @@
-"""Credentials: values go in and never come out (reliability.md §2.6). Trying one lets a tool connect with it.
+"""Credentials: values can be stored but never read back (reliability.md §2.6). A check lets a tool connect with one.
 
-The store records the id of the master key that it is used with, never the key. A process that comes to the store
-without that key makes none of its own: nobody could read what the two would encrypt under different keys.
+The store records the id of the master key that it is used with, never the key. A process without that key creates no
+second one: otherwise each process could not decrypt the credentials of the other.
 """
 
 from __future__ import annotations
@@ -37,31 +37,32 @@ class _FirstKey(msgspec.Struct, frozen=True):
 
 
 async def recorded_key_id(key_values: KeyValues) -> str | None:
-    """The id of the first key that was used here; None for a store that has never had one."""
-    found = await key_values.get(KIND, NAME)
-    return None if found is None else msgspec.json.decode(found.body, type=_FirstKey).key_id
+    """The id of the first master key that was used with the store; None if none was used."""
+    row = await key_values.get(KIND, NAME)
+    return None if row is None else msgspec.json.decode(row.body, type=_FirstKey).key_id
 
 
 async def used_key_id(store: Store) -> str | None:
-    """The same, also for a store with credentials from before keys were recorded."""
+    """The recorded key id, or that of a stored credential: older stores have credentials but no recorded key."""
     if (key_id := await recorded_key_id(store.key_values)) is not None:
         return key_id
-    return next((one.key_id for one in await store.credentials.list()), None)
+    return next((credential.key_id for credential in await store.credentials.list()), None)
 
 
 async def record_key_id(key_values: KeyValues, clock: Clock, key_id: str) -> str:
-    """The id that the store has from now on: this one, unless there was one before."""
+    """Record `key_id` unless the store has one; returns the id that the store has now."""
     await key_values.put(KIND, NAME, msgspec.json.encode(_FirstKey(key_id)), over=0, at=clock.now())
+    # Read again: if two processes write at the same moment, one is refused and needs the id that the other stored.
     return await recorded_key_id(key_values) or key_id
 
 
-async def refuse_second_key(store: Store, environment: Mapping[str, str]) -> None:
-    """RefusedError where there is no key here, and the store is used with one."""
+async def require_recorded_key(store: Store, environment: Mapping[str, str]) -> None:
+    """RefusedError if the store is used with a master key and this process has none."""
     if not has_master_keys(environment) and (key_id := await used_key_id(store)) is not None:
-        raise RefusedError(key_is_elsewhere(key_id, environment))
+        raise RefusedError(missing_key_message(key_id, environment))
 
 
-def key_is_elsewhere(key_id: str, environment: Mapping[str, str]) -> str:
+def missing_key_message(key_id: str, environment: Mapping[str, str]) -> str:
     return (
         f"credentials of this store are under master key {key_id}, which is not here, so none can be read or stored: "
         f"copy its file from the server that made it to {key_file(environment)}, or set {VARIABLE} or {FILE_VARIABLE}"
@@ -69,19 +70,18 @@ def key_is_elsewhere(key_id: str, environment: Mapping[str, str]) -> str:
 
 
 class CredentialOperations:
-    """The credentials of one store. `keys` are the master keys of this installation, none where only names are
-    needed."""
+    """The credentials of one store. `keys` are the master keys of this installation; listing needs none."""
 
     def __init__(self, store: Store, keys: MasterKeys, clock: Clock) -> None:
         self._keys, self._vault, self._clock = keys, Vault(store.credentials, keys, clock), clock
 
     async def list(self) -> list[CredentialView]:
-        return [view_of(CredentialView, one) for one in await self._vault.list()]
+        return [view_of(CredentialView, credential) for credential in await self._vault.list()]
 
     async def set(self, name: str, value: str | dict[str, Any], *, kind: str) -> CredentialView:
-        """A new one, or a new version. InvalidError for an unknown kind, or a value that is not one of its kind."""
+        """Store a new credential or a new version. InvalidError for an unknown type or a value that does not fit it."""
         if kind not in TYPES:
-            raise InvalidError(f'type: "{kind[:200]}" is none of {", ".join(TYPES)}')
+            raise InvalidError(f'type: "{kind[:200]}" is not one of {", ".join(TYPES)}')
         try:
             return view_of(CredentialView, await self._vault.set(name, value, kind=kind))
         except RefusedError as problem:
@@ -89,28 +89,28 @@ class CredentialOperations:
 
     async def delete(self, name: str) -> None:
         if not await self._vault.delete(name):
-            raise _absent(name)
+            raise _not_found(name)
 
     async def check(self, name: str, kind: str | None, url: str | None, tools: Registry) -> CredentialCheck:
-        """Connect with it, as a task of `kind` would, and do nothing else. `tools` are closed afterwards."""
+        """Connect with the credential as a task of `kind` would, and do nothing else. Closes `tools` afterwards."""
         from noetl.secrets.token_requests import shown_host
 
-        if (found := await self._vault.fields(name)) is None:
-            raise _absent(name)
-        credential_type, fields = found
+        if (stored := await self._vault.fields(name)) is None:
+            raise _not_found(name)
+        credential_type, fields = stored
         if credential_type == "oauth2":
-            # What tasks use is a token, so one is asked for; with an address it is tried there, too.
+            # Tasks use a token, so the check requests one. With a kind or an address it also tries the token there.
             token = await self._token(name, fields, tools)
             if kind is None and url is None:
                 await tools.close()
                 return CredentialCheck(reached=f"{shown_host(str(fields['token_url']))} gave a token")
             kind, fields = kind or "http", token.fields
         inputs = {"url": url} if url is not None else {}
-        reached = await checked(name, kind or kind_for(credential_type), fields, inputs, tools)
+        reached = await try_credential(name, kind or kind_for(credential_type), fields, inputs, tools)
         return CredentialCheck(reached=reached)
 
     async def _token(self, name: str, fields: Mapping[str, Any], tools: Registry) -> Material:
-        """A token of a client of OAuth 2. RefusedError has the status and code of the endpoint, and no secret."""
+        """A token for an OAuth 2 client. RefusedError has the status and code of the endpoint, and no secret."""
         from noetl.secrets.contract import Sources
         from noetl.secrets.keychain import read_file
         from noetl.secrets.token_requests import TokenRequests, granted
@@ -123,47 +123,54 @@ class CredentialOperations:
             raise RefusedError(problem.message) from None
 
     async def rotate(self, begun: Callable[[], None] = lambda: None) -> Rotated:
-        """Put all under a new master key. An interrupted rotation is finished first; with a key from the environment
-        the operator adds the new one. `begun` is called once the new key is there and nothing is under it yet."""
+        """Encrypt all credentials under a new master key. An interrupted rotation is finished first. With keys from the
+        environment, the operator adds the new key. `begun` is called when the new key exists and before it is used."""
         keys, vault = self._keys, self._vault
+        # If an earlier rotation stopped half-way, its new key exists already. Finish that one instead of adding a
+        # third.
         if await vault.is_rotated() and keys.file is not None:
             keys = keys.with_new_key()
             vault = vault.under(keys)
+        # The server drops its cached keys here: rows under the new key may appear from now on.
         begun()
         return Rotated(moved=await vault.rotate(), key_id=keys.newest_id)
 
 
-def _absent(name: str) -> NotFoundError:
+def _not_found(name: str) -> NotFoundError:
     return NotFoundError(f'there is no credential "{name}"')
 
 
 # Trying a stored credential: the tool that uses its type connects with it, and does nothing else.
 #
-# A tool that can be asked has a method `check(inputs, context)`, which returns what it reached, and its kind names the
-# types of credentials it is for (`credential_types`). Tools of plug-ins are found in the same way.
+# A tool that supports this has a method `check(inputs, context)`, which returns the name of the service it reached. Its
+# kind names the types of credentials it accepts (`credential_types`). Tools of plug-ins are found in the same way.
 
-# A person waits for it; a database that starts on demand may take most of a minute.
+# A person waits for the answer; a database that starts on demand may take most of a minute.
 TIMEOUT_S = 60.0
-_SHORTEST = 6  # of a value that is masked, as everywhere
+# Shorter values are not masked, as in all masks: replacing "a" everywhere would make a message unreadable.
+_SHORTEST = 6
 
 
 def kind_for(credential_type: str) -> str:
-    """The kind whose tool can try credentials of a type. RefusedError names the types that can be tried."""
+    """The tool kind that can try credentials of a type. RefusedError lists the types that can be tried."""
     kinds = load_kinds()
-    found = next((name for name, kind in kinds.items() if credential_type in kind.credential_types), None)
-    if found is None:
-        known = ", ".join(sorted(["oauth2", *(one for kind in kinds.values() for one in kind.credential_types)]))
+    tool_kind = next((name for name, kind in kinds.items() if credential_type in kind.credential_types), None)
+    if tool_kind is None:
+        known = ", ".join(
+            sorted(["oauth2", *(type_name for kind in kinds.values() for type_name in kind.credential_types)])
+        )
         raise RefusedError(
             f'a credential of type "{credential_type}" cannot be tried; these can: {known}. '
             "Name the kind of task that uses it with --kind, such as --kind http --url https://…"
         )
-    return found
+    return tool_kind
 
 
-async def checked(
+async def try_credential(
     name: str, kind: str, fields: Mapping[str, Any], inputs: Mapping[str, Any], registry: Registry
 ) -> str:
-    """What was reached with the credential. RefusedError says why nothing was, without its secrets."""
+    """Connect with a credential and return the name of the service that was reached. RefusedError gives the reason of a
+    failure, without the secrets of the credential."""
     try:
         check = getattr(registry.tool(kind), "check", None)
         if check is None:
@@ -198,8 +205,8 @@ def _context(fields: Mapping[str, Any], registry: Registry) -> ToolContext:
 
 
 def _masked(text: str, fields: Mapping[str, Any]) -> str:
-    """Without the values of the credential; names of hosts and users stay readable."""
-    shown = (
+    """The text without the secret values of the credential; names of hosts and users stay readable."""
+    public_fields = (
         "host",
         "url",
         "server",
@@ -218,6 +225,6 @@ def _masked(text: str, fields: Mapping[str, Any]) -> str:
         "schema",
     )
     for field, value in fields.items():
-        if field not in shown and isinstance(value, str) and len(value) >= _SHORTEST:
+        if field not in public_fields and isinstance(value, str) and len(value) >= _SHORTEST:
             text = text.replace(value, "***")
     return text

@@ -1,7 +1,7 @@
-"""Embedded: store, orchestrator and worker in one process, for `noetl run`, `noetl.run()` and pytest (WRK-08).
+"""Embedded runs: store, control plane and worker in one process, for `noetl run`, `noetl.run()` and pytest (WRK-08).
 
-An embedded run drives its own execution with its children, and nothing else. An interrupted one is taken up by
-`resume`. `driving` drives many executions side by side.
+An embedded run drives its own execution with its children, and nothing else. `resume` continues an interrupted one.
+`driving` drives many executions side by side.
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from noetl.base.clock import Clock, SystemClock
-from noetl.base.errors import NoetlError, PlaybookWarning
+from noetl.base.errors import PlaybookWarning, first_error
 from noetl.base.ids import uuid7
-from noetl.control.assembly import assemble
-from noetl.control.background.background_jobs import BackgroundJobs
+from noetl.control.assembly import BackgroundJobs, assemble
 from noetl.control.claiming.order_needs import check_runnable
 from noetl.control.commit.effects import Listeners, Stored, Watch
 from noetl.control.executions import Executions
@@ -39,9 +38,8 @@ from noetl.net.net import Net
 from noetl.store.contract import Commit, Store
 from noetl.store.installation import CatalogRow
 from noetl.store.open_store import MEMORY, open_store
-from noetl.store.wakeups.contract import MemoryWakeups
-from noetl.tools.permissions import Permissions, allowed_kinds, denied_kinds
-from noetl.tools.registry import Registry
+from noetl.store.wakeups import MemoryWakeups
+from noetl.tools.registry import Permissions, Registry, allowed_kinds, denied_kinds
 from noetl.worker.attempt import Sleep
 from noetl.worker.identity import is_gone, own_worker_id
 from noetl.worker.leases import HeldLeases
@@ -61,6 +59,7 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     error: Error | None = None
     ctx: dict[str, Any] = {}
     events: int = 0
+    # The duration of the workflow, without the time for checking and for waiting to be admitted.
     duration_s: float = 0.0
 
     @property
@@ -86,11 +85,11 @@ async def arun(
     db: str | Path | None = None,
     allow: Collection[str] = (),
 ) -> RunResult:
-    """Check the playbook, run it here, and give its result.
+    """Check the playbook, run it in this process, and return its result.
 
-    `db` is the store's file; without one, the user's own is used; ":memory:" keeps nothing. `allow` turns on tool
-    kinds that are off by default (shell, script). PlaybookError when it has errors, RefusedError when it cannot be run
-    here; a run that fails is a result, not an exception. What `noetl check` warns of is a PlaybookWarning.
+    `db` is the file of the store, by default that of the user; ":memory:" stores nothing. `allow` turns on tool kinds
+    that are off by default (shell, script). PlaybookError for a playbook with errors, RefusedError for one that cannot
+    run here. A run that fails is a result, not an exception. Warnings of `noetl check` become a PlaybookWarning.
     """
     _warn(checked_playbook(playbook))
     async with driving(db, tools=tools_here(allow)) as driver:
@@ -100,17 +99,18 @@ async def arun(
 
 
 def _warn(checked: Checked) -> None:
-    for found in checked.diagnostics:
-        if found.code[0] == "W":
-            hint = f" ({found.hint})" if found.hint else ""
-            text = f"{checked.source.name}:{found.line}: {found.code}: {found.message}{hint}"
+    for diagnostic in checked.diagnostics:
+        if diagnostic.code[0] == "W":
+            hint = f" ({diagnostic.hint})" if diagnostic.hint else ""
+            text = f"{checked.source.name}:{diagnostic.line}: {diagnostic.code}: {diagnostic.message}{hint}"
+            # Level 3 is the line that called `run` or `arun`.
             warnings.warn(text, PlaybookWarning, stacklevel=3)
 
 
 def tools_here(allow: Collection[str] = (), deny: Collection[str] = (), sandbox: bool = False) -> Registry:
-    """The tools of an embedded run: the working folder is open, since its author sits at the terminal (design.md §7).
-    Kinds in `allow` are turned on, those in `deny` are not run; with `sandbox` code of the playbook runs in sandboxes
-    only. All three add to what the settings say."""
+    """The tools of an embedded run. They may read the working folder, since the author runs the command (design.md §7).
+    Kinds in `allow` are turned on, those in `deny` off; with `sandbox`, code of the playbook runs in sandboxes only.
+    All three add to the settings."""
     from noetl.base.settings import load_settings
 
     settings = load_settings().settings
@@ -139,11 +139,12 @@ async def run_net(
     origin: Path | None = None,
     carried: RerunState | None = None,
 ) -> RunResult:
-    """Run a compiled playbook, read from the file `origin` where there is one. Refused before anything is recorded
-    when it uses what cannot be run yet. With `carried` it begins at a step, with what an earlier run had there."""
+    """Run a compiled playbook that was read from the file `origin`, if any. RefusedError, before anything is stored, if
+    it uses a feature that cannot run here. With `carried` it begins at a step, with the state of an earlier run."""
     tools = tools or tools_here()
     check_runnable(net, tools)
     async with driving(db, tools=tools, clock=clock, watch=watch, sleep=sleep, keychain=keychain) as driver:
+        # Registered so that nested playbooks and reruns find it by its path.
         if origin is not None:
             await driver.register(net, origin=origin)
         result = await driver.result(await driver.start(net, payload, execution_id=execution_id, carried=carried))
@@ -158,7 +159,8 @@ async def resume(
     watch: Watch | None = None,
     tools: Registry | None = None,
 ) -> RunResult:
-    """Take up an execution whose process ended, and its children; a pause is lifted. One that is over is only told."""
+    """Continue an execution whose process ended, with its children, and lift a pause. For an execution that is over
+    this only returns its result."""
     async with driving(db, tools=tools, watch=watch) as driver:
         await driver.take_up(execution_id)
         await driver.resume(execution_id)
@@ -168,7 +170,7 @@ async def resume(
 
 
 class Driver:
-    """Executions on one store, driven here side by side. Get one from `driving`."""
+    """Drives executions of one store side by side in this process. Get one from `driving`."""
 
     def __init__(
         self,
@@ -180,7 +182,8 @@ class Driver:
     ) -> None:
         self._executions, self._library, self._tools, self._clock = executions, library, tools, clock
         self.deliveries, self.inbox = background_jobs.deliveries, background_jobs.inbox
-        self._runnable: Net | None = None  # the last one found to be, so that those of a crowd are looked at once
+        # The net that was last checked to be runnable: many starts of one net are checked once.
+        self._runnable: Net | None = None
 
     async def start(
         self,
@@ -190,9 +193,9 @@ class Driver:
         execution_id: str | None = None,
         carried: RerunState | None = None,
     ) -> str:
-        """Begin an execution; once this gives its id, it is durable. Starts that come together are stored together."""
+        """Begin an execution. It is durable when this returns its id. Concurrent starts share one commit."""
         net = playbook if isinstance(playbook, Net) else await self._read(playbook)
-        # By identity: a crowd of starts of one net is checked once.
+        # Compared by identity: comparing two nets by value would cost as much as the check.
         if net is not self._runnable:
             check_runnable(net, self._tools)
             self._runnable = net
@@ -204,19 +207,20 @@ class Driver:
         return chosen
 
     async def result(self, execution_id: str) -> RunResult:
-        """How an execution ended, once it has."""
+        """Wait for the end of an execution and return its result."""
         ended = await self._executions.ended_execution(execution_id)
-        told = await self._executions.values.read(lambda load: _run_result(ended, load))
-        # It has been read: nothing of it needs to stay in memory.
+        run_result = await self._executions.values.read(lambda load: _run_result(ended, load))
+        # The result has been read, so the execution need not stay in memory.
         self._executions.release(execution_id)
-        self._tools.release(execution_id)  # its end may have come from elsewhere
-        return told
+        # Another process may have ended it; `_release_tools` sees only commits of this one.
+        self._tools.release(execution_id)
+        return run_result
 
     async def run(self, playbook: Net | str | Path, payload: dict[str, Any] | None = None) -> RunResult:
         return await self.result(await self.start(playbook, payload))
 
     async def register(self, playbook: Net | str | Path, *, origin: Path | None = None) -> CatalogRow:
-        """Put a playbook into the store's catalogue, where others find it by its path."""
+        """Register a playbook in the store's catalogue, where other playbooks find it by its path."""
         if isinstance(playbook, Net):
             return await self._library.register(playbook, source=_text_of(origin), origin=origin)
         is_text = isinstance(playbook, str) and "\n" in playbook
@@ -229,7 +233,7 @@ class Driver:
         return await self._executions.net(row.net_hash)
 
     async def take_up(self, execution_id: str) -> None:
-        """Go on with an execution of this store, and its children, whose process has ended."""
+        """Drive an execution of this store whose process has ended, with its children."""
         await self._executions.take_up(execution_id, is_gone=is_gone)
 
     async def pause(self, execution_id: str, reason: str | None = None) -> ReportResult:
@@ -246,24 +250,25 @@ class Driver:
         return await self._executions.control(execution_id, command)
 
     async def drained(self) -> None:
-        """Return once no nested execution is left that nobody waited for."""
+        """Wait until no nested execution is open, including those that no step waits for."""
+        # Ask again after each one: a child may have started children of its own meanwhile.
         while children := self._executions.open_children():
             await self._executions.ended_execution(children[0])
 
 
 @asynccontextmanager
-async def _running(*jobs: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """Run the jobs beside the block. If one breaks, so does the block, instead of waiting for what nobody does."""
+async def _running_jobs(*jobs: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Run the jobs beside the block. If a job fails, the block is cancelled: without the job it could wait forever."""
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(one) for one in jobs]
+            tasks = [group.create_task(job) for job in jobs]
             yield
-            # The block ended well: the jobs serve for ever, and have to be told.
+            # The block has ended. The jobs never end by themselves, so they are cancelled.
             for task in tasks:
                 task.cancel()
-    # The task group wraps whatever ended it. Callers of `noetl.run` want the one error that matters.
+    # The task group wraps errors in a group. Callers of `noetl.run` expect the first error itself.
     except BaseExceptionGroup as several:
-        raise _first(several) from None
+        raise first_error(several) from None
 
 
 @asynccontextmanager
@@ -278,10 +283,10 @@ async def driving(
     keychain: Keychain | None = None,
     slots: int = SLOTS,
 ) -> AsyncIterator[Driver]:
-    """Drive executions on one store for as long as the block lasts. What has not ended then can be taken up later.
+    """Drive executions of one store while the block runs. `resume` can continue those that have not ended by then.
 
-    `slots` is how many orders are worked on at a time; `stored` hear of every transaction. If the worker
-    breaks, so does whoever waits inside.
+    `slots` is the number of orders that run at a time; the functions in `stored` are called after every transaction.
+    If the worker fails, the block is cancelled with its error.
     """
     tools, clock = tools or tools_here(), clock or SystemClock()
     store, results = await open_store(db)
@@ -289,12 +294,15 @@ async def driving(
     secret_release = SecretRelease(lambda: keychain or _own_keychain(store, clock))
     library = StoreLibrary(store, clock, compiled=compiled, runnable=lambda net: check_runnable(net, tools))
     handle = WorkerHandle(own_worker_id(), dispatch.notify_workers, HeldLeases(clock))
+    # Without `sharing`: no other process drives the executions of an embedded run.
     executions, for_workers, background_jobs, *_ = assemble(
         store,
         results,
         dispatch,
         clock,
-        listeners=Listeners(watch=watch, stored=(*stored, lambda commits: _let_go(commits, tools)), stop=handle.stop),
+        listeners=Listeners(
+            watch=watch, stored=(*stored, lambda commits: _release_tools(commits, tools)), stop=handle.stop
+        ),
         secret_release=secret_release,
         library=library,
         local_worker=handle,
@@ -308,18 +316,19 @@ async def driving(
         clock=clock,
         slots=slots,
         sleep=sleep,
-        # Local result files are read while rendering; only what lies over a network has to be fetched before and
-        # settled after.
+        # Local result files are read while rendering. Only results behind a network are fetched before and settled
+        # after a task.
         prepare=for_workers.prepare if results.is_outside else None,
         settle=executions.values.settled if results.is_outside else None,
         mask_of=for_workers.mask,
     )
     try:
-        shared_as = own_worker_id() if str(db) != MEMORY else None  # others may ask for something in the same file
-        async with _running(worker.serve(), *background_jobs.own(shared_as=shared_as)):
+        # Other processes can open the same file and send requests through it; a store in memory has no other process.
+        shared_as = own_worker_id() if str(db) != MEMORY else None
+        async with _running_jobs(worker.serve(), *background_jobs.own(shared_as=shared_as)):
             yield Driver(executions, library, tools, clock, background_jobs)
     finally:
-        # In this order: transfers first, then the stores they write to.
+        # The order matters: close transfers first, then the stores that they write to.
         executions.values.close()
         results.close()
         await store.close()
@@ -335,28 +344,15 @@ def _own_keychain(store: Store, clock: Clock) -> Keychain:
     return open_keychain(store.credentials, clock)
 
 
-def _let_go(commits: Sequence[Commit], tools: Registry) -> None:
-    """What tools kept for an execution ends with it, nested ones too, for which nobody may ask."""
+def _release_tools(commits: Sequence[Commit], tools: Registry) -> None:
+    """Release the tools of executions that these commits end. Nested executions may end without `Driver.result`."""
     for commit in commits:
         if commit.execution.finished_at is not None:
             tools.release(commit.execution.execution_id)
 
 
-def _first(several: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The one that says most: an error of ours if there is one; the others are what it broke on its way."""
-    leaves: list[BaseException] = []
-    pending: list[BaseException] = [several]
-    while pending:
-        error = pending.pop(0)
-        if isinstance(error, BaseExceptionGroup):
-            pending += error.exceptions
-        else:
-            leaves.append(error)
-    return next((error for error in leaves if isinstance(error, NoetlError)), leaves[0])
-
-
 def _run_result(execution: Execution, load: Load) -> RunResult:
-    assert execution.lifecycle.status is not None, "only an execution that is over is told"
+    assert execution.lifecycle.status is not None, "only an execution that is over has a result"
     finished = execution.lifecycle.finished_at or 0.0
     started = execution.origin.started_at or finished
     return RunResult(

@@ -1,8 +1,9 @@
-"""Executions as everybody sees them: steering them (SRV-07, SRV-11), explaining them, and reading and following logs.
+"""Executions: pausing, resuming and cancelling them (SRV-07, SRV-11), explaining them, reading and following their
+logs.
 
-An explanation says where an execution stands and why: its live tokens, what runs beside them, and what would move it.
-It is made from the state of the execution and the rows of the store that say what it waits for, for a server and for a
-local store alike. Only a server knows which workers could take its orders: `obstacles`.
+An explanation says what an execution waits for and why: its live tokens, its side runs, and what would move it. It is
+made from the state of the execution and the wait rows of the store, for a server and a local store alike. Only a server
+knows which workers could take its orders; it passes reasons why none does as `obstacles`.
 """
 
 from __future__ import annotations
@@ -13,9 +14,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 import msgspec
 
 from noetl.base.errors import SettledError
-from noetl.control.views import side_run_views, token_views
-from noetl.control.views.side_run_views import SideRunView
-from noetl.control.views.token_views import TokenView, sentences_of
+from noetl.control.views import token_views
+from noetl.control.views.token_views import SideRunView, TokenView, sentences_of
 from noetl.engine.execution import Execution
 from noetl.events.envelope import Event
 from noetl.events.executions import PlaybookProcessed
@@ -24,12 +24,14 @@ from noetl.events.outcomes import Error
 from noetl.events.steps import StepFailed
 from noetl.operations.api_shapes import ExecutionView, Steered
 from noetl.operations.results import newest_event
-from noetl.store.contract import ExecutionRow, Records, SingleRow, Store
+from noetl.store.contract import EventFilter, ExecutionRow, Records, Store
 from noetl.store.human_tasks import TaskState
 
-_PAGE = 2_000  # events read at a time: a long log is neither held in memory nor waited for as a whole
-_FAILURES = 100  # how many failed steps are searched: arcs may have handled thousands of failures
-# On a local store nobody tells of new events, so the log is asked again.
+# Events read at a time, so that a long log is never in memory as a whole and its first events appear at once.
+_PAGE = 2_000
+# How many failed steps are searched. Arcs may have handled thousands of failures; the fatal one is among the newest.
+_FAILURES = 100
+# A local store sends no notification of new events, so the log is polled.
 _POLL_S = 0.2
 
 
@@ -40,44 +42,48 @@ def execution_view(row: ExecutionRow) -> ExecutionView:
 async def end_error(records: Records, row: ExecutionRow) -> Error | None:
     """The error that an execution ended with; none while it runs, or when it completed."""
     if row.finished_at is None:
-        # Not looked for: to find that there is none would read all of its history, and people look at what runs.
+        # Do not search: finding that there is no such event reads the whole log, and running executions are viewed
+        # most.
         return None
     end = await newest_event(records, row.execution_id, PlaybookProcessed.event_type)
     return end.payload.error if end is not None and isinstance(end.payload, PlaybookProcessed) else None
 
 
 async def failed_step(records: Records, row: ExecutionRow, error: Error | None) -> str | None:
-    """The step whose error ended the execution, so that no view names one step and shows the error of another.
+    """The step whose error ended the execution, so that all views name the step that belongs to the error they show.
 
-    Several steps may have failed, and arcs may have handled some of it. Without a match it is the step that failed
-    last. A cancelled execution ended by no step, whatever failed before."""
+    Several steps may have failed, and arcs may have handled some failures. Without a match it is the step that failed
+    last. No step ended a cancelled execution, whatever failed before."""
     if error is None or row.status != "failed":
         return None
-    only = SingleRow(types=(StepFailed.event_type,), limit=_FAILURES, newest=True)
-    failures = await records.events(row.execution_id, only=only)
-    behind = (error, error.cause)
-    own = (one for one in failures if isinstance(one.payload, StepFailed) and one.payload.error in behind)
-    found = next(own, failures[-1] if failures else None)
-    return found.step if found is not None else None
+    selection = EventFilter(types=(StepFailed.event_type,), limit=_FAILURES, newest=True)
+    failures = await records.events(row.execution_id, only=selection)
+    # The execution ends with the step's error itself, or with one that names it as its cause.
+    end_errors = (error, error.cause)
+    matching = (
+        event for event in failures if isinstance(event.payload, StepFailed) and event.payload.error in end_errors
+    )
+    failure = next(matching, failures[-1] if failures else None)
+    return failure.step if failure is not None else None
 
 
-async def steered(store: Store, row: ExecutionRow, action: str, verdict: ReportResult) -> Steered:
-    """What became of it. SettledError for an execution that is over."""
+async def control_result(store: Store, row: ExecutionRow, action: str, verdict: ReportResult) -> Steered:
+    """The answer to a pause, resume or cancel request. SettledError for an execution that is over."""
     if verdict not in (ReportResult.ACCEPTED, ReportResult.DUPLICATE):
-        raise SettledError(f"execution {row.execution_id} has ended, and what has ended stays as it is")
+        raise SettledError(f"execution {row.execution_id} has ended and cannot be changed")
     now = await store.execution(row.execution_id)
-    assert now is not None, "executions are not deleted while they are steered"
+    assert now is not None, "an execution is not deleted while a request changes it"
     changed = verdict is ReportResult.ACCEPTED
     return Steered(execution_id=row.execution_id, action=action, changed=changed, execution=execution_view(now))
 
 
 async def event_pages(
-    records: Records, execution_id: str, *, after: int = 0, only: SingleRow | None = None
+    records: Records, execution_id: str, *, after: int = 0, only: EventFilter | None = None
 ) -> AsyncIterator[list[Event]]:
     """The log of an execution, page by page."""
-    picking = msgspec.structs.replace(only or SingleRow(), limit=_PAGE)
+    selection = msgspec.structs.replace(only or EventFilter(), limit=_PAGE)
     while True:
-        events = await records.events(execution_id, after=after, only=picking)
+        events = await records.events(execution_id, after=after, only=selection)
         if events:
             yield events
             after = events[-1].seq
@@ -90,13 +96,13 @@ async def followed_events(
     execution_id: str,
     *,
     after: int = 0,
-    only: SingleRow | None = None,
+    only: EventFilter | None = None,
     before_look: Callable[[], Awaitable[None]] | None = None,
 ) -> AsyncIterator[list[Event]]:
     """The log as it grows, until the execution is over and all of it has been read. `before_look` is called before
-    each look for more."""
+    each poll."""
     while True:
-        # The row is read before the events: if it says that the execution is over, its last event is stored already.
+        # Read the row before the events: if it says that the execution is over, the last event is already stored.
         row = await records.execution(execution_id)
         assert row is not None, "the execution was found before it was followed"
         if before_look is not None and row.finished_at is None:
@@ -110,7 +116,7 @@ async def followed_events(
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
-    """`sentences` say what holds it; `stuck` is true when nothing that is under way will move it by itself."""
+    """`sentences` say what the execution waits for; `stuck` is true when it needs somebody to act."""
 
     execution_id: str
     status: str
@@ -121,7 +127,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def live_tokens(store: Store, execution: Execution) -> list[TokenView]:
-    """The oldest first."""
+    """The live tokens of an execution, the oldest first."""
     execution_id, states = execution.execution_id, (TaskState.OPEN, TaskState.CLAIMED)
     return token_views.tokens_of(
         execution,
@@ -132,21 +138,23 @@ async def live_tokens(store: Store, execution: Execution) -> list[TokenView]:
 
 
 async def live_side_runs(store: Store, execution: Execution, now: float) -> list[SideRunView]:
-    """What runs beside the tokens, the oldest first, and what is to be undone after that."""
+    """The side runs of an execution, the oldest first, then the compensations that are still to come."""
+    # Most executions have none; this saves them the query for orders.
     if not execution.side_work.step_runs and execution.side_work.saga is None:
         return []
-    return side_run_views.side_runs_of(execution, await store.orders(execution.execution_id), now)
+    return token_views.side_runs_of(execution, await store.orders(execution.execution_id), now)
 
 
 async def explanation_of(
     store: Store, row: ExecutionRow, execution: Execution, now: float, obstacles: Sequence[str] = ()
 ) -> Explanation:
-    """`obstacles`: why nobody takes orders of it that are ready."""
+    """The explanation of an execution. `obstacles` are reasons why no worker takes its ready orders."""
     failed_at = await failed_step(store, row, execution.lifecycle.error)
     tokens, side_runs = await live_tokens(store, execution), await live_side_runs(store, execution, now)
     return Explanation(
         execution_id=row.execution_id,
         status=row.status,
+        # A paused execution counts as stuck: only a person resumes it.
         stuck=execution.is_open and (bool(obstacles) or execution.lifecycle.paused),
         sentences=[*sentences_of(execution, tokens, side_runs, failed_at=failed_at), *obstacles],
         tokens=tokens,

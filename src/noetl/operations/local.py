@@ -1,8 +1,8 @@
-"""The operations on a store of this machine, without a server: the same calls as `noetl.client.AsyncClient` has, with
-the same answers. The command line asks one or the other and does not know which (`cli/connection.py`).
+"""The operations on a store of this machine, without a server: the calls of `noetl.client.AsyncClient`, with the same
+answers. The command line uses one or the other and does not know which (`cli/connection.py`).
 
-Whoever can write the store needs no token: their name on this machine stands in the log. A call that an AsyncClient
-does not have belongs in `operations/` all the same, and gets a route.
+A user who can write the store needs no token; the log records the user's name on this machine. A new call belongs in
+both classes, and its rules in another module of `operations/`.
 """
 
 from __future__ import annotations
@@ -48,14 +48,16 @@ if TYPE_CHECKING:
     from noetl.operations.local_commands import LocalCommands
     from noetl.operations.schedules import ScheduleOperations
 
-_DELIVERY_S, _POLL_S = 3.0, 0.05  # whoever drives executions looks for messages every half second
+# How long a sender waits for the delivery of a message. A process that drives executions looks for messages every half
+# second, so 3 s allow for a busy machine.
+_DELIVERY_S, _POLL_S = 3.0, 0.05
 
 
 @asynccontextmanager
 async def local_operations(
     db: str | None, *, actor: str | None = None, roles: Sequence[str] = ()
 ) -> AsyncIterator[LocalOperations]:
-    """Opens the store `db`; a file that may only be read will do for those who only look."""
+    """Open the store `db`. A read-only file is enough for calls that only read."""
     store, results = await open_store(db, reading_will_do=True)
     try:
         yield LocalOperations(store, results, SystemClock(), actor=actor or user_name(), roles=roles)
@@ -65,7 +67,7 @@ async def local_operations(
 
 
 def user_name() -> str:
-    """Who uses this machine, as it calls them."""
+    """The name of the user on this machine; empty if there is none."""
     import getpass
 
     try:
@@ -75,9 +77,9 @@ def user_name() -> str:
 
 
 class LocalOperations(LocalAdministration):
-    """`actor` and `roles` are who asks, for what people do with tasks, timers and limits."""
+    """`actor` and `roles` identify the user, for actions on human tasks, timers and limits."""
 
-    # What is imported here needs time at a command's start, so each part comes with its first call.
+    # Imports inside the calls keep the start of a command quick: each part loads with its first call.
 
     @cached_property
     def _commands(self) -> LocalCommands:
@@ -106,19 +108,19 @@ class LocalOperations(LocalAdministration):
     # executions
 
     async def pause(self, execution_id: str, reason: str | None = None) -> Steered:
-        return await self._steer(execution_id, "pause", reason)
+        return await self._control(execution_id, "pause", reason)
 
     async def resume(self, execution_id: str, reason: str | None = None) -> Steered:
-        return await self._steer(execution_id, "resume", reason)
+        return await self._control(execution_id, "resume", reason)
 
     async def cancel(self, execution_id: str, reason: str | None = None, *, compensate: bool = False) -> Steered:
-        return await self._steer(execution_id, "compensate" if compensate else "cancel", reason)
+        return await self._control(execution_id, "compensate" if compensate else "cancel", reason)
 
-    async def _steer(self, execution_id: str, action: str, reason: str | None) -> Steered:
-        from noetl.operations.executions import steered
+    async def _control(self, execution_id: str, action: str, reason: str | None) -> Steered:
+        from noetl.operations.executions import control_result
 
         row = await self._execution(execution_id)
-        return await steered(self.store, row, action, await self._commands.steer(row, action, reason))
+        return await control_result(self.store, row, action, await self._commands.control(row, action, reason))
 
     async def events(self, execution_id: str, *, after: int = 0, follow: bool = False) -> AsyncIterator[Event]:
         from noetl.operations.executions import event_pages, followed_events
@@ -140,9 +142,9 @@ class LocalOperations(LocalAdministration):
         from noetl.operations.executions import explanation_of
 
         row = await self._execution(execution_id)
-        found = await explanation_of(self.store, row, await self._replayed(row), self._clock.now())
-        explained: dict[str, Any] = msgspec.to_builtins(found)
-        return explained
+        explanation = await explanation_of(self.store, row, await self._replay(row), self._clock.now())
+        fields: dict[str, Any] = msgspec.to_builtins(explanation)
+        return fields
 
     async def attempts(
         self, execution_id: str, *, step: str | None = None, task: str | None = None, after: int = 0, limit: int = 200
@@ -160,19 +162,19 @@ class LocalOperations(LocalAdministration):
         return await attempt_inputs(LocalSources(self.store, self.results), row, seq, against=other)
 
     async def compare(self, execution_id: str, *, against: str | None = None) -> ExecutionComparison:
-        from noetl.operations.comparisons import comparison
+        from noetl.operations.comparisons import compare_executions
 
         row = await self._execution(execution_id)
         other = await self._execution(against) if against is not None else None
-        return await comparison(self.store, row, other, self._replayed)
+        return await compare_executions(self.store, row, other, self._replay)
 
-    async def _replayed(self, row: ExecutionRow) -> Execution:
-        """Its state as the log tells it: nothing here holds executions in memory."""
-        from noetl.engine.evolve import replayed
+    async def _replay(self, row: ExecutionRow) -> Execution:
+        """The state of an execution, replay from its log: this process has no executions in memory."""
+        from noetl.engine.evolve import replay
         from noetl.events.envelope import with_stored_values
 
-        events = [with_stored_values(one, self.results.load) for one in await self.store.events(row.execution_id)]
-        return replayed(row.execution_id, row.trace_id, events)
+        events = [with_stored_values(event, self.results.load) for event in await self.store.events(row.execution_id)]
+        return replay(row.execution_id, row.trace_id, events)
 
     async def _execution(self, execution_id: str) -> ExecutionRow:
         if (row := await self.store.execution(execution_id)) is None:
@@ -185,19 +187,20 @@ class LocalOperations(LocalAdministration):
         from noetl.language.checking import Checked, checked_playbook
         from noetl.operations.catalog import register_playbook
 
-        # A text that the command has checked and reported on is not checked again: proofs of a large one take seconds.
+        # The command passes a text that it has checked already: proofs of a large playbook take seconds.
         checked = source if isinstance(source, Checked) else checked_playbook(source)
         assert checked.net is not None, "a text with errors is refused before it gets here"
         file = Path(checked.source.name)
-        registered = await register_playbook(
+        version = await register_playbook(
             self.store,
             checked.net,
             source=checked.source.text,
             at=self._clock.now(),
-            origin=file if file.exists() else None,  # standard input and plain text have none
+            # Standard input and plain text have no file.
+            origin=file if file.exists() else None,
             schedule=schedule,
         )
-        return registered.info()
+        return version.info()
 
     async def playbooks(self, *, limit: int = 200) -> list[VersionView]:
         from noetl.operations.catalog import version_view
@@ -244,7 +247,7 @@ class LocalOperations(LocalAdministration):
         message_id: str | None = None,
         ttl: float | None = None,
     ) -> dict[str, Any]:
-        """It is stored; whoever drives the execution that waits for it takes it within a moment."""
+        """Store a message. The process that drives the execution waiting for it takes it from the store."""
         from noetl.control.background.presence import is_anybody_there
         from noetl.control.outside.delivery import MESSAGE_TTL_S, keep, new_message
         from noetl.store.waits import MESSAGE, parts_of
@@ -257,11 +260,13 @@ class LocalOperations(LocalAdministration):
             ttl_s=MESSAGE_TTL_S if ttl is None else ttl,
             now=self._clock.now(),
         )
+        # Store the message before looking for a receiver: a process that starts in between finds it.
         is_new = await keep(self.store, message)
         waits = await self.store.waits.waiting(MESSAGE, name, parts_of(message.correlation))
         until = time.monotonic() + _DELIVERY_S
+        # Poll only while an execution waits for the message and some process is alive that could take it.
         while (
-            (taken_by := await self._taken_by(message.message_id)) is None
+            (taken_by := await self._receiver(message.message_id)) is None
             and waits
             and await is_anybody_there(self.store.key_values, now=self._clock.now())
             and time.monotonic() < until
@@ -269,7 +274,7 @@ class LocalOperations(LocalAdministration):
             await asyncio.sleep(_POLL_S)
         return {"message_id": message.message_id, "delivered_to": taken_by, "known": not is_new}
 
-    async def _taken_by(self, message_id: str) -> str | None:
+    async def _receiver(self, message_id: str) -> str | None:
         row = await self.store.waits.message(message_id)
         return row.taken_by if row is not None else None
 
@@ -284,11 +289,11 @@ class LocalOperations(LocalAdministration):
         from noetl.operations.waits import delete_message
 
         await delete_message(self.store.waits, message_id, now=self._clock.now())
-        await self._note("message delete", message_id)
+        await self._append_audit("message delete", message_id)
 
     async def delete_messages(self, name: str) -> int:
         if number := await self.store.waits.remove_named(name, now=self._clock.now()):
-            await self._note("message delete", f"name {name}")
+            await self._append_audit("message delete", f"name {name}")
         return number
 
     async def send_signal(
@@ -352,7 +357,7 @@ class LocalOperations(LocalAdministration):
     # limits
 
     async def playbook_limits(self, path: str | None = None) -> list[PlaybookLimitView]:
-        from noetl.control.limits.playbook_limits import PlaybookLimits
+        from noetl.control.playbook_limits import PlaybookLimits
         from noetl.operations.limits import playbook_limits
 
         return await playbook_limits(self.store.key_values, PlaybookLimits(self.store.key_values, self._clock), path)
@@ -364,7 +369,7 @@ class LocalOperations(LocalAdministration):
         return await self._limit_playbook(path, None, None)
 
     async def _limit_playbook(self, path: str, limit: int | None, reason: str | None) -> bool:
-        from noetl.control.limits.playbook_limits import PlaybookLimits
+        from noetl.control.playbook_limits import PlaybookLimits
         from noetl.operations.limits import limit_playbook
 
         limits = PlaybookLimits(self.store.key_values, self._clock)
@@ -376,7 +381,7 @@ class LocalOperations(LocalAdministration):
 
         row = await self._execution(execution_id)
         net = from_json(await self.store.net(row.net_hash))
-        return step_limits(net, await self._replayed(row))
+        return step_limits(net, await self._replay(row))
 
     async def limit_step(self, execution_id: str, step: str, **settings: Any) -> bool:
         from noetl.engine.commands import ChangeLimit

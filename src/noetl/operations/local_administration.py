@@ -1,7 +1,7 @@
-"""What administrators ask of a store of this machine: credentials, tokens, webhooks, triggers, notices, the audit log.
+"""Administration of a store on this machine: credentials, tokens, webhooks, triggers, notices, the audit log.
 
-The calls are those of `noetl.client.AsyncClient`, with the same answers. Each change is noted in the audit log; on a
-server its gate does that.
+The calls are those of `noetl.client.AsyncClient`, with the same answers. Each change is recorded in the audit log; on a
+server the gate does that.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 class LocalAdministration:
-    """`actor` and `roles` are who asks."""
+    """`actor` and `roles` identify the user of this machine."""
 
     def __init__(
         self, store: Store, results: ResultStore, clock: Clock, *, actor: str = "", roles: Sequence[str] = ()
@@ -52,7 +52,7 @@ class LocalAdministration:
         self.store, self.results, self._clock = store, results, clock
         self._actor, self._roles = actor, tuple(roles)
 
-    # What is imported in the calls needs time at a command's start, so each part comes with its first call.
+    # Imports inside the calls keep the start of a command quick: each part loads with its first call.
 
     @cached_property
     def _tokens(self) -> AccessTokens:
@@ -64,29 +64,34 @@ class LocalAdministration:
         return SessionShape(subject=self._actor, role=Role.ADMIN, human_roles=self._roles)
 
     async def set_credential(self, name: str, value: Any, *, kind: str = "text") -> CredentialView:
-        await self._refuse_second_key()
-        return await self._credentials(create=True).set(name, value, kind=kind)
+        await self._require_recorded_key()
+        stored = await self._credentials(create=True).set(name, value, kind=kind)
+        await self._append_audit("credential set", name)
+        return stored
 
     async def credentials(self) -> list[CredentialView]:
         return await self._credentials().list()
 
     async def delete_credential(self, name: str) -> None:
         await self._credentials().delete(name)
+        await self._append_audit("credential delete", name)
 
     async def rotate_credentials(self) -> Rotated:
-        return await self._credentials().rotate()
+        rotated = await self._credentials().rotate()
+        await self._append_audit("credential rotate", f"{rotated.moved} credentials")
+        return rotated
 
     async def check_credential(self, name: str, *, kind: str | None = None, url: str | None = None) -> CredentialCheck:
         from noetl.tools.registry import Registry
 
         return await self._credentials().check(name, kind, url, Registry())
 
-    async def _refuse_second_key(self) -> None:
+    async def _require_recorded_key(self) -> None:
         import os
 
-        from noetl.operations.credentials import refuse_second_key
+        from noetl.operations.credentials import require_recorded_key
 
-        await refuse_second_key(self.store, os.environ)
+        await require_recorded_key(self.store, os.environ)
 
     def _credentials(self, *, create: bool = False) -> CredentialOperations:
         import os
@@ -104,16 +109,16 @@ class LocalAdministration:
     async def make_token(self, subject: str, role: str, **more: Any) -> MadeToken:
         from noetl.operations.tokens import made_token
 
-        text, token = await self._tokens.create(_wanted_token(subject, role, more))
-        await self._note("token create", token.token_id)
+        text, token = await self._tokens.create(_token_request(subject, role, more))
+        await self._append_audit("token create", token.token_id)
         return made_token(text, token)
 
     async def adopt_token(self, text: str, subject: str, role: str, **more: Any) -> AccessTokenView:
-        """Here alone: a token that its operator has chosen, stored before any server starts."""
+        """Store a token that its operator has chosen. Only a local store offers this, before any server starts."""
         from noetl.operations.tokens import token_view
 
-        token = await self._tokens.adopt(text, _wanted_token(subject, role, more))
-        await self._note("token create", token.token_id)
+        token = await self._tokens.adopt(text, _token_request(subject, role, more))
+        await self._append_audit("token create", token.token_id)
         return token_view(token)
 
     async def revoke_token(self, token_id: str) -> AccessTokenView:
@@ -121,7 +126,7 @@ class LocalAdministration:
 
         if (token := await self._tokens.revoke(token_id)) is None:
             raise NotFoundError(f'there is no token "{token_id}"')
-        await self._note("token revoke", token.token_id)
+        await self._append_audit("token revoke", token.token_id)
         return token_view(token)
 
     async def webhooks(self) -> list[WebhookShape]:
@@ -132,15 +137,15 @@ class LocalAdministration:
     async def make_webhook(self, name: str, **target: Any) -> MadeWebhook:
         from noetl.operations.webhooks import made_webhook
 
-        await self._refuse_second_key()
+        await self._require_recorded_key()
         key, hook = await self._webhooks(create=True).create(name, WebhookTarget(**target), by=self._audit_name)
-        await self._note("webhook create", name)
+        await self._append_audit("webhook create", name)
         return made_webhook(key, hook)
 
     async def delete_webhook(self, name: str) -> None:
         if not await self._webhooks().delete(name):
             raise NotFoundError(f'there is no webhook "{name}"')
-        await self._note("webhook delete", name)
+        await self._append_audit("webhook delete", name)
 
     def _webhooks(self, *, create: bool = False) -> Webhooks:
         import os
@@ -156,6 +161,7 @@ class LocalAdministration:
         from noetl.operations.notifications import Notifications
 
         rules = NotificationRules(self.store.key_values, self._clock)
+        # No destinations: sending needs tools and secrets, which only a server opens.
         return Notifications(self.store.notices, rules, None, self._clock)
 
     @cached_property
@@ -173,7 +179,7 @@ class LocalAdministration:
 
     async def make_trigger(self, new: NewTrigger) -> TriggerView:
         made = await self._triggers.create(new, by=self._audit_name)
-        await self._note("trigger create", new.name)
+        await self._append_audit("trigger create", new.name)
         return made
 
     async def pause_trigger(self, name: str) -> TriggerView:
@@ -184,7 +190,7 @@ class LocalAdministration:
 
     async def delete_trigger(self, name: str) -> None:
         await self._triggers.delete(name)
-        await self._note("trigger delete", name)
+        await self._append_audit("trigger delete", name)
 
     async def dead_letters(self, name: str) -> list[DeadLetterView]:
         return await self._triggers.dead_letters(name)
@@ -205,7 +211,7 @@ class LocalAdministration:
     ) -> NoticePage:
         from noetl.store.notices import NoticeState
 
-        chosen = [NoticeState(one) for one in states]
+        chosen = [NoticeState(state) for state in states]
         return await self._notifications.page(states=chosen, execution_id=execution_id, limit=limit, cursor=cursor)
 
     async def notice(self, notice_id: str) -> NoticeView:
@@ -218,16 +224,16 @@ class LocalAdministration:
         return await self._notifications.retry_all()
 
     async def notification_rules(self) -> list[dict[str, Any]]:
-        return [msgspec.to_builtins(one) for one in await self._notifications.rules.all()]
+        return [msgspec.to_builtins(rule) for rule in await self._notifications.rules.all()]
 
     async def set_notification_rule(self, name: str, rule: dict[str, Any]) -> dict[str, Any]:
         made: dict[str, Any] = msgspec.to_builtins(await self._notifications.put_rule(name, rule))
-        await self._note("notification rule set", name)
+        await self._append_audit("notification rule set", name)
         return made
 
     async def delete_notification_rule(self, name: str) -> None:
         await self._notifications.rules.delete(name)
-        await self._note("notification rule delete", name)
+        await self._append_audit("notification rule delete", name)
 
     async def audit(self, *, limit: int = 100, before: int | None = None) -> AuditPage:
         from noetl.operations.tokens import audit_page
@@ -241,8 +247,8 @@ class LocalAdministration:
     def _audit_name(self) -> str:
         return f"cli {self._actor}".rstrip()
 
-    async def _note(self, action: str, what: str) -> None:
-        """Write down what was done; on a server its gate does."""
+    async def _append_audit(self, action: str, what: str) -> None:
+        """Record an action in the audit log."""
         entry = AuditEntry(
             at=self._clock.now(),
             actor=self._audit_name,
@@ -254,7 +260,7 @@ class LocalAdministration:
         await self.store.audit.append([entry])
 
 
-def _wanted_token(subject: str, role: str, more: dict[str, Any]) -> Any:
-    from noetl.operations.tokens import Wanted
+def _token_request(subject: str, role: str, more: dict[str, Any]) -> Any:
+    from noetl.operations.tokens import TokenRequest
 
-    return Wanted(subject=subject, role=Role(role), **more)
+    return TokenRequest(subject=subject, role=Role(role), **more)

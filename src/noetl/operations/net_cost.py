@@ -1,8 +1,8 @@
-"""What a net costs: how long each step took in finished executions, and the chain of steps that takes longest.
+"""The cost of a net: how long each step took in finished executions, and the critical path, the slowest chain of steps.
 
-The search is a pure function of durations and arcs; `StepDurations` reads the durations. A step of a cycle has one
-duration for each execution, with all its visits in it. So a cycle counts once, with all of its steps, and the search is
-over what is left without cycles.
+The search is a pure function of durations and arcs; `StepDurations` reads the durations. A step has one duration for
+each execution, over all its visits. So a cycle counts once, as one node with all its steps, and the search runs over
+the graph of these nodes, which has no cycles.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from noetl.events.projection.views import StepRunView
-from noetl.language.drawing.edges import Manner, ways_of
-from noetl.language.proving.components import components
+from noetl.language.proving.graph import components
 from noetl.net.net import Net
 from noetl.operations.comparisons import step_runs
 from noetl.store.contract import ExecutionRow, Store
@@ -23,8 +22,8 @@ Spans = Mapping[str, float]  # seconds of each step in one execution
 
 
 class StepCost(msgspec.Struct, frozen=True, kw_only=True):
-    """`runs` counts the executions that the figures are from; a step without any has no history. `share` is its part of
-    the critical path, for steps on it. `in_cycle` is a step that tokens may come back to."""
+    """`runs` counts the executions behind the figures; a step without any has no history. `share` is its fraction of
+    the critical path, null for other steps. `in_cycle` marks a step that tokens may visit again."""
 
     step: str
     median_s: float | None
@@ -37,8 +36,8 @@ class StepCost(msgspec.Struct, frozen=True, kw_only=True):
 
 class NetCost(msgspec.Struct, frozen=True, kw_only=True):
     """`steps` has the critical path first, in its order, then the others, the longest first. `total_s` is the sum of
-    the medians of the critical path; null where no step has a history. `arcs` of it lead from a step to a step.
-    `executions` is how many were looked at."""
+    the medians on the critical path; null if no step has a history. `arcs` are the arcs of that path, as pairs of
+    steps. `executions` counts the executions that were read."""
 
     path: str
     executions: int
@@ -48,25 +47,26 @@ class NetCost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def net_cost(net: Net, path: str, history: Sequence[Spans]) -> NetCost:
-    """The cost of `net`, by what its steps took in the executions of `history`."""
+    """The cost of `net`, from the durations of its steps in the executions of `history`."""
     names = [step.name for step in net.transitions]
-    spans = {name: sorted(one[name] for one in history if name in one) for name in names}
-    medians = {name: percentile(found, 50) for name, found in spans.items() if found}
-    ways = _ways(net)
-    chain = critical_path(ways, net.entry, medians) if medians else []
+    spans = {name: sorted(execution[name] for execution in history if name in execution) for name in names}
+    # Medians, not means: one execution that waited overnight for a person would dominate a mean.
+    medians = {name: percentile(seconds, 50) for name, seconds in spans.items() if seconds}
+    successors = _successors(net)
+    chain = critical_path(successors, net.entry, medians) if medians else []
     critical = [name for part in chain for name in part]
     total = sum(medians.get(name, 0.0) for name in critical)
-    on_path, cyclic = set(critical), _steps_in_cycles(ways)
+    on_path, cyclic = set(critical), _steps_in_cycles(successors)
     others = sorted((name for name in names if name not in on_path), key=lambda name: -medians.get(name, -1.0))
 
     def cost(name: str) -> StepCost:
-        found, is_critical = spans[name], name in on_path
+        seconds, is_critical = spans[name], name in on_path
         return StepCost(
             step=name,
             median_s=_rounded(medians.get(name)),
-            p95_s=_rounded(percentile(found, 95)) if found else None,
-            runs=len(found),
-            share=round(medians[name] / total, 4) if is_critical and found and total else None,
+            p95_s=_rounded(percentile(seconds, 95)) if seconds else None,
+            runs=len(seconds),
+            share=round(medians[name] / total, 4) if is_critical and seconds and total else None,
             is_critical=is_critical,
             in_cycle=name in cyclic,
         )
@@ -76,17 +76,17 @@ def net_cost(net: Net, path: str, history: Sequence[Spans]) -> NetCost:
         executions=len(history),
         total_s=_rounded(total) if medians else None,
         steps=[cost(name) for name in (*critical, *others)],
-        arcs=_arcs(ways, chain),
+        arcs=_arcs(successors, chain),
     )
 
 
-def _arcs(ways: Mapping[str, Sequence[str]], chain: Sequence[Sequence[str]]) -> list[tuple[str, str]]:
+def _arcs(successors: Mapping[str, Sequence[str]], chain: Sequence[Sequence[str]]) -> list[tuple[str, str]]:
     """The arcs inside each cycle of the chain, and from each link of it to the next."""
     place = {step: at for at, part in enumerate(chain) for step in part}
     return [
         (source, target)
         for source, at in place.items()
-        for target in dict.fromkeys(ways[source])
+        for target in dict.fromkeys(successors[source])
         if place.get(target) in (at, at + 1)
     ]
 
@@ -96,36 +96,42 @@ def _rounded(seconds: float | None) -> float | None:
 
 
 def percentile(ordered: Sequence[float], percent: int) -> float:
-    """Of values in order, at least one: the one with `percent` of them before it, so the upper one of two medians."""
+    """The value with `percent` of the sorted, non-empty values before it; for 50 the upper of two middle values."""
     return ordered[min(len(ordered) - 1, len(ordered) * percent // 100)]
 
 
-def _ways(net: Net) -> dict[str, list[str]]:
-    """Where tokens go from each step when all is well: what handles a failure is no part of the usual way."""
-    ways: dict[str, list[str]] = {step.name: [] for step in net.transitions}
+def _successors(net: Net) -> dict[str, list[str]]:
+    """The steps that follow each step without a failure. Arcs that handle failures are left out."""
+    # A server starts without the drawings: the first request for a cost loads them.
+    from noetl.language.drawing.drawing import Manner, ways_of
+
+    successors: dict[str, list[str]] = {step.name: [] for step in net.transitions}
     for way in ways_of(net):
-        if way.manner is not Manner.FAILURE and way.target in ways:
-            ways[way.source].append(way.target)
-    return ways
+        if way.manner is not Manner.FAILURE and way.target in successors:
+            successors[way.source].append(way.target)
+    return successors
 
 
-def critical_path(ways: Mapping[str, Sequence[str]], entry: str, seconds: Spans) -> list[list[str]]:
-    """The longest chain from `entry` to an end. A link of it is one step, or those of a cycle in the order of `ways`.
+def critical_path(successors: Mapping[str, Sequence[str]], entry: str, seconds: Spans) -> list[list[str]]:
+    """The longest chain from `entry` to an end. Each link is one step, or the steps of a cycle in the order of
+    `successors`.
 
     Linear in steps and arcs. A step that is not in `seconds` costs nothing and does not break the chain.
     """
-    parts = components(ways)
+    parts = components(successors)
     part_of = {step: at for at, part in enumerate(parts) for step in part}
     longest: list[float] = []
     onward: list[int | None] = []
-    # Components come with those first that lead nowhere, so what one leads to is known when it is its turn.
+    # `components` yields those without successors first, so the longest chain after each one is known by then.
     for at, part in enumerate(parts):
-        following = dict.fromkeys(part_of[target] for step in part for target in ways[step] if part_of[target] != at)
+        following = dict.fromkeys(
+            part_of[target] for step in part for target in successors[step] if part_of[target] != at
+        )
         best = max(following, key=longest.__getitem__, default=None)
         onward.append(best)
         own = sum(seconds.get(step, 0.0) for step in part)
         longest.append(own + (longest[best] if best is not None else 0.0))
-    position = {step: at for at, step in enumerate(ways)}
+    position = {step: at for at, step in enumerate(successors)}
     chain: list[list[str]] = []
     here: int | None = part_of[entry]
     while here is not None:
@@ -134,12 +140,12 @@ def critical_path(ways: Mapping[str, Sequence[str]], entry: str, seconds: Spans)
     return chain
 
 
-def _steps_in_cycles(ways: Mapping[str, Sequence[str]]) -> set[str]:
-    return {step for part in components(ways) for step in part if len(part) > 1 or step in ways[step]}
+def _steps_in_cycles(successors: Mapping[str, Sequence[str]]) -> set[str]:
+    return {step for part in components(successors) for step in part if len(part) > 1 or step in successors[step]}
 
 
 def covered_s(spans: Iterable[tuple[float, float]]) -> float:
-    """How long at least one of these (from, to) lasted: visits at the same time are no sum."""
+    """The time covered by these (from, to) spans. Overlapping spans count once."""
     total, until = 0.0, float("-inf")
     for begun, ended in sorted(spans):
         total += max(0.0, ended - max(begun, until))
@@ -147,47 +153,52 @@ def covered_s(spans: Iterable[tuple[float, float]]) -> float:
     return total
 
 
-# How long each step took in executions that are over, kept because it cannot change any more.
+# Durations of steps in executions that are over, in a cache: they cannot change any more.
 #
-# Whoever edits a playbook asks for it with every change of the net. The logs are read once; the executions that were
-# not asked for longest go first when too many figures are kept.
+# The editor asks for them with every change of the net, so each log is read once. When the cache is full, the
+# executions that were not used for longest are dropped first.
 
 _RECENT = 20  # executions: enough for a median, and few logs to read
-_PAGES = 5  # of a log: an execution of 1,000 steps has some 4,000 events that tell of them
-_KEPT = 50_000  # figures, a few megabytes
+# Pages of a log: an execution of 1,000 steps has about 4,000 step events.
+_PAGES = 5
+_CACHE_SIZE = 50_000  # durations, a few megabytes
 
 
 class StepDurations:
+    """Reads and caches the durations of steps in finished executions."""
+
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._kept: OrderedDict[str, Mapping[str, float]] = OrderedDict()
+        self._cache: OrderedDict[str, Mapping[str, float]] = OrderedDict()
         self._figures = 0
 
     async def recent(self, path: str) -> list[Mapping[str, float]]:
         """The seconds of each step in the newest executions of a playbook that are over, one mapping for each."""
-        rows = await self._store.executions(limit=2 * _RECENT, path=path)  # some may be open
+        # Twice as many as needed, since some of them may be open.
+        rows = await self._store.executions(limit=2 * _RECENT, path=path)
         ended = [row for row in rows if row.finished_at is not None and row.path == path]
-        return [await self._of(row) for row in ended[:_RECENT]]
+        return [await self._step_durations(row) for row in ended[:_RECENT]]
 
-    async def _of(self, row: ExecutionRow) -> Mapping[str, float]:
-        found = self._kept.get(row.execution_id)
-        if found is None:
-            found = _durations(await step_runs(self._store, row.execution_id, pages=_PAGES))
-            self._kept[row.execution_id] = found
-            self._figures += len(found)
-        self._kept.move_to_end(row.execution_id)
-        while self._figures > _KEPT and len(self._kept) > 1:
-            self._figures -= len(self._kept.popitem(last=False)[1])
-        return found
+    async def _step_durations(self, row: ExecutionRow) -> Mapping[str, float]:
+        durations = self._cache.get(row.execution_id)
+        if durations is None:
+            durations = _durations(await step_runs(self._store, row.execution_id, pages=_PAGES))
+            self._cache[row.execution_id] = durations
+            self._figures += len(durations)
+        self._cache.move_to_end(row.execution_id)
+        # Always keep the last one, however large: the caller is about to use it.
+        while self._figures > _CACHE_SIZE and len(self._cache) > 1:
+            self._figures -= len(self._cache.popitem(last=False)[1])
+        return durations
 
 
 def _durations(runs: list[StepRunView]) -> dict[str, float]:
-    """Of steps whose last visit was done: one that failed, or was cancelled, does not say how long the step takes."""
+    """Durations of the steps whose last visit is done. A failed or cancelled visit says nothing about the duration."""
     visits: dict[str, list[StepRunView]] = {}
     for run in runs:
         visits.setdefault(run.step, []).append(run)
     return {
-        step: covered_s((one.active_since, one.finished_at) for one in found if one.finished_at is not None)
-        for step, found in visits.items()
-        if found[-1].status == "done"
+        step: covered_s((run.active_since, run.finished_at) for run in step_visits if run.finished_at is not None)
+        for step, step_visits in visits.items()
+        if step_visits[-1].status == "done"
     }

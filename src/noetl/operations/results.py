@@ -1,8 +1,7 @@
-"""What an execution gave: its result, those of its steps, its variables, and what its tasks printed (O-08, SRV-09).
-Also the levels of what they printed.
+"""Results of executions and steps, variables, and the output of tasks with its log levels (O-08, SRV-09).
 
-All of it is read from the log, whether that is a server's own, a store's on this machine, or a server's far away. Large
-values are stored apart from it: `StoredValues` brings them, a server's cache or whatever can load them at once.
+All of it is read from the event log of a store, or of a server through its API. Large values are stored apart from the
+log: a `StoredValues` loads them, from a server's cache or directly.
 """
 
 from __future__ import annotations
@@ -15,10 +14,10 @@ import msgspec
 
 from noetl.base.clock import rfc3339
 from noetl.base.errors import NotEndedError
-from noetl.engine.pipeline.patches import write
+from noetl.engine.pipeline.patches import apply_patch
 from noetl.engine.scopes import payload_of
 from noetl.engine.waits import times
-from noetl.engine.waits.evolution import given_by, result_with
+from noetl.engine.waits.evolution import result_after_wait, value_of_wait
 from noetl.events.envelope import Event
 from noetl.events.executions import ExecutionRequested, PlaybookProcessed
 from noetl.events.large_values import Load, put_back
@@ -30,16 +29,18 @@ from noetl.events.steps import CtxPatched, StepDone, StepFailed
 from noetl.events.tasks import TaskProcessed
 from noetl.events.waits import MessageReceived, SignalReceived, StepTimeout, TaskCompleted
 from noetl.operations.api_shapes import LogLine, ResultView
-from noetl.store.contract import ExecutionRow, History, Results, SingleRow
+from noetl.store.contract import EventFilter, ExecutionRow, History, Results
 
-# Results as the log tells them, without replaying it: what a step gave, from the few events that say so (O-08).
-#
-# `evolve` comes to the same; this is for whoever looks at one step of a long execution.
+# The result of one step, from the few events that determine it, without replaying the log (O-08). `evolve` computes the
+# same result; this is the quick way to look at one step of a long execution.
 
+# The events that a step's result may come from: its pipeline, its loop, its handler, its timeout, or its wait.
 _RUN_ENDS = (StepDone, StepFailed, LoopDone, StepInterrupted, StepTimeout)
 _WAIT_ENDS = (MessageReceived, SignalReceived, TaskCompleted)
-TELLING = tuple(kind.event_type for kind in (*_RUN_ENDS, *_WAIT_ENDS))
-ENOUGH = 100  # of the newest of them: a wait ends after the pipeline before it, and others of its step in between
+STEP_END_TYPES = tuple(kind.event_type for kind in (*_RUN_ENDS, *_WAIT_ENDS))
+# How many of the newest are read: between the end of a wait and the end of the pipeline before it, other runs of the
+# same step may have ended.
+MAX_STEP_ENDS = 100
 
 
 class EndedStep(msgspec.Struct, frozen=True):
@@ -49,21 +50,21 @@ class EndedStep(msgspec.Struct, frozen=True):
     error: Error | None = None
 
 
-def ended_in(events: Sequence[Event], step: str) -> EndedStep | None:
-    """By the newest events of a step that tell (`TELLING`), in their order; None when it has not ended."""
+def step_end(events: Sequence[Event], step: str) -> EndedStep | None:
+    """How a step ended, from its newest events of `STEP_END_TYPES` in log order; None if it has not ended."""
     for position in range(len(events) - 1, -1, -1):
-        found = _ended_step(events[position], events[:position], step)
-        if found is not None:
-            return found
+        end = _ended_step(events[position], events[:position], step)
+        if end is not None:
+            return end
     return None
 
 
-def carried_in(request: Event, step: str) -> EndedStep | None:
-    """What an execution was given of a step that ran in another one."""
+def carried_step_end(request: Event, step: str) -> EndedStep | None:
+    """The result of a step that a rerun carried over from another execution."""
     payload = request.payload
     assert isinstance(payload, ExecutionRequested)
     carried = payload.carried.results if payload.carried is not None else ()
-    return next((EndedStep(one.result) for one in carried if one.step == step), None)
+    return next((EndedStep(carried_result.result) for carried_result in carried if carried_result.step == step), None)
 
 
 def _ended_step(event: Event, before: Sequence[Event], step: str) -> EndedStep | None:
@@ -74,29 +75,31 @@ def _ended_step(event: Event, before: Sequence[Event], step: str) -> EndedStep |
             return EndedStep(TaskResult(result=done.results, ref=done.ref))
         case StepFailed(error=error):
             return EndedStep(TaskResult(), error)
-        case StepInterrupted(result=result):  # an error is its handler's, and its arcs' to read
+        # An interrupted step has a result, not an error: its handler's arcs read the error.
+        case StepInterrupted(result=result):
             return EndedStep(result)
         case StepTimeout(action="alternative"):
-            return EndedStep(TaskResult(), times.timed_out(step))
+            return EndedStep(TaskResult(), times.timeout_error(step))
         case MessageReceived() | SignalReceived() | TaskCompleted() as payload:
-            own = _own(event, before)
-            return EndedStep(result_with(own, *given_by(payload))) if own is not None else None
+            own = _pipeline_result(event, before)
+            return EndedStep(result_after_wait(own, *value_of_wait(payload))) if own is not None else None
         case _:
             return None
 
 
-def _own(event: Event, before: Sequence[Event]) -> TaskResult | None:
-    """What the pipeline gave before it waited; None for rules that heard of it, whose step ends later."""
-    own = (one.payload for one in reversed(before) if one.step_run_id == event.step_run_id)
-    return next((payload.result for payload in own if isinstance(payload, StepDone)), None)
+def _pipeline_result(event: Event, before: Sequence[Event]) -> TaskResult | None:
+    """The result of the pipeline before its wait; None for case rules that listen to the event, whose step ends
+    later."""
+    payloads = (earlier.payload for earlier in reversed(before) if earlier.step_run_id == event.step_run_id)
+    return next((payload.result for payload in payloads if isinstance(payload, StepDone)), None)
 
 
-Found = TypeVar("Found")
+Value = TypeVar("Value")
 Recorded = TypeVar("Recorded", bound=Payload)
 _PAGE = 2_000  # events read at a time
 Level = Literal["debug", "info", "warning", "error", "critical"]
 LEVELS: tuple[Level, ...] = ("debug", "info", "warning", "error", "critical")
-NONE = "-"  # stands for a line without a level
+NONE = "-"  # the letter of a line without a level
 _NAMES: dict[str, Level] = {
     "DEBUG": "debug",
     "TRACE": "debug",
@@ -110,29 +113,31 @@ _NAMES: dict[str, Level] = {
     "FATAL": "critical",
 }
 _WORD = "|".join(_NAMES)
-# Colours of a terminal, which programs write around the level.
+# Terminal colours: programs often write them around the level.
 _STYLE = re.compile(r"\x1b\[[0-9;:]*m")
 # `WARNING:shop:late`, `2026-01-02 03:04:05,678 - shop - ERROR - late`, `[ERROR] late`; `level=error`, `"level": "info"`
 _CAPITALS = re.compile(rf"(?<![\w.-])(?:{_WORD})(?![\w.=-])")
 _FIELD = re.compile(rf"""(?<!\w)["']?(?:level|levelname|severity)["']?\s*[=:]\s*["']?(?:{_WORD})\b""", re.IGNORECASE)
 _ANY = re.compile(_WORD, re.IGNORECASE)
-_HEAD = 120  # characters: a level stands before what is said
+# Only the first characters are searched: a level comes before the text of the message.
+_HEAD = 120
+# Lines that continue the line before: indented ones, and those of a traceback.
 _BELONGS = re.compile(r"\s+\S|Traceback \(most recent call last\)|\w+(\.\w+)*(Error|Exception|Warning)\b")
 
 
 class StoredValues(Protocol):
-    async def read(self, look: Callable[[Load], Found]) -> Found:
-        """What `look` finds, with all that it loads at hand."""
+    async def read(self, compute: Callable[[Load], Value]) -> Value:
+        """The result of `compute`, with the stored values that it loads."""
 
 
 class LoadableValues:
-    """Values that can be loaded at once: those of a store on this machine, or one request each."""
+    """Values that are loaded directly: from a store on this machine, or with one request each."""
 
     def __init__(self, results: Results) -> None:
         self._results = results
 
-    async def read(self, look: Callable[[Load], Found]) -> Found:
-        return look(self._results.load)
+    async def read(self, compute: Callable[[Load], Value]) -> Value:
+        return compute(self._results.load)
 
 
 class RecordedEnding(msgspec.Struct, frozen=True, kw_only=True):
@@ -148,7 +153,8 @@ class RecordedEnding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def execution_ending(history: History, values: StoredValues, row: ExecutionRow) -> RecordedEnding:
-    """NotEndedError while it goes on. The result of one step is given as it is, that of several by their names."""
+    """How an execution ended; NotEndedError while it runs. If several steps have a result, it is an object by step
+    name; a single result is returned as it is."""
     end = await newest_event(history, row.execution_id, PlaybookProcessed.event_type)
     if end is None:
         raise NotEndedError(f"execution {row.execution_id} has not ended: it is {row.status}")
@@ -160,17 +166,19 @@ async def execution_ending(history: History, values: StoredValues, row: Executio
 
 
 async def step_ending(history: History, values: StoredValues, row: ExecutionRow, step: str) -> RecordedEnding:
-    """How a step last ended; of one that did not run here, what the execution was given of it (CLI-04)."""
+    """How a step last ended. For a step that did not run here, the result that a rerun carried over (CLI-04)."""
     ended = None
-    # The newest alone tells how most steps ended. To look for more reads all of the history where there are no more.
-    for limit in (1, ENOUGH):
+    # Try the newest event alone first: it is enough for most steps, and a search for 100 may read the whole log.
+    for limit in (1, MAX_STEP_ENDS):
         if ended is None:
-            only = SingleRow(types=TELLING, step=step, limit=limit, newest=True)
-            stored = await history.events(row.execution_id, only=only)
-            events = [msgspec.structs.replace(one, payload=await whole_payload(one.payload, values)) for one in stored]
-            ended = ended_in(events, step)
+            selection = EventFilter(types=STEP_END_TYPES, step=step, limit=limit, newest=True)
+            stored = await history.events(row.execution_id, only=selection)
+            events = [
+                msgspec.structs.replace(event, payload=await whole_payload(event.payload, values)) for event in stored
+            ]
+            ended = step_end(events, step)
     if ended is None and (request := await newest_event(history, row.execution_id, ExecutionRequested.event_type)):
-        ended = carried_in(request, step)
+        ended = carried_step_end(request, step)
     if ended is None:
         raise NotEndedError(f'step "{step}" has not ended in execution {row.execution_id}')
     if ended.error is not None:
@@ -182,11 +190,11 @@ async def step_ending(history: History, values: StoredValues, row: ExecutionRow,
 async def recorded_ctx(history: History, values: StoredValues, execution_id: str) -> dict[str, Any]:
     """The variables of an execution: now, or when it ended (SCOPE-03)."""
     ctx: dict[str, Any] = {}
-    after, only = 0, SingleRow(types=(ExecutionRequested.event_type, CtxPatched.event_type), limit=_PAGE)
+    after, only = 0, EventFilter(types=(ExecutionRequested.event_type, CtxPatched.event_type), limit=_PAGE)
     while page := await history.events(execution_id, after=after, only=only):
         for event in page:
             if isinstance(event.payload, CtxPatched):
-                write(ctx, (await whole_payload(event.payload, values)).patch)
+                apply_patch(ctx, (await whole_payload(event.payload, values)).patch)
             elif isinstance(event.payload, ExecutionRequested) and event.payload.carried is not None:
                 carried = (await whole_payload(event.payload, values)).carried
                 ctx = dict(carried.ctx) if carried is not None else {}
@@ -214,29 +222,31 @@ def log_line(event: Event, processed: TaskProcessed) -> LogLine | None:
 
 
 async def whole_payload(payload: Recorded, values: StoredValues) -> Recorded:
-    """A payload with what is stored apart from it. ToolError where that is gone."""
+    """A payload with its large values, which are stored apart. ToolError if one was deleted."""
     return await values.read(lambda load: put_back(payload, load)) if payload.apart else payload
 
 
 async def newest_event(history: History, execution_id: str, *types: str, step: str | None = None) -> Event | None:
-    found = await history.events(execution_id, only=SingleRow(types=types, step=step, limit=1, newest=True))
-    return found[-1] if found else None
+    events = await history.events(execution_id, only=EventFilter(types=types, step=step, limit=1, newest=True))
+    return events[-1] if events else None
 
 
-# Levels of log lines, found in their text: those of Python's logging, as it and most other programs write them.
+# Log levels, found in the text of lines: those of Python's logging, in the spellings that it and most programs use.
 #
-# A line without a level that belongs to the one before it (it is indented, or a traceback) has the level of that one.
+# A line without a level that continues the line before it (indented, or of a traceback) has the level of that line.
 
 
 def level_of(line: str) -> Level | None:
     """The level that a line itself names."""
+    # Take twice as many characters before removing colours: codes may be as long as the text they surround.
     head = _STYLE.sub("", line[: 2 * _HEAD])[:_HEAD]
-    found = _CAPITALS.search(head) or _FIELD.search(head)
-    return _NAMES[re.split(r"\W+", found.group().strip("\"' "))[-1].upper()] if found is not None else None
+    # Only capitals, or a field: the word "error" in a sentence is not a level.
+    match = _CAPITALS.search(head) or _FIELD.search(head)
+    return _NAMES[re.split(r"\W+", match.group().strip("\"' "))[-1].upper()] if match is not None else None
 
 
 class LineLevels:
-    """The level of each line, as lines come."""
+    """Determines the level of each line of a stream, in order."""
 
     def __init__(self) -> None:
         self._last: Level | None = None
@@ -250,7 +260,7 @@ class LineLevels:
 
 
 def levels_of(text: str | None) -> str:
-    """A letter for each line of a text: d, i, w, e, c, or - where there is none. Empty where no line has one."""
+    """A letter for each line of a text: d, i, w, e, c, or - without a level. Empty if no line has a level."""
     if not text or _ANY.search(text) is None:
         return ""
     levels = LineLevels()
@@ -259,6 +269,36 @@ def levels_of(text: str | None) -> str:
 
 
 def is_at_least(letter: str, least: Level) -> bool:
-    """Whether a line of this letter has the level, or a graver one."""
+    """Whether a line with this letter has at least the level `least`."""
     letters = [level[0] for level in LEVELS]
     return letter in letters[LEVELS.index(least) :]
+
+
+class LogFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which entries of the logs are wanted; all of them by default."""
+
+    task: str | None = None
+    # a text in the step, the task, the output or the error, in capitals or not
+    find: str = ""
+    # only task runs that failed
+    failed: bool = False
+    # of an iteration, "3" or "3.5"; empty for all
+    path: str = ""
+    # entries with a line of this level or a graver one, and those that failed
+    level: Level | None = None
+
+    def admits(self, line: LogLine) -> bool:
+        """Whether the entry may be wanted, by what is known before its stored values are read."""
+        is_wanted = self.task in (None, line.task) and (not self.failed or line.error is not None)
+        return is_wanted and self.path in ("", ".".join(map(str, line.path)))
+
+    def matches(self, line: LogLine) -> bool:
+        if self.level is not None and line.error is None:
+            level = self.level
+            if not any(is_at_least(letter, level) for letter in line.levels):
+                return False
+        if not self.find:
+            return True
+        error = line.error or {}
+        words = (line.step or "", line.task, _STYLE.sub("", line.stdout or ""), str(error.get("message") or ""))
+        return self.find.lower() in " ".join(words).lower()

@@ -1,4 +1,4 @@
-"""Schedules: playbooks that the clock starts, their coming times, pausing, and making up for missed times (TMR-01)."""
+"""Schedules: playbooks that start by time, their next times, pausing, and backfills of past times (TMR-01)."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from itertools import islice
 from noetl.base.clock import Clock, moment, rfc3339
 from noetl.base.errors import InvalidError
 from noetl.base.ids import uuid7
-from noetl.control.schedule.schedule_store import ScheduleStore
-from noetl.control.schedule.schedules import as_written, execution_id_of, times
+from noetl.control.schedules import ScheduleStore, as_written, execution_id_of, times
 from noetl.events.triggers import Backfill, Schedule
-from noetl.operations.api_shapes import Backfilled, BackfillView, ScheduleList, ScheduleView
+from noetl.operations.api_shapes import Backfilled, BackfillView, ScheduleList, ScheduleView, view_of
 from noetl.store.contract import Store
 
-MOST_TIMES = 10_000  # of one backfill: each is looked up in the store before anything is started
+# Times of one backfill. Each of them is looked up in the store before anything starts.
+MOST_TIMES = 10_000
 
 
 class ScheduleOperations:
@@ -22,83 +22,81 @@ class ScheduleOperations:
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store, self._clock = store, clock
-        self._kept = ScheduleStore(store.key_values)
+        self._schedules = ScheduleStore(store.key_values)
 
     async def list(self) -> ScheduleList:
         return ScheduleList(
-            schedules=[await self._view(one, 1) for one in await self._kept.schedules()],
+            schedules=[await self._view(entry, 1) for entry in await self._schedules.schedules()],
             backfills=[
-                BackfillView(
-                    backfill_id=one.backfill_id,
-                    path=one.path,
-                    started=one.started,
-                    known=one.known,
-                    running=len(one.running),
-                )
-                for one in await self._kept.backfills()
+                view_of(BackfillView, entry, running=len(entry.running)) for entry in await self._schedules.backfills()
             ],
         )
 
     async def get(self, path: str, count: int) -> ScheduleView:
-        """NotFoundError for a path that has none."""
-        return await self._view(await self._kept.get(path), count)
+        """The schedule of a path with its next `count` times. NotFoundError for a path without a schedule."""
+        return await self._view(await self._schedules.get(path), count)
 
     async def pause(self, path: str) -> ScheduleView:
-        return await self._view(await self._kept.pause(path, at=self._clock.now()), 5)
+        return await self._view(await self._schedules.pause(path, at=self._clock.now()), 5)
 
     async def resume(self, path: str) -> ScheduleView:
-        return await self._view(await self._kept.resume(path, at=self._clock.now()), 5)
+        return await self._view(await self._schedules.resume(path, at=self._clock.now()), 5)
 
     async def backfill(self, path: str, since: str, until: str | None, *, limit: int, dry_run: bool) -> Backfilled:
-        """Leave the times of a span, both ends included, to whoever keeps schedules; none that has run is run again.
-        Times are RFC 3339 texts; InvalidError for a span that cannot be."""
-        schedule, now = await self._kept.get(path), self._clock.now()
+        """Request executions for the times from `since` to `until`, both included; times that have run are skipped.
+        The process that runs schedules starts them. Times are RFC 3339 texts; InvalidError for an impossible span."""
+        schedule, now = await self._schedules.get(path), self._clock.now()
         first, last = moment(since, "since"), now if until is None else moment(until, "until")
         if limit < 1:
             raise InvalidError("limit: at least one at a time")
         if last < first:
             raise InvalidError("until: it is before since")
-        # `times` gives those after a moment, and a backfill includes its first one.
-        wanted = _new_backfill(schedule, uuid7(now), first - 1.0, min(last, now), limit)
-        found = list(islice(times(wanted.cron, wanted.timezone, after=wanted.kept, until=wanted.until), MOST_TIMES + 1))
-        if len(found) > MOST_TIMES:
+        # `times` yields times after a moment; one second earlier includes the first time of the span.
+        # The span ends now at the latest: the schedule itself runs future times, and they would run twice.
+        backfill = _new_backfill(schedule, uuid7(now), first - 1.0, min(last, now), limit)
+        moments = list(
+            islice(times(backfill.cron, backfill.timezone, after=backfill.kept, until=backfill.until), MOST_TIMES + 1)
+        )
+        if len(moments) > MOST_TIMES:
             raise InvalidError(f"that is more than {MOST_TIMES:,} times: name a shorter span")
-        fresh = [one for one in found if await self._store.execution(execution_id_of(path, one)) is None]
-        is_asked = bool(fresh) and not dry_run
-        if is_asked:
-            await self._kept.ask_for(wanted, at=now)
+        new_moments = [
+            moment_s for moment_s in moments if await self._store.execution(execution_id_of(path, moment_s)) is None
+        ]
+        is_requested = bool(new_moments) and not dry_run
+        if is_requested:
+            await self._schedules.ask_for(backfill, at=now)
         return Backfilled(
-            backfill_id=wanted.backfill_id if is_asked else None,
+            backfill_id=backfill.backfill_id if is_requested else None,
             path=path,
-            times=[as_written(one, schedule.timezone) for one in fresh],
-            known=len(found) - len(fresh),
+            times=[as_written(moment_s, schedule.timezone) for moment_s in new_moments],
+            known=len(moments) - len(new_moments),
         )
 
-    async def _view(self, one: Schedule, count: int) -> ScheduleView:
-        after = max(self._clock.now(), one.kept)
+    async def _view(self, schedule: Schedule, count: int) -> ScheduleView:
+        after = max(self._clock.now(), schedule.kept)
         return ScheduleView(
-            path=one.path,
-            version=one.version,
-            cron=one.cron,
-            timezone=one.timezone,
-            missed=one.missed.value,
-            overlap=one.overlap.value,
-            jitter_s=one.jitter_s,
-            paused=one.paused,
-            running=await self._running(one),
-            queued=[rfc3339(at) for at in one.queued],
-            skipped=one.skipped,
-            next=[] if one.paused else coming_times(one.cron, one.timezone, count, after=after),
+            path=schedule.path,
+            version=schedule.version,
+            cron=schedule.cron,
+            timezone=schedule.timezone,
+            missed=schedule.missed.value,
+            overlap=schedule.overlap.value,
+            jitter_s=schedule.jitter_s,
+            paused=schedule.paused,
+            running=await self._running(schedule),
+            queued=[rfc3339(at) for at in schedule.queued],
+            skipped=schedule.skipped,
+            next=[] if schedule.paused else coming_times(schedule.cron, schedule.timezone, count, after=after),
         )
 
-    async def _running(self, one: Schedule) -> str | None:
-        """The execution that the schedule started and that goes on. The schedule keeps the last one it started."""
-        row = await self._store.execution(one.running) if one.running is not None else None
+    async def _running(self, schedule: Schedule) -> str | None:
+        """The id of the schedule's execution in progress; `schedule.running` may have ended since."""
+        row = await self._store.execution(schedule.running) if schedule.running is not None else None
         return row.execution_id if row is not None and row.finished_at is None else None
 
 
 def coming_times(cron: str, timezone: str, count: int, *, after: float | None = None) -> list[str]:
-    """The next times of a cron expression, also those that a paused schedule would have."""
+    """The next `count` times of a cron expression, whether or not a schedule is paused."""
     coming = times(cron, timezone, after=time.time() if after is None else after)
     return [as_written(at, timezone) for at in islice(coming, count)]
 

@@ -1,8 +1,8 @@
-"""Testing one step of a text: an execution in which it runs alone, with inputs of one's own or of an earlier run.
+"""Step tests: an execution in which one step of a playbook runs alone, with new inputs or those of an earlier run.
 
-The net is that of the text without what follows the step, so that nothing downstream runs; its templates still read the
-results of other steps, which are given or carried over. The execution is marked as a test by its path and its label:
-neither the runs of the playbook nor its limits count it.
+The net is that of the playbook without the arcs of the step, so that nothing downstream runs. Its templates can still
+read results of other steps, from the inputs or from the earlier run. Path and label mark the execution as a test: it is
+not listed with the runs of the playbook and does not count against its limits.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ from noetl.operations.attempt_shapes import StepTestInputs
 from noetl.templates.scope import V2_CASE
 
 LABEL = "noetl.step-test"  # in the metadata of the execution: the step that is tested
-MOST_BYTES = 256_000  # of one result that is shown in a form; a larger one is carried over without being shown
+# The largest result that a form shows. A larger one is carried over without being shown.
+MOST_BYTES = 256_000
 
 
-def alone_net(net: Net, name: str) -> Net:
-    """The net in which this step runs alone. InvalidError where it cannot."""
-    step = next((one for one in net.transitions if one.name == name), None)
+def single_step_net(net: Net, name: str) -> Net:
+    """The net in which this step runs alone. InvalidError if it cannot run alone."""
+    step = next((transition for transition in net.transitions if transition.name == name), None)
     if step is None:
-        known = ", ".join(one.name for one in net.transitions[:20])
+        known = ", ".join(transition.name for transition in net.transitions[:20])
         raise InvalidError(f'step: this text has no step "{name[:200]}"; it has {known}')
     if net.dialect == V2_CASE and step.case is not None:
         raise InvalidError(f'step: the rules of step "{name}" lead to other steps; migrate the text to v10 first')
@@ -43,14 +44,18 @@ def alone_net(net: Net, name: str) -> Net:
         metadata={**net.metadata, "labels": {**(net.metadata.get("labels") or {}), LABEL: name}},
         entry=name,
         trigger=None,
+        # A failed test must not notify anybody.
         notifications=(),
+        # No compensation: the carried results belong to another execution, whose work must not be undone.
         executor=msgspec.structs.replace(net.executor, auto_compensate=False),
-        transitions=tuple(_ends_here(one) if one is step else one for one in net.transitions),
+        transitions=tuple(
+            _isolated_step(transition) if transition is step else transition for transition in net.transitions
+        ),
     )
 
 
-def _ends_here(step: Transition) -> Transition:
-    """Without arcs, and without what waits for other tokens or for people."""
+def _isolated_step(step: Transition) -> Transition:
+    """The step without arcs, joins, limits and waits."""
     return msgspec.structs.replace(
         step,
         router=None,
@@ -67,57 +72,60 @@ def _ends_here(step: Transition) -> Transition:
 
 
 def recorded_state(execution_id: str, trace_id: str, events: list[Event], net: Net, step: str) -> RerunState:
-    """What the step read when it last ran there. InvalidError where it did not."""
-    found = rerun_state(execution_id, trace_id, events, net, step)
-    if found is None:
+    """The state that the step read when it last ran in that execution. InvalidError if it has not run there."""
+    state = rerun_state(execution_id, trace_id, events, net, step)
+    if state is None:
         raise InvalidError(f'step: "{step}" has not run in execution {execution_id}')
-    return found
+    return state
 
 
 def recorded_inputs(state: RerunState, events: list[Event], load: Load) -> tuple[StepTestInputs, list[str]]:
-    """The same as a form shows it, and the results that are too large for that or no longer kept."""
+    """The recorded state as inputs of a form, and the steps whose results are too large for it or deleted."""
     results: dict[str, Any] = {}
     hidden: list[str] = []
-    for one in state.results:
+    for carried in state.results:
         try:
-            value = payload_of(one.result, load)
+            value = payload_of(carried.result, load)
         except ToolError:
-            hidden.append(one.step)
+            hidden.append(carried.step)
             continue
         if len(msgspec.json.encode(value)) > MOST_BYTES:
-            hidden.append(one.step)
+            hidden.append(carried.step)
         else:
-            results[one.step] = value
-    started = next((one.payload for one in events if isinstance(one.payload, WorkflowStarted)), None)
+            results[carried.step] = value
+    started = next((carried.payload for carried in events if isinstance(carried.payload, WorkflowStarted)), None)
     workload = started.workload if started is not None else {}
     return StepTestInputs(args=state.args, ctx=state.ctx, workload=workload, results=results), hidden
 
 
-def merged_inputs(recorded: StepTestInputs, given: StepTestInputs) -> StepTestInputs:
-    """What an earlier run read, with what is given over it, name by name. Results are not merged: those that are not
-    given are carried over as they were recorded."""
+def merged_inputs(recorded: StepTestInputs, overrides: StepTestInputs) -> StepTestInputs:
+    """The recorded inputs with `overrides` over them, name by name. Results are not merged: those without an override
+    are carried over as they were recorded."""
     parts = ("args", "ctx", "workload")
     return msgspec.structs.replace(
-        given, **{part: {**getattr(recorded, part), **getattr(given, part)} for part in parts}
+        overrides, **{part: {**getattr(recorded, part), **getattr(overrides, part)} for part in parts}
     )
 
 
-def begun_test_state(step: str, given: StepTestInputs, recorded: RerunState | None, load: Load) -> RerunState:
-    """What the test begins with. A recorded result stays as it was recorded where the form gives it back unchanged, or
+def initial_test_state(step: str, inputs: StepTestInputs, recorded: RerunState | None, load: Load) -> RerunState:
+    """The state in which the test begins. A recorded result stays a reference where the form returns it unchanged or
     did not show it."""
-    kept = {one.step: one.result for one in recorded.results} if recorded is not None else {}
-    results = {**kept, **{name: _result(kept.get(name), value, load) for name, value in given.results.items()}}
+    recorded_results = {carried.step: carried.result for carried in recorded.results} if recorded is not None else {}
+    results = {
+        **recorded_results,
+        **{name: _recorded_or_new(recorded_results.get(name), value, load) for name, value in inputs.results.items()},
+    }
     return RerunState(
         execution_id=recorded.execution_id if recorded is not None else "",
         step=step,
         at=recorded.at if recorded is not None else 0,
-        args=given.args,
-        ctx=given.ctx,
+        args=inputs.args,
+        ctx=inputs.ctx,
         results=tuple(CarriedResult(step=name, result=result) for name, result in results.items()),
     )
 
 
-def _result(kept: TaskResult | None, value: Any, load: Load) -> TaskResult:
-    if kept is not None and payload_of(kept, load) == value:
-        return kept
+def _recorded_or_new(recorded: TaskResult | None, value: Any, load: Load) -> TaskResult:
+    if recorded is not None and payload_of(recorded, load) == value:
+        return recorded
     return TaskResult(result=value)

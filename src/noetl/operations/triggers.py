@@ -1,6 +1,6 @@
-"""What can be asked of triggers: on a server, and on the store itself.
+"""Triggers: creating, listing, pausing, resuming and deleting them, for a server and for a local store.
 
-A trigger is made, looked at, paused, resumed and deleted here; a server polls it (`control/triggers`).
+A server polls them (`control/triggers`).
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from noetl.base.clock import Clock, rfc3339
 from noetl.base.durations import seconds
 from noetl.base.errors import NotFoundError, RefusedError
 from noetl.base.ids import uuid7
-from noetl.control.triggers.trigger_store import TriggerStore
+from noetl.control.trigger_turns import TriggerStore
 from noetl.events.triggers import DeadLetter, SourceTrigger, TriggerProgress
 from noetl.net.kinds import Kinds, TriggerKind
 from noetl.net.secret_reads import credential_name
 from noetl.operations.administration_shapes import DeadLetterView, NewTrigger, TriggerView
+from noetl.operations.api_shapes import view_of
 from noetl.store.contract import Store
 
 MOST_RUNNING = 1_000
@@ -28,28 +29,28 @@ _NAME = re.compile(r"[\w.-]{1,100}")
 
 
 class TriggerOperations:
-    """`kinds` gives the table of tool kinds, when a trigger is made."""
+    """`kinds` returns the table of tool kinds. It is called only when a trigger is created, since loading is slow."""
 
     def __init__(self, store: Store, clock: Clock, kinds: Callable[[], Kinds]) -> None:
         self._store, self._clock, self._kinds = store, clock, kinds
         self._triggers = TriggerStore(store.key_values)
 
-    async def create(self, asked: NewTrigger, *, by: str) -> TriggerView:
-        """RefusedError says what is wrong with it."""
-        _check_name(asked.name)
-        await self._check_playbook(asked)
-        inputs = _checked_inputs(asked, _trigger_kind(self._kinds(), asked.kind))
+    async def create(self, new: NewTrigger, *, by: str) -> TriggerView:
+        """Create a trigger. RefusedError says what is wrong with it."""
+        _check_name(new.name)
+        await self._check_playbook(new)
+        inputs = _checked_inputs(new, _trigger_kind(self._kinds(), new.kind))
         now = self._clock.now()
         trigger = SourceTrigger(
             trigger_id=uuid7(now),
-            name=asked.name,
-            kind=asked.kind,
+            name=new.name,
+            kind=new.kind,
             inputs=inputs,
-            path=asked.path,
-            version=asked.version,
-            interval_s=_interval(asked.interval),
-            max_running=_max_running(asked.max_running),
-            skip_existing=asked.skip_existing,
+            path=new.path,
+            version=new.version,
+            interval_s=_interval(new.interval),
+            max_running=_max_running(new.max_running),
+            skip_existing=new.skip_existing,
             created_at=now,
             created_by=by,
         )
@@ -57,50 +58,55 @@ class TriggerOperations:
         return await self._view(trigger)
 
     async def all(self) -> list[TriggerView]:
-        return [await self._view(one) for one in await self._triggers.triggers()]
+        return [await self._view(trigger) for trigger in await self._triggers.triggers()]
 
     async def get(self, name: str) -> TriggerView:
         return await self._view(await self._triggers.get(name))
 
     async def pause(self, name: str) -> TriggerView:
-        """Nothing is read until it is resumed; what arrives meanwhile is read then."""
+        """Stop polling until the trigger is resumed. Items that arrive meanwhile are read then."""
         return await self._set_paused(name, True)
 
     async def resume(self, name: str) -> TriggerView:
         return await self._set_paused(name, False)
 
     async def delete(self, name: str) -> None:
-        """Its executions go on."""
+        """Delete a trigger. Its executions continue."""
         await self._triggers.delete(name)
 
     async def dead_letters(self, name: str) -> list[DeadLetterView]:
-        return [_letter_view(one) for one in await self._triggers.dead_letters(await self._triggers.get(name))]
+        return [
+            view_of(DeadLetterView, letter)
+            for letter in await self._triggers.dead_letters(await self._triggers.get(name))
+        ]
 
     async def retry(self, name: str, item_id: str | None = None) -> int:
-        """Have dead letters tried again, one or all; gives how many. A server does it at its next look."""
+        """Mark one dead letter or all for a retry; returns how many. A server retries them at its next poll."""
         trigger = await self._triggers.get(name)
-        letters = await self._letters(trigger, item_id)
+        letters = await self._find_dead_letters(trigger, item_id)
         if item_id is not None and letters[0].is_cut:
-            raise RefusedError(f'"{item_id}" was too large to be kept: start the playbook yourself with what it was')
-        wanted = [one for one in letters if not one.is_cut]
-        for letter in wanted:
+            raise RefusedError(
+                f'the value of "{item_id}" was too large to be stored: start the playbook with it yourself'
+            )
+        retryable = [letter for letter in letters if not letter.is_cut]
+        for letter in retryable:
             await self._triggers.keep_dead_letter(trigger, msgspec.structs.replace(letter, retry=True))
-        return len(wanted)
+        return len(retryable)
 
     async def discard(self, name: str, item_id: str | None = None) -> int:
-        """Remove dead letters, one or all; gives how many."""
+        """Delete one dead letter or all; returns how many."""
         trigger = await self._triggers.get(name)
-        letters = await self._letters(trigger, item_id)
+        letters = await self._find_dead_letters(trigger, item_id)
         for letter in letters:
             await self._triggers.drop_dead_letter(trigger, letter.item_id)
         return len(letters)
 
-    async def _letters(self, trigger: SourceTrigger, item_id: str | None) -> list[DeadLetter]:
+    async def _find_dead_letters(self, trigger: SourceTrigger, item_id: str | None) -> list[DeadLetter]:
         letters = await self._triggers.dead_letters(trigger)
-        found = [one for one in letters if item_id in (None, one.item_id)]
-        if item_id is not None and not found:
+        matching = [letter for letter in letters if item_id in (None, letter.item_id)]
+        if item_id is not None and not matching:
             raise NotFoundError(f'the trigger "{trigger.name}" has no dead letter "{item_id}"')
-        return found
+        return matching
 
     async def _set_paused(self, name: str, paused: bool) -> TriggerView:
         now = self._clock.now()
@@ -109,13 +115,15 @@ class TriggerOperations:
         )
         return await self._view(changed)
 
-    async def _check_playbook(self, asked: NewTrigger) -> None:
-        if await self._store.catalog.find(asked.path, asked.version) is None:
-            version = f' of version "{asked.version}"' if asked.version else ""
-            raise RefusedError(f'"{asked.path}"{version} is not registered here: noetl register FILE first')
+    async def _check_playbook(self, new: NewTrigger) -> None:
+        if await self._store.catalog.find(new.path, new.version) is None:
+            version = f' of version "{new.version}"' if new.version else ""
+            raise RefusedError(f'"{new.path}"{version} is not registered here: noetl register FILE first')
 
     async def _view(self, trigger: SourceTrigger) -> TriggerView:
         progress, _ = await self._triggers.progress(trigger)
+        # Only counted where there ever was one: most triggers have none, and a list of triggers costs one query less
+        # for each.
         waiting = len(await self._triggers.dead_letters(trigger)) if progress.dead else 0
         return _trigger_view(trigger, progress, waiting)
 
@@ -142,57 +150,47 @@ def _trigger_view(trigger: SourceTrigger, progress: TriggerProgress, dead_letter
     )
 
 
-def _letter_view(letter: DeadLetter) -> DeadLetterView:
-    return DeadLetterView(
-        item_id=letter.item_id,
-        value=letter.value,
-        is_cut=letter.is_cut,
-        error=letter.error,
-        at=rfc3339(letter.at),
-        retry=letter.retry,
-    )
-
-
 def _check_name(name: str) -> None:
     if not _NAME.fullmatch(name):
         raise RefusedError("a trigger's name is 1 to 100 letters, digits and . _ -")
 
 
 def _trigger_kind(kinds: Kinds, name: str) -> TriggerKind:
-    found = kinds[name].trigger if name in kinds else None
-    if found is None:
+    trigger_kind = kinds[name].trigger if name in kinds else None
+    if trigger_kind is None:
         known = ", ".join(sorted(kind.name for kind in kinds.values() if kind.trigger is not None))
-        raise RefusedError(f'"{name}" starts no playbooks by itself: a trigger is one of {known}')
-    return found
+        raise RefusedError(f'"{name}" cannot be a trigger: choose one of {known}')
+    return trigger_kind
 
 
-def _checked_inputs(asked: NewTrigger, kind: TriggerKind) -> dict[str, Any]:
-    known = {one.name: one for one in kind.inputs}
-    for name in asked.inputs:
+def _checked_inputs(new: NewTrigger, kind: TriggerKind) -> dict[str, Any]:
+    known = {field.name: field for field in kind.inputs}
+    for name in new.inputs:
         if name not in known:
-            raise RefusedError(f'a trigger of {asked.kind} has no input "{name}": it has {", ".join(known)}')
-    for one in kind.inputs:
-        if one.required and asked.inputs.get(one.name) in (None, ""):
-            raise RefusedError(f'a trigger of {asked.kind} needs the input "{one.name}": {one.doc}')
-    _check_credential(asked.inputs)
-    return dict(asked.inputs)
+            raise RefusedError(f'a trigger of {new.kind} has no input "{name}": it has {", ".join(known)}')
+    for field in kind.inputs:
+        if field.required and new.inputs.get(field.name) in (None, ""):
+            raise RefusedError(f'a trigger of {new.kind} needs the input "{field.name}": {field.doc}')
+    _check_credential(new.inputs)
+    return dict(new.inputs)
 
 
 def _check_credential(inputs: Mapping[str, Any]) -> None:
-    """Triggers are shown to whoever may look: an address with a password in it must not be one of their inputs."""
+    """RefusedError for an `auth` that is not the name of a credential: every viewer sees the inputs of a trigger, so no
+    password may be among them."""
     auth = inputs.get("auth")
     if auth is not None and (not isinstance(auth, str) or credential_name(auth) is None):
         raise RefusedError('"auth" of a trigger is the name of a stored credential: noetl credential set NAME')
 
 
-def _interval(written: str | float) -> float:
+def _interval(interval: str | float) -> float:
     try:
-        found = seconds(written)
+        interval_s = seconds(interval)
     except ValueError as problem:
         raise RefusedError(f"interval: {problem}") from None
-    if not SHORTEST_S <= found <= LONGEST_S:
-        raise RefusedError(f"interval: {found:g} s is not from {SHORTEST_S:g} s to a day")
-    return found
+    if not SHORTEST_S <= interval_s <= LONGEST_S:
+        raise RefusedError(f"interval: {interval_s:g} s is not between {SHORTEST_S:g} s and a day")
+    return interval_s
 
 
 def _max_running(count: int) -> int:

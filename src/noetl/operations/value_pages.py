@@ -1,7 +1,7 @@
-"""Pages of values, for people: a large result is looked into part by part, and never sent whole (RES-05, SRV-09).
+"""Pages of values: people browse a large result part by part; it is never sent as a whole (RES-05, SRV-09).
 
-A part is named by a JSON pointer. What comes out is bounded, whatever the value is: at most `limit` entries of a list
-or an object, each whole where it is small and otherwise told by its kind, its size and its first characters.
+A JSON pointer names the part. The size of an answer is bounded, whatever the value is: at most `limit` entries of a
+list or an object, each whole if it is small, otherwise only its kind, size and first characters.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from noetl.operations.api_shapes import PageColumn, TablePage
 from noetl.store.contract import ResultStore
 
 if TYPE_CHECKING:
-    from noetl.tools.tables.files import TableFiles
+    from noetl.tools.table_files import TableFiles
 
 
 MOST_ENTRIES = 1_000  # of a page
 TEXT_CHARS = 20_000  # of a page of one long text
-_WHOLE_BYTES = 64_000  # a value up to this is sent as it is: about what an event may carry itself
+# A value up to this size is sent as it is: about as much as an event may contain.
+_WHOLE_BYTES = 64_000
 _ENTRY_BYTES = 4_000
 _PAGE_BYTES = 512_000  # of all entries of a page that are sent whole
 _PREVIEW_CHARS = 200
@@ -34,7 +35,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class ValueEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """One entry of a list or an object, and where it is. `value` is there where `is_whole`, else `preview`: its first
+    """One entry of a list or an object, and its pointer. It has `value` if `is_whole`, else `preview`, its first
     characters."""
 
     key: str
@@ -48,9 +49,9 @@ class ValueEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ValuePage(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of a value: `value` where `is_whole`; else `entries` of a list or an object from `offset` on, or `text`, a
-    part of a long text. `count` is of all entries or characters. `columns` are the keys of what is shown of a list of
-    rows."""
+    """A part of a value. It has `value` if `is_whole`; else the `entries` of a list or an object from `offset` on, or
+    `text`, a part of a long text. `count` counts all entries or characters. `columns` are the keys of the rows in this
+    page, for a list of rows."""
 
     pointer: str
     kind: str
@@ -65,32 +66,33 @@ class ValuePage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def value_page(value: Any, pointer: str = "", *, offset: int = 0, limit: int = 100) -> ValuePage:
-    """RefusedError where the pointer leads nowhere."""
+    """A page of the part that `pointer` names. RefusedError if there is no such part."""
     part = part_at(value, pointer)
     size = len(_encode(part))
-    told: dict[str, Any] = {"pointer": pointer, "kind": kind_of(part), "count": count_of(part), "size_bytes": size}
+    summary: dict[str, Any] = {"pointer": pointer, "kind": kind_of(part), "count": count_of(part), "size_bytes": size}
+    # A request with an offset continues a list of entries, so it gets entries however small the value is.
     if size <= _WHOLE_BYTES and offset == 0:
-        return ValuePage(**told, is_whole=True, value=part, columns=_columns(part))
+        return ValuePage(**summary, is_whole=True, value=part, columns=_columns(part))
     if isinstance(part, str):
-        return ValuePage(**told, is_whole=False, offset=offset, text=part[offset : offset + TEXT_CHARS])
-    found = _entries(part, offset, limit)
-    columns = _columns([one for _, one in found]) if isinstance(part, list) else []
-    return ValuePage(**told, is_whole=False, offset=offset, entries=_entry_views(found, pointer), columns=columns)
+        return ValuePage(**summary, is_whole=False, offset=offset, text=part[offset : offset + TEXT_CHARS])
+    entries = _entries(part, offset, limit)
+    columns = _columns([entry for _, entry in entries]) if isinstance(part, list) else []
+    return ValuePage(**summary, is_whole=False, offset=offset, entries=_entry_views(entries, pointer), columns=columns)
 
 
 def _columns(part: Any) -> list[str]:
-    """The keys of rows, in the order in which they are first met."""
-    if not isinstance(part, list) or not all(isinstance(one, dict) for one in part):
+    """The keys of a list of rows, in the order of their first appearance."""
+    if not isinstance(part, list) or not all(isinstance(row, dict) for row in part):
         return []
     return list(dict.fromkeys(key for row in part for key in row))[:_MOST_COLUMNS]
 
 
 def part_at(value: Any, pointer: str) -> Any:
-    """What an RFC 6901 pointer leads to."""
+    """The part of a value that an RFC 6901 pointer names."""
     if pointer and not pointer.startswith("/"):
         raise RefusedError(f'pointer "{pointer}": it begins with /, as in /orders/0')
-    for written in pointer.split("/")[1:]:
-        key = written.replace("~1", "/").replace("~0", "~")
+    for segment in pointer.split("/")[1:]:
+        key = segment.replace("~1", "/").replace("~0", "~")
         if isinstance(value, dict) and key in value:
             value = value[key]
         elif isinstance(value, list) and key.isdecimal() and int(key) < len(value):
@@ -101,7 +103,7 @@ def part_at(value: Any, pointer: str) -> Any:
 
 
 def kind_of(value: Any) -> str:
-    """The name that JSON has for it."""
+    """The JSON type of a value."""
     match value:
         case None:
             return "null"
@@ -124,39 +126,40 @@ def count_of(value: Any) -> int:
 def _entries(part: dict[str, Any] | list[Any], offset: int, limit: int) -> list[tuple[str, Any]]:
     if isinstance(part, dict):
         return list(islice(part.items(), offset, offset + limit))
-    return [(str(at), one) for at, one in enumerate(part[offset : offset + limit], start=offset)]
+    return [(str(at), entry) for at, entry in enumerate(part[offset : offset + limit], start=offset)]
 
 
-def _entry_views(found: list[tuple[str, Any]], around: str) -> list[ValueEntry]:
-    shown, left = [], _PAGE_BYTES
-    for key, value in found:
+def _entry_views(entries: list[tuple[str, Any]], parent_pointer: str) -> list[ValueEntry]:
+    views, bytes_left = [], _PAGE_BYTES
+    for key, value in entries:
         body = _encode(value)
-        # Many entries that are small alone may be too much together: those that no longer fit are told by a preview.
-        is_whole = len(body) <= min(_ENTRY_BYTES, left)
-        left -= len(body) if is_whole else 0
+        # Many small entries may be too large together: those that no longer fit get a preview.
+        is_whole = len(body) <= min(_ENTRY_BYTES, bytes_left)
+        bytes_left -= len(body) if is_whole else 0
         entry = ValueEntry(
             key=key,
-            pointer=f"{around}/{key.replace('~', '~0').replace('/', '~1')}",
+            pointer=f"{parent_pointer}/{key.replace('~', '~0').replace('/', '~1')}",
             kind=kind_of(value),
             count=count_of(value),
             size_bytes=len(body),
             is_whole=is_whole,
             value=value if is_whole else None,
+            # Cut the bytes first (a character has at most four): decoding a large value as a whole would be slow.
             preview="" if is_whole else body[: 4 * _PREVIEW_CHARS].decode("utf-8", "ignore")[:_PREVIEW_CHARS],
         )
-        shown.append(entry)
-    return shown
+        views.append(entry)
+    return views
 
 
-# Pages of stored tables, for people: the first rows, or those from a row on (RES-05).
-# A table on this machine is read where it lies. One in a store elsewhere is fetched first, to be gone with the page.
-# What reads tables is loaded with the first of them: SQL and DuckDB come with it, and a server starts without.
+# Pages of stored tables (RES-05). A table on this machine is read in place; one in a remote store is fetched into a
+# temporary folder for the page. The code that reads tables imports SQL and DuckDB, so it is loaded with the first page
+# and not at the start of a server.
 _OWNER = "pages"
 
 
 def recorded_table(result: Any) -> str | None:
-    """The checksum of the table that a recorded result refers to; None where it refers to none."""
-    from noetl.tools.tables.stored import table_in
+    """The checksum of the table that a recorded result refers to; None if it refers to none."""
+    from noetl.tools.table_files import table_in
 
     reference = table_in(result)
     return reference.checksum if reference is not None else None
@@ -164,8 +167,8 @@ def recorded_table(result: Any) -> str | None:
 
 @asynccontextmanager
 async def opened_tables() -> AsyncIterator[tuple[TableFiles, Path]]:
-    """DuckDB for some calls, and a folder for the files they need."""
-    from noetl.tools.tables.files import TableFiles
+    """DuckDB and a temporary folder for the files it needs, for the length of the block."""
+    from noetl.tools.table_files import TableFiles
 
     tables = TableFiles()
     with tempfile.TemporaryDirectory(prefix="noetl-table-", ignore_cleanup_errors=True) as folder:
@@ -176,13 +179,14 @@ async def opened_tables() -> AsyncIterator[tuple[TableFiles, Path]]:
 
 
 async def table_page(results: ResultStore, checksum: str, *, offset: int, limit: int) -> TablePage:
-    """ToolError `result.missing` where there is no such table, and `tool.unknown_kind` without DuckDB."""
+    """Some rows of a stored table. ToolError `result.missing` for an unknown table, `tool.unknown_kind` without
+    DuckDB."""
     async with opened_tables() as (tables, folder):
         file = results.table_file(checksum)
         if file is None:
             file = folder / "fetched.parquet"
             await results.fetch_file(checksum, file)
         shape = await tables.shape(_OWNER, file)
-        found = await tables.rows(_OWNER, file, offset=offset, limit=limit)
-    columns = [PageColumn(name=one.name, type=one.type) for one in shape.columns]
-    return TablePage(row_count=shape.row_count, columns=columns, offset=offset, rows=found.rows)
+        page = await tables.rows(_OWNER, file, offset=offset, limit=limit)
+    columns = [PageColumn(name=column.name, type=column.type) for column in shape.columns]
+    return TablePage(row_count=shape.row_count, columns=columns, offset=offset, rows=page.rows)

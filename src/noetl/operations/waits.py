@@ -1,8 +1,8 @@
-"""What executions wait for: timers that run (TMR-04), messages that nobody has taken yet (MSG-02, MSG-03), human tasks
-(HUM-01 to HUM-03).
+"""What executions wait for: running timers (TMR-04), undelivered messages (MSG-02, MSG-03), human tasks (HUM-01 to
+HUM-03).
 
-The content of a message is not shown, only its size. A delivered message stays delivered: the store decides, in one
-statement, whether a message goes to its receiver or is deleted. What people do with a task is in
+Lists show the size of a message, not its content. A delivered message stays delivered: the store decides in one
+statement whether a message goes to its receiver or is deleted. Claiming and completing tasks is in
 `control/outside/human_tasks.py`.
 """
 
@@ -26,7 +26,7 @@ from noetl.operations.api_shapes import (
     TimerView,
     view_of,
 )
-from noetl.store.contract import SingleRow, Store
+from noetl.store.contract import EventFilter, Store
 from noetl.store.human_tasks import TaskRow, Tasks, TaskState
 from noetl.store.waits import KeptRow, Place, Waits
 
@@ -34,24 +34,25 @@ _AMONG = 500  # open executions whose timers are listed
 
 
 async def running_timers(store: Store, execution_id: str | None = None) -> list[TimerView]:
-    """Those that have neither fired nor been cancelled, the nearest first. Without an execution: of those that time
-    will move, the nearest first, and of paused ones, the newest first."""
+    """Timers that have neither fired nor been cancelled, the nearest first, of one execution or of all open ones. At
+    most `_AMONG` executions with a due time and as many paused ones are searched."""
     if execution_id is not None:
-        return await _of_execution(store, execution_id)
+        return await _execution_timers(store, execution_id)
     rows = [
         *await store.due(now=math.inf, limit=_AMONG),
+        # `due` leaves out paused executions.
         *await store.executions(limit=_AMONG, status="paused"),
     ]
-    found = [timer for row in rows for timer in await _of_execution(store, row.execution_id)]
-    return sorted(found, key=lambda timer: (timer.due_at, timer.id))
+    timers = [timer for row in rows for timer in await _execution_timers(store, row.execution_id)]
+    return sorted(timers, key=lambda timer: (timer.due_at, timer.id))
 
 
-async def _of_execution(store: Store, execution_id: str) -> list[TimerView]:
-    found: dict[str, tuple[float, TimerView]] = {}
-    for event in await store.events(execution_id, only=SingleRow(types=("timer.*",))):
+async def _execution_timers(store: Store, execution_id: str) -> list[TimerView]:
+    timers: dict[str, tuple[float, TimerView]] = {}
+    for event in await store.events(execution_id, only=EventFilter(types=("timer.*",))):
         payload = event.payload
         if isinstance(payload, TimerScheduled):
-            found[payload.wait_id] = (
+            timers[payload.wait_id] = (
                 payload.due_at,
                 TimerView(
                     id=payload.wait_id,
@@ -63,8 +64,8 @@ async def _of_execution(store: Store, execution_id: str) -> list[TimerView]:
                 ),
             )
         elif isinstance(payload, TimerFired | TimerCancelled):
-            found.pop(payload.wait_id, None)
-    return [view for _, view in sorted(found.values(), key=lambda one: one[0])]
+            timers.pop(payload.wait_id, None)
+    return [view for _, view in sorted(timers.values(), key=lambda item: item[0])]
 
 
 _MARK = "/"  # in a cursor, between the time and the id
@@ -73,8 +74,8 @@ _MARK = "/"  # in a cursor, between the time and the id
 async def message_page(
     waits: Waits, *, now: float, name: str | None, limit: int, cursor: str | None
 ) -> StoredMessagePage:
-    """Messages that nobody has taken, the newest first."""
-    beyond = _place(cursor) if cursor is not None else None
+    """A page of undelivered messages, the newest first."""
+    beyond = _cursor_position(cursor) if cursor is not None else None
     rows = await waits.newest_kept(now=now, name=name, limit=limit + 1, beyond=beyond)
     page = rows[:limit]
     return StoredMessagePage(
@@ -83,33 +84,33 @@ async def message_page(
 
 
 async def delete_message(waits: Waits, message_id: str, *, now: float) -> None:
-    """SettledError when an execution has it, NotFoundError when none of this id is kept; either changes nothing."""
+    """Delete an undelivered message. SettledError if it was delivered, NotFoundError if there is none with this id."""
     if await waits.remove(message_id, now=now):
         return
-    there = await waits.message(message_id)
-    if there is not None and there.taken_by is not None:
-        raise SettledError(f'message "{message_id}" was delivered to execution {there.taken_by}: it stays there')
-    raise NotFoundError(f'no message "{message_id}" is kept here: it was removed, its time was over, or it never came')
+    message = await waits.message(message_id)
+    if message is not None and message.taken_by is not None:
+        raise SettledError(f'message "{message_id}" was delivered to execution {message.taken_by} already')
+    raise NotFoundError(f'there is no message "{message_id}" here: it was deleted, has expired, or never arrived')
 
 
 def _cursor(row: KeptRow) -> str:
-    """Its place itself, so that a page follows also when this message is gone by then."""
+    """The position of a message as text. The next page works even if this message has been deleted by then."""
     return f"{row.sent_at!r}{_MARK}{row.message_id}"
 
 
-def _place(cursor: str) -> Place:
+def _cursor_position(cursor: str) -> Place:
     sent_at, mark, message_id = cursor.partition(_MARK)
     try:
         if mark and math.isfinite(moment := float(sent_at)):
             return moment, message_id
     except ValueError:
         pass
-    raise InvalidError("cursor: it is none that was given out here")
+    raise InvalidError("cursor: this is not a cursor of this list")
 
 
 class TaskFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Open and claimed ones without `states`. With `mine` those that `actor` may do: for them, for a role of theirs, or
-    for anybody; or claimed by them."""
+    """Which tasks a list contains, by default open and claimed ones. `mine` selects those that `actor` may do: assigned
+    to the actor, to one of the actor's roles or to anybody, and not claimed by another person."""
 
     states: Collection[TaskState] = (TaskState.OPEN, TaskState.CLAIMED)
     role: str | None = None
@@ -121,29 +122,33 @@ class TaskFilter(msgspec.Struct, frozen=True, kw_only=True):
 async def task_page(
     tasks: Tasks, wanted: TaskFilter, *, actor: str, roles: Collection[str], limit: int, cursor: str | None
 ) -> TaskPage:
-    """The newest first. A page of `mine` may be shorter than `limit` before the last one."""
+    """A page of tasks, the newest first. With `mine`, a page may be shorter than `limit` without being the last."""
     if cursor is not None and await tasks.get(cursor) is None:
-        raise InvalidError("cursor: it is none that was given out here")
+        raise InvalidError("cursor: this is not a cursor of this list")
     if wanted.mine and (wanted.role is not None or wanted.user is not None):
-        raise InvalidError("mine says already whose tasks are meant: leave role and user out")
+        raise InvalidError("mine selects the tasks by role and user itself: leave role and user out")
     whose: list[dict[str, Any]] = [{"role": wanted.role, "user": wanted.user}]
     if wanted.mine:
-        whose = [{"user": actor}, *({"role": one} for one in roles), {"for_anybody": True}]
-    found: dict[str, TaskRow] = {}
-    for one in whose:
+        whose = [{"user": actor}, *({"role": filters} for filters in roles), {"for_anybody": True}]
+    rows_by_id: dict[str, TaskRow] = {}
+    for filters in whose:
         rows = await tasks.list(
-            states=wanted.states, execution_id=wanted.execution_id, limit=limit + 1, beyond=cursor, **one
+            states=wanted.states, execution_id=wanted.execution_id, limit=limit + 1, beyond=cursor, **filters
         )
-        found.update((row.task_id, row) for row in rows)
-    newest = sorted(found.values(), key=lambda row: (-row.created_at, row.task_id))
+        rows_by_id.update((row.task_id, row) for row in rows)
+    newest = sorted(rows_by_id.values(), key=lambda row: (-row.created_at, row.task_id))
     beyond = newest[limit - 1].task_id if len(newest) > limit else None
+    # Filter after the cut: the cursor must be the last row that was read. Otherwise a page with only tasks that others
+    # have claimed would end the list.
     page = [row for row in newest[:limit] if not wanted.mine or row.claimed_by in (None, actor)]
     return TaskPage(tasks=[task_view(row) for row in page], next=beyond)
 
 
 def task_view(row: TaskRow) -> TaskView:
     history = [
-        TaskHistoryEntry(at=rfc3339(one["at"]), what=one["what"], actor=one.get("actor"), text=one.get("text", ""))
-        for one in row.history
+        TaskHistoryEntry(
+            at=rfc3339(entry["at"]), what=entry["what"], actor=entry.get("actor"), text=entry.get("text", "")
+        )
+        for entry in row.history
     ]
     return view_of(TaskView, row, state=row.state.value, data=row.data, history=history)

@@ -1,9 +1,8 @@
-"""What a server opens beside its store: wake-ups, the clock, the keychain; and whether the store can be written.
+"""What a server opens beside its store: wake-ups, the clock, the keychain; and the check that the store is writable.
 
-Wake-ups stay within the process for a file; servers that share a store use the database or a broker. Leases, timers and
-schedules are moments in the store, and several servers compare them. So that they agree whatever their machines
-believe, each takes the time from the database and counts on from there by a clock that nobody can set
-(reliability.md §3.3).
+With a file, wake-ups stay within the process; servers that share a store use the database or a broker. Leases, timers
+and schedules are times in the store that several servers compare. So that servers agree even if the clocks of their
+machines differ, each takes the time from the database and advances it by its monotonic clock (reliability.md §3.3).
 """
 
 from __future__ import annotations
@@ -12,12 +11,11 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from noetl.base.addresses.guard import AddressGuard
-from noetl.base.addresses.policy import AddressPolicy
+from noetl.base.addresses.policy import AddressGuard, AddressPolicy
 from noetl.base.addresses.proxies import outbound_proxies
 from noetl.base.clock import Clock, SystemClock
 from noetl.base.errors import BackendError, NoetlError, Outage, RefusedError
@@ -25,38 +23,42 @@ from noetl.server.configuration import ServerSettings
 from noetl.store.contract import Store
 from noetl.store.installation import CredentialRows
 from noetl.store.open_store import is_database
-from noetl.store.wakeups.contract import MemoryWakeups, Wakeups
+from noetl.store.wakeups import MemoryWakeups, Wakeups
 
 if TYPE_CHECKING:
     from noetl.secrets.keychain import Keychain
 
 
 async def open_dispatch(settings: ServerSettings) -> Wakeups:
-    """RefusedError names the extra that is missing."""
+    """The wake-ups for these settings. RefusedError names a missing extra."""
     if settings.nats is not None:
         try:
-            from noetl.store.wakeups.nats import nats_dispatch
+            from noetl.store.nats_wakeups import nats_dispatch
         except ImportError:
             raise RefusedError("a NATS broker needs its driver: install noetl-engine[nats]") from None
-        linked = nats_dispatch(settings.nats)
+        wakeups = nats_dispatch(settings.nats)
     elif is_database(settings.db):
-        from noetl.store.wakeups.postgres import postgres_dispatch  # the store has asked for its driver already
+        # Opening the store has checked that the driver is installed.
+        from noetl.store.wakeups import postgres_dispatch
 
-        linked = postgres_dispatch({"dsn": settings.db})
+        wakeups = postgres_dispatch({"dsn": settings.db})
     else:
         return MemoryWakeups()
-    await linked.open()
-    return linked
+    await wakeups.open()
+    return wakeups
 
 
-# Between two looks the machine's monotonic clock counts on; in half a minute it drifts by a few milliseconds at most.
+# Between two synchronisations the monotonic clock of the machine is used; it drifts by a few milliseconds in 30 s.
 EVERY_S = 30.0
-_SLOWEST_S = 1.0  # an answer that took longer says too little
+# A slower answer is ignored: the time of the store would be uncertain by half of its duration.
+_SLOWEST_S = 1.0
 
 _log = logging.getLogger(__name__)
 
 
 class StoreClock:
+    """The clock of the store's database, advanced by the monotonic clock of this machine."""
+
     def __init__(self, store: Store, *, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._store, self._monotonic = store, monotonic
         self._ahead_s = SystemClock().now() - monotonic()
@@ -65,27 +67,29 @@ class StoreClock:
         return self._monotonic() + self._ahead_s
 
     async def synchronise(self) -> None:
-        """Set it by the store."""
+        """Set the clock by the store."""
         before = self._monotonic()
-        there = await self._store.now()
+        store_time = await self._store.now()
         after = self._monotonic()
-        if there is not None and after - before <= _SLOWEST_S:
-            self._ahead_s = there - (before + after) / 2
+        if store_time is not None and after - before <= _SLOWEST_S:
+            # The store read its clock between `before` and `after`; the middle is off by at most half of that time.
+            self._ahead_s = store_time - (before + after) / 2
 
-    async def keep_right(self, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
-        """Look again, for as long as anybody wants it."""
+    async def keep_right(self) -> None:
+        """Synchronise every EVERY_S seconds until cancelled."""
         outage = Outage(_log, "the clock was not set by the store", "the clock is set by the store again")
         while True:
-            await sleep(EVERY_S)
+            await asyncio.sleep(EVERY_S)
             try:
                 await self.synchronise()
                 outage.worked()
-            except NoetlError as problem:  # the store is away, say: it will be back
+            # The store may be unreachable for a while; the clock keeps counting meanwhile.
+            except NoetlError as problem:
                 outage.failed(problem)
 
 
 async def clock_of(store: Store) -> Clock:
-    """The store's clock where it has one of its own, else this machine's."""
+    """The clock of the store if it has one, else that of this machine."""
     if await store.now() is None:
         return SystemClock()
     clock = StoreClock(store)
@@ -102,6 +106,7 @@ def open_server_keychain(credentials: CredentialRows, clock: Clock, settings: Se
 
     if settings.local:
         return open_keychain(credentials, clock)
+    # On a server, a playbook reads only those variables and folders that the operator has named.
     vault = Vault(credentials, load_master_keys(os.environ), clock)
     environment = {name: os.environ[name] for name in settings.secret_variables if name in os.environ}
     proxies = outbound_proxies(settings.proxy, settings.no_proxy, os.environ)
@@ -111,20 +116,23 @@ def open_server_keychain(credentials: CredentialRows, clock: Clock, settings: Se
             environment=environment,
             vault=vault,
             clock=clock,
-            read_file=_reader(settings),
+            read_file=_FolderReader(settings),
             post=post,
             sees_environment=False,
         )
     )
 
 
-class _reader:  # noqa: N801  a function with the folders it may look into
+class _FolderReader:
+    """Reads secret files from the folders that the operator has named."""
+
     def __init__(self, settings: ServerSettings) -> None:
         self._folders = [Path(folder).resolve() for folder in settings.secret_folders]
 
     def __call__(self, path: str) -> str:
         from noetl.secrets.keychain import read_file
 
+        # Resolve before comparing: a link or `..` could lead out of the folder.
         file = Path(path.removeprefix("file://")).expanduser().resolve()
         if not any(file.is_relative_to(folder) for folder in self._folders):
             raise RefusedError(
@@ -134,7 +142,7 @@ class _reader:  # noqa: N801  a function with the folders it may look into
 
 
 KIND, NAME = "health", "probe"
-# Load balancers ask often; the store is not written for each of them.
+# Load balancers probe often; the store is not written for each probe.
 TRIED_EVERY_S = 5.0
 
 
@@ -143,11 +151,11 @@ class Readiness:
         self._store, self._clock = store, clock
         self._tried_at = float("-inf")
         self._problem: str | None = None
-        # One try at a time: while a store hangs, every probe would start another.
+        # One try at a time: otherwise every probe would start another while the store hangs.
         self._trying = asyncio.Lock()
 
     async def problem(self) -> str | None:
-        """Why the server cannot serve, None when it can."""
+        """The reason why the server cannot serve; None if it can."""
         async with self._trying:
             if time.monotonic() - self._tried_at >= TRIED_EVERY_S:
                 self._problem = await self._try()
@@ -158,12 +166,13 @@ class Readiness:
         key_values = self._store.key_values
         try:
             await self._store.executions(limit=1)
-            there = await key_values.get(KIND, NAME)
+            row = await key_values.get(KIND, NAME)
         except BackendError:
             return "the store cannot be read"
         try:
-            over = there.version if there is not None else 0
-            await key_values.put(KIND, NAME, b"{}", over=over, at=self._clock.now())  # None: another server was faster
+            over = row.version if row is not None else 0
+            # A refused write is fine: another server wrote the row first, so the store is writable.
+            await key_values.put(KIND, NAME, b"{}", over=over, at=self._clock.now())
         except BackendError:
             return "the store cannot be written"
         return None

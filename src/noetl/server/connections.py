@@ -1,8 +1,8 @@
-"""Connections: what anybody may use up of a server before it is known who they are (reliability.md §3.7).
+"""Connections: limits on what a client may use before it is identified (reliability.md §3.7).
 
-The head of a request has a size and a time, its body a time that grows with what has come, and connections have a
-number: in all, and by address for those over which no token has come yet. Where there is no more room, the one that has
-said nothing for longest makes room; whoever is in the middle of a request is never closed for another.
+The head of a request has a maximum size and time, its body a time that grows with the received bytes. The number of
+connections is limited, in all, and by address for those without a token. If the limit is reached, the connection that
+is idle for longest is closed; a connection in the middle of a request is never closed for another.
 """
 
 from __future__ import annotations
@@ -19,33 +19,34 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from noetl.server.access.hosts import network_of
 
-CONNECTION = "noetl.connection"  # in the scope of a request: over what it came
+CONNECTION = "noetl.connection"  # the key of the connection in the scope of a request
 RETRY_AFTER_S = 2
 
 
 class ConnectionLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """What connections may use up."""
+    """Limits of connections."""
 
     most: int = 10_000
-    # Connections over which no token has come: half of all, so that strangers never take the place of those known.
+    # Connections without a token: half of all, so that they cannot use up the places of identified clients.
     strangers: int = 5_000
-    # None where addresses do not tell people apart, as behind a proxy.
+    # None where clients share an address, as behind a proxy.
     strangers_by_address: int | None = 500
     head_bytes: int = 64 * 1024
     head_fields: int = 100
-    # From the first byte of a request to the end of its head: who sends one byte a second is closed.
+    # From the first byte of a request to the end of its head. This closes clients that send one byte a second.
     head_s: float = 15.0
     body_s: float = 30.0
-    body_bytes_per_s: int = 16 * 1024  # a body may take that much longer for what has come of it
+    # Each received byte extends the time for the body at this rate.
+    body_bytes_per_s: int = 16 * 1024
 
 
 class ClientConnections:
-    """Those of one server. `known` ones have shown a token; the others are kept in the order in which they came."""
+    """The connections of one server. `known` counts those with a token; the others are ordered by arrival."""
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self.limits = limits
         self.known = 0
-        # In the order in which they came, twice: for the limit of all, and for that of one network.
+        # Connections without a token by arrival, twice: for the limit of all, and for that of one network.
         self._strangers: OrderedDict[BoundedProtocol, None] = OrderedDict()
         self._by_network: dict[str, OrderedDict[BoundedProtocol, None]] = {}
 
@@ -53,45 +54,45 @@ class ClientConnections:
     def number(self) -> int:
         return self.known + len(self._strangers)
 
-    def admit(self, one: BoundedProtocol) -> bool:
-        """Whether there is room for it, made by closing another one if need be."""
-        by_address = self._by_network.get(one.network, OrderedDict())
+    def admit(self, connection: BoundedProtocol) -> bool:
+        """Whether there is room for a connection; an idle one is closed if necessary."""
+        by_address = self._by_network.get(connection.network, OrderedDict())
         most = self.limits.strangers_by_address
         if most is not None and len(by_address) >= most and not self._close_idle(by_address):
             return False
         is_full = len(self._strangers) >= self.limits.strangers or self.number >= self.limits.most
         if is_full and not self._close_idle(self._strangers):
             return False
-        self._strangers[one] = None
-        self._by_network.setdefault(one.network, OrderedDict())[one] = None
+        self._strangers[connection] = None
+        self._by_network.setdefault(connection.network, OrderedDict())[connection] = None
         return True
 
-    def recognise(self, one: BoundedProtocol) -> None:
-        """A token has come over it."""
-        if self._drop(one):
+    def recognise(self, connection: BoundedProtocol) -> None:
+        """Note that a token was sent over the connection."""
+        if self._drop(connection):
             self.known += 1
 
-    def leave(self, one: BoundedProtocol, *, was_known: bool) -> None:
-        if not self._drop(one) and was_known:
+    def leave(self, connection: BoundedProtocol, *, was_known: bool) -> None:
+        if not self._drop(connection) and was_known:
             self.known -= 1
 
-    def _drop(self, one: BoundedProtocol) -> bool:
-        if one not in self._strangers:
+    def _drop(self, connection: BoundedProtocol) -> bool:
+        if connection not in self._strangers:
             return False
-        del self._strangers[one]
-        own = self._by_network[one.network]
-        del own[one]
-        if not own:
-            del self._by_network[one.network]
+        del self._strangers[connection]
+        same_network = self._by_network[connection.network]
+        del same_network[connection]
+        if not same_network:
+            del self._by_network[connection.network]
         return True
 
-    def _close_idle(self, among: OrderedDict[BoundedProtocol, None]) -> bool:
-        # In the order in which they came: the oldest idle connection makes room.
-        idle = next((one for one in among if one.is_idle), None)
+    def _close_idle(self, connections: OrderedDict[BoundedProtocol, None]) -> bool:
+        # By arrival: the oldest idle connection is closed.
+        idle = next((connection for connection in connections if connection.is_idle), None)
         if idle is None:
             return False
-        # Counted out at once. `connection_lost` comes a turn of the loop later, and until then the place would be taken
-        # twice.
+        # Remove it at once: `connection_lost` is called one turn of the loop later, and until then it would be counted
+        # beside its successor.
         self._drop(idle)
         idle.abort()
         return True
@@ -104,7 +105,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().__init__(*arguments, **named)
         self._all, self._limits = connections, connections.limits
         self.network = ""
-        # Stays true once a token has come: whoever has shown one may keep the connection.
+        # Stays true after the first token: an identified client keeps its place.
         self._is_known = False
         self._in_head, self._in_body = True, False
         self._head_bytes = self._head_fields = self._found_bytes = self._body_bytes = 0
@@ -118,13 +119,13 @@ class BoundedProtocol(HttpToolsProtocol):
         return self.cycle is None or (self.cycle.response_complete and not self._in_body)
 
     def recognise(self) -> None:
-        """Somebody who is known has asked something over it."""
+        """Note that an identified client uses this connection."""
         if not self._is_known:
             self._is_known = True
             self._all.recognise(self)
 
     def abort(self) -> None:
-        """Close it, whatever may still be on its way."""
+        """Close the connection without sending buffered data."""
         self._stop_timer()
         self.transport.abort()
 
@@ -134,7 +135,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().connection_made(transport)
         self.network = network_of(self.client[0] if self.client else "")
         if not self._all.admit(self):
-            self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, "there are too many connections; come again in a moment")
+            self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, "there are too many connections; try again in a moment")
             return
         self._start_timer(self._limits.head_s, self._on_late_head)
 
@@ -146,9 +147,10 @@ class BoundedProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self._refusal is not None or self.transport.is_closing():
             return
+        # The base class does this at the start of its `data_received`, which this method replaces.
         self._unset_keepalive_if_required()
-        # What arrives before the parser has seen the end of the head counts as head. The parser reports fields only
-        # when they are complete, so a field without an end would never be counted by `_count`.
+        # Everything before the end of the head counts as head. The parser reports only complete fields, so `_count`
+        # would never see a field without an end.
         if self._in_head:
             self._head_bytes += len(data)
             if self._timer is None:
@@ -158,7 +160,7 @@ class BoundedProtocol(HttpToolsProtocol):
         except httptools.HttpParserUpgrade:
             self._unsupported_upgrade_warning()
         except httptools.HttpParserError:
-            status, detail = self._refusal or (HTTPStatus.BAD_REQUEST, "this is not HTTP as it is read here")
+            status, detail = self._refusal or (HTTPStatus.BAD_REQUEST, "this is not valid HTTP")
             self._refuse(status, detail)
             return
         if self._in_head and self._head_bytes > self._limits.head_bytes:
@@ -170,6 +172,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_message_begin()
         self._in_head, self._head_fields, self._body_bytes = True, 0, 0
         self._found_bytes = 0
+        # The gate calls `recognise` on it when the request has a valid token.
         self.scope[CONNECTION] = self  # type: ignore[literal-required]
 
     def on_url(self, url: bytes) -> None:
@@ -200,11 +203,12 @@ class BoundedProtocol(HttpToolsProtocol):
         self._found_bytes += found
         if self._found_bytes > self._limits.head_bytes or self._head_fields > self._limits.head_fields:
             self._refusal = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, self._too_much()
-            raise ValueError(self._refusal[1])  # ends the parser, which says so to `data_received`
+            # Stops the parser, which raises HttpParserError in `data_received`.
+            raise ValueError(self._refusal[1])
 
     def _too_much(self) -> str:
         limits = self._limits
-        return f"the head of a request has at most {limits.head_bytes} bytes and {limits.head_fields} fields here"
+        return f"the head of a request may have {limits.head_bytes} bytes and {limits.head_fields} fields at most"
 
     # time
 
@@ -220,7 +224,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def _on_late_head(self) -> None:
         self._timer = None
         if self._head_bytes and self.is_idle:
-            self._refuse(HTTPStatus.REQUEST_TIMEOUT, "the head of the request did not come in time")
+            self._refuse(HTTPStatus.REQUEST_TIMEOUT, "the head of the request did not arrive in time")
         elif self.is_idle:
             self.abort()
 
@@ -231,15 +235,16 @@ class BoundedProtocol(HttpToolsProtocol):
         # A slow but steady upload earns time with every byte; one that stalls runs out of it.
         earned_s = self._body_bytes / self._limits.body_bytes_per_s
         left_s = self._body_since + self._limits.body_s + earned_s - self.loop.time()
-        if left_s > 0 or self.flow.read_paused:  # where we do not read, we are the slow ones
+        # While reading is paused, the server is the slow side.
+        if left_s > 0 or self.flow.read_paused:
             self._start_timer(max(0.1, left_s), self._on_late_body)
         elif self.cycle is not None and self.cycle.response_started:
             self.abort()
         else:
-            self._refuse(HTTPStatus.REQUEST_TIMEOUT, "the body of the request did not come in time")
+            self._refuse(HTTPStatus.REQUEST_TIMEOUT, "the body of the request did not arrive in time")
 
     def _refuse(self, status: int, detail: str) -> None:
-        """Answer before the application could, and close."""
+        """Answer without the application, and close."""
         self._refusal = status, detail
         self._stop_timer()
         phrase = HTTPStatus(status).phrase
@@ -249,7 +254,7 @@ class BoundedProtocol(HttpToolsProtocol):
         head += ["cache-control: no-store", f"content-length: {len(body)}"]
         if status == HTTPStatus.SERVICE_UNAVAILABLE:
             head.append(f"retry-after: {RETRY_AFTER_S}")
-        # In the middle of an answer a second one would become part of its body, so the connection is only closed.
+        # In the middle of an answer, a second one would become part of its body; then only close the connection.
         if self.cycle is None or not self.cycle.response_started or self.cycle.response_complete:
             self.transport.write("\r\n".join([*head, "", ""]).encode("latin-1") + body)
         self.transport.close()

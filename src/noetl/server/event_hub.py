@@ -1,8 +1,7 @@
-"""The hub: tells live streams that something moved. It carries no events: a stream reads the log itself, from where it
-stands, so a slow reader costs nobody anything and none is ever missed.
+"""The event hub: notifies live streams that executions have changed. It transports no events: each stream reads the log
+itself, from its own position. So a slow reader costs nothing, and no event is missed.
 
-What this process commits is told at once. What others commit to the same store is found by asking it, every now and
-then, what has moved since.
+Commits of this process are notified at once. Commits of other processes are found by polling the store.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ from secrets import token_hex
 import msgspec
 
 from noetl.base.errors import BackendError, Outage
-from noetl.store.contract import Commit, ExecutionRow, MovedExecution, Store
+from noetl.store.contract import Commit, ExecutionRow, MovedExecutions, Store
 
 _log = logging.getLogger(__name__)
-_PRINTED = 1_000  # executions with live output of late
-_REMEMBERED = 10_000  # changes that a stream of the whole system can be resumed over
+_PRINTED = 1_000  # executions with recent live output in memory
+_REMEMBERED = 10_000  # changes in memory; a stream of all executions can resume within them
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -31,42 +30,44 @@ class Change(msgspec.Struct, frozen=True):
 class Hub:
     def __init__(self, store: Store, *, poll_s: float = 1.0) -> None:
         self._store, self._poll_s = store, poll_s
-        self._listeners: dict[str | None, set[asyncio.Event]] = {}  # None: those who want to hear of everything
+        self._listeners: dict[str | None, set[asyncio.Event]] = {}  # by execution; None: listeners to all
         self._changed: dict[str, int] = {}  # by execution, the number of its latest change, oldest first
+        # by execution, the position of the newest notified event
         self._seqs: dict[str, int] = {}
-        self._rows: dict[str, ExecutionRow] = {}  # as this process has stored them, of those changed here of late
+        self._rows: dict[str, ExecutionRow] = {}  # rows of recent commits of this process
         self._printed: dict[str, int] = {}  # by execution, the number of its latest live output, oldest first
         self.output_number = 0
+        # changes up to this number are incomplete
         self._forgotten = 0
+        # the position from which the store is polled; None before the first poll
         self._cursor: str | None = None
         self.number = 0
-        self.is_closed = False  # whoever reads a live stream is to come back to another server, or later
-        self.era = token_hex(4)  # numbers mean something within one life of this process only
+        self.is_closed = False  # the server stops: streams end, and readers reconnect elsewhere or later
+        self.era = token_hex(4)  # identifies this process: numbers are valid only within it
 
     def stored(self, commits: Sequence[Commit]) -> None:
-        """Committed here just now."""
+        """Note commits of this process."""
         for commit in commits:
             row = commit.execution
             if self._note(row.execution_id, row.last_seq):
                 self._rows[row.execution_id] = row
 
     def _note(self, execution_id: str, seq: int) -> bool:
-        """Tell those who listen, if this is news."""
-        # A poll of the store finds our own commits again, and may find them before `stored` is called.
-        # The position says whether it is news.
+        """Notify listeners if `seq` is new; returns whether it is."""
+        # A poll of the store finds our own commits again, perhaps before `stored` is called for them. The position
+        # shows whether the change is new.
         if self._seqs.get(execution_id, 0) >= seq:
             return False
         self._seqs[execution_id] = seq
-        # Whoever committed this may be another server, so the row that was stored here is out of date.
-        # `stored` puts the new one back.
+        # Another server may have committed this, so the cached row is out of date. `stored` adds a new one.
         self._rows.pop(execution_id, None)
         self.number += 1
-        # A dict keeps the order of insertion: taking the entry out first moves it to the end, as the latest change.
+        # A dict keeps insertion order: removing the entry first moves it to the end, as the latest change.
         self._changed.pop(execution_id, None)
         self._changed[execution_id] = self.number
         while len(self._changed) > _REMEMBERED:
             oldest = next(iter(self._changed))
-            # Every number up to this one is incomplete from now on: a reader that resumes there is told to start over.
+            # Numbers up to this one are incomplete from now on: a reader that resumes there gets a `reset`.
             self._forgotten = self._changed.pop(oldest)
             self._seqs.pop(oldest, None)
             self._rows.pop(oldest, None)
@@ -76,8 +77,8 @@ class Hub:
         return True
 
     def note_output(self, execution_id: str) -> None:
-        """A task of it has printed something that can be looked at here. Streams of everything say so; whoever does
-        not hear it misses nothing but a hint."""
+        """Note that a task of the execution has printed something. Only streams of all executions are notified; a lost
+        notification loses no output."""
         self.output_number += 1
         self._printed.pop(execution_id, None)
         self._printed[execution_id] = self.output_number
@@ -87,101 +88,105 @@ class Hub:
             listener.set()
 
     def printed_since(self, number: int) -> list[str]:
-        """Executions with live output past `number`, each once."""
+        """Executions with live output after `number`, each once."""
         return [execution_id for execution_id, at in self._printed.items() if at > number]
 
     def close(self) -> None:
-        """The server is about to stop: streams end."""
+        """End all streams, because the server is about to stop."""
         self.is_closed = True
         for listeners in self._listeners.values():
             for listener in listeners:
                 listener.set()
 
     def since(self, number: int) -> list[Change] | None:
-        """The executions changed past `number`, each once, the latest change last; None when that is not known."""
+        """The executions that changed after `number`, each once, the latest change last; None if that is unknown."""
         if number < self._forgotten or number > self.number:
             return None
-        found: list[Change] = []
+        changes: list[Change] = []
         for execution_id in reversed(self._changed):
             if self._changed[execution_id] <= number:
                 break
-            found.append(Change(self._changed[execution_id], execution_id))
-        return found[::-1]
+            changes.append(Change(self._changed[execution_id], execution_id))
+        return changes[::-1]
 
     @contextmanager
     def listen(self, execution_id: str | None = None) -> Iterator[asyncio.Event]:
-        """An event that is set whenever the execution, or any, may have moved. Who has heard it clears it."""
-        # An event and no queue: however often it moved meanwhile, the stream reads the log once, from where it stands.
-        heard = asyncio.Event()
-        self._listeners.setdefault(execution_id, set()).add(heard)
+        """An event that is set whenever the execution, or any execution, may have changed. The listener clears it."""
+        # An event, not a queue: after many changes the stream still reads the log only once.
+        changed = asyncio.Event()
+        self._listeners.setdefault(execution_id, set()).add(changed)
         try:
-            yield heard
+            yield changed
         finally:
             listeners = self._listeners[execution_id]
-            listeners.discard(heard)
+            listeners.discard(changed)
             if not listeners:
                 del self._listeners[execution_id]
 
-    async def ended(self, execution_id: str, timeout_s: float) -> ExecutionRow | None:
-        """The execution once it is over, or as it is when the time is; None where there is none."""
+    async def wait_for_end(self, execution_id: str, timeout_s: float) -> ExecutionRow | None:
+        """Wait for the end of an execution, at most `timeout_s`, and return its row; None for an unknown execution."""
         loop = asyncio.get_running_loop()
-        until = loop.time() + timeout_s
-        with self.listen(execution_id) as heard:
-            known = self._rows.get(execution_id)  # whoever has just stored it need not ask the store
+        deadline = loop.time() + timeout_s
+        with self.listen(execution_id) as changed:
+            # A row that was just stored here needs no query.
+            known = self._rows.get(execution_id)
             while True:
                 # Clear before looking: a change between the look and the wait would be lost otherwise.
-                heard.clear()
+                changed.clear()
                 row = known or await self._store.execution(execution_id)
-                left = until - loop.time()
+                left = deadline - loop.time()
                 if row is None or row.finished_at is not None or left <= 0:
                     return row
-                # Another server may end it without this process hearing of it at once, so the store is asked again
-                # after `poll_s` even if nothing was heard.
-                is_ours = await heard_within(heard, min(left, self._poll_s))
+                # Another server may end the execution, so the store is read again after `poll_s` even without a
+                # notification.
+                is_ours = await is_set_within(changed, min(left, self._poll_s))
                 known = self._rows.get(execution_id) if is_ours else None
 
     @asynccontextmanager
-    async def listening(self) -> AsyncIterator[None]:
-        """Look for what others do, for as long as the block lasts."""
-        with suppress(BackendError):  # it will be asked again
+    async def polling(self) -> AsyncIterator[None]:
+        """Poll the store for changes by other processes while the block runs."""
+        # A failure is not fatal: the poll below tries again.
+        with suppress(BackendError):
             self._cursor = (await self._store.moved(None)).cursor
-        task = asyncio.create_task(self._look_around())
+        task = asyncio.create_task(self._poll())
         try:
             yield
         finally:
             task.cancel()
             await asyncio.wait({task})
 
-    async def _look_around(self) -> None:
+    async def _poll(self) -> None:
         outage = Outage(_log, "changes by other servers were not looked for", "changes are looked for again")
         while True:
             await asyncio.sleep(self._poll_s)
             try:
-                await self.note_moved()
+                await self.poll_store()
                 outage.worked()
             except BackendError as problem:
                 outage.failed(problem)
 
-    async def note_moved(self) -> None:
-        """Note what others have moved since the last look. While nobody listens, only from where to go on is noted."""
-        # Asking for positions costs the store a scan of what moved. While nobody listens, only the cursor is kept.
+    async def poll_store(self) -> None:
+        """Note changes by other processes since the last poll. Without listeners, only the position is updated."""
+        # Positions cost the store a scan of all changes. Without listeners, only the cursor is read.
         is_heard = bool(self._listeners)
         moved = await self._store.moved(self._cursor if is_heard else None)
-        if self._cursor is None:  # the first look: what was being listened to before it may have moved
-            watched = [one for one in self._listeners if one is not None]
-            moved = MovedExecution(moved.cursor, await self._store.positions(watched))
+        # The first poll: executions with listeners may have changed before it.
+        if self._cursor is None:
+            watched = [execution_id for execution_id in self._listeners if execution_id is not None]
+            moved = MovedExecutions(moved.cursor, await self._store.positions(watched))
         elif self._listeners and not is_heard:
-            return  # whoever began to listen meanwhile may have missed something: the next look begins where this did
+            # A listener was added during the query and may have missed a change: poll again from the same position.
+            return
         self._cursor = moved.cursor
         for execution_id, seq in moved.positions.items():
             self._note(execution_id, seq)
 
 
-async def heard_within(heard: asyncio.Event, seconds: float) -> bool:
-    """Whether it was set before the time was over."""
+async def is_set_within(event: asyncio.Event, seconds: float) -> bool:
+    """Whether the event is set within `seconds`."""
     try:
         async with asyncio.timeout(seconds):
-            await heard.wait()
+            await event.wait()
     except TimeoutError:
         return False
     return True

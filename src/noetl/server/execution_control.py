@@ -1,6 +1,4 @@
-"""Executions that a request means, one by its id or many by what they have in common; pause, resume and cancel of them
-(SRV-07, SRV-11).
-"""
+"""Finding executions by id or by filter, and pausing, resuming and cancelling them (SRV-07, SRV-11)."""
 
 from __future__ import annotations
 
@@ -17,13 +15,13 @@ from noetl.base.errors import NoetlError
 from noetl.control.outside.requests import command_for
 from noetl.events.orders import ReportResult
 from noetl.operations.api_shapes import Steered
-from noetl.operations.executions import steered
-from noetl.server.problem_details import ProblemDetails, unknown
+from noetl.operations.executions import control_result
+from noetl.server.problem_details import ProblemDetails, not_found
 from noetl.server.services import Services, services_of
 from noetl.store.contract import ExecutionRow
 
 Status = Literal["running", "paused", "completed", "failed", "cancelled"]
-# What an id may look like at all: anything else is refused before the store is asked.
+# The shape of an id. Any other text is refused without a query.
 _ID = re.compile(r"[\w.:-]{1,100}")
 _PAGE = 500
 
@@ -41,17 +39,17 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 async def execution_of(request: Request, execution_id: str) -> ExecutionRow:
-    """The row of an execution. Problem 404 when there is none."""
+    """The row of an execution; 404 if there is none."""
     row = await services_of(request).store.execution(execution_id) if _ID.fullmatch(execution_id) else None
     if row is None:
-        raise unknown("execution", execution_id)
+        raise not_found("execution", execution_id)
     return row
 
 
-async def matching(
+async def matching_executions(
     services: Services, wanted: Filter, beyond: str | None = None, *, about: int = _PAGE
 ) -> AsyncIterator[ExecutionRow]:
-    """Executions that fit, the newest first, after the one that `beyond` names. `about` so many are wanted."""
+    """Executions that match, the newest first, after the execution `beyond`. The caller reads about `about` of them."""
     filters = {
         "status": wanted.status,
         "path": wanted.path,
@@ -67,25 +65,25 @@ async def matching(
             yield row
         if len(rows) < page:
             return
-        # By the last id and not by an offset: new executions arrive at the front meanwhile, and an offset would show
-        # some twice.
+        # Continue after the last id, not at an offset: new executions arrive at the front meanwhile, and an offset
+        # would return some rows twice.
         beyond = rows[-1].execution_id
 
 
-def labelled(texts: list[str] | None) -> dict[str, str]:
-    """Labels as a query writes them, `key=value` each. Problem 422 for what is none."""
-    found: dict[str, str] = {}
+def parse_labels(texts: list[str] | None) -> dict[str, str]:
+    """The labels of a query, each written `key=value`; 422 for any other text."""
+    labels: dict[str, str] = {}
     for text in texts or ():
         key, equals, value = text.partition("=")
         if not key or not equals:
-            raise ProblemDetails(422, f'label: "{text[:100]}" is none; write label=team=sales')
-        found[key] = value
-    return found
+            raise ProblemDetails(422, f'label: "{text[:100]}" is not a label; write label=team=sales')
+        labels[key] = value
+    return labels
 
 
 async def checked_cursor(services: Services, cursor: str | None) -> str | None:
     if cursor is not None and (not _ID.fullmatch(cursor) or await services.store.execution(cursor) is None):
-        raise ProblemDetails(422, "cursor: it is none that was given out here")
+        raise ProblemDetails(422, "cursor: this is not a cursor of this list")
     return cursor
 
 
@@ -95,7 +93,7 @@ _DONE = {"pause": "paused", "resume": "resumed", "cancel": "cancelled"}
 
 
 class BulkRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`filter` or `execution_ids` say which; with `dry_run` nothing is done. `compensate` is for cancel."""
+    """`filter` or `execution_ids` select executions; with `dry_run` nothing is changed. `compensate` is for cancel."""
 
     action: Action
     filter: Filter | None = None
@@ -113,7 +111,7 @@ class BulkItem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Bulk(msgspec.Struct, frozen=True, kw_only=True):
-    """`more`: there are others that fit; ask again."""
+    """`more`: further executions match; repeat the request for them."""
 
     action: str
     dry_run: bool
@@ -123,49 +121,55 @@ class Bulk(msgspec.Struct, frozen=True, kw_only=True):
     executions: list[BulkItem]
 
 
-async def steer(
+async def control_execution(
     services: Services, row: ExecutionRow, action: Action, reason: str | None, *, compensate: bool = False
 ) -> ReportResult:
     wanted = "compensate" if compensate and action == "cancel" else action
     command = command_for(wanted, at=services.clock.now(), reason=reason)
+    # Tests crash the process here and below: the request must be either recorded or lost as a whole.
     crash_point(f"{action}.before")
     verdict = await services.control.executions.control(row.execution_id, command)
     crash_point(f"{action}.after")
     return verdict
 
 
-async def steer_one(
+async def control_one(
     services: Services, row: ExecutionRow, action: Action, reason: str | None, *, compensate: bool = False
 ) -> Steered:
-    verdict = await steer(services, row, action, reason, compensate=compensate)
-    return await steered(services.store, row, action, verdict)
+    verdict = await control_execution(services, row, action, reason, compensate=compensate)
+    return await control_result(services.store, row, action, verdict)
 
 
-async def in_bulk(services: Services, asked: BulkRequest) -> Bulk:
-    rows, more = await _chosen(services, asked)
+async def control_in_bulk(services: Services, request: BulkRequest) -> Bulk:
+    rows, more = await _selected_rows(services, request)
     items: list[BulkItem] = []
     for row in rows:
-        outcome = _would(row) if asked.dry_run else await _outcome(services, row, asked)
+        outcome = _dry_run_outcome(row) if request.dry_run else await _outcome(services, row, request)
         items.append(BulkItem(execution_id=row.execution_id, outcome=outcome))
-    changed = sum(item.outcome in (_DONE[asked.action], "would") for item in items)
+    changed = sum(item.outcome in (_DONE[request.action], "would") for item in items)
     return Bulk(
-        action=asked.action, dry_run=asked.dry_run, matched=len(items), changed=changed, more=more, executions=items
+        action=request.action, dry_run=request.dry_run, matched=len(items), changed=changed, more=more, executions=items
     )
 
 
-async def _chosen(services: Services, asked: BulkRequest) -> tuple[list[ExecutionRow], bool]:
-    if bool(asked.execution_ids) == (asked.filter is not None):
-        raise ProblemDetails(422, "say which executions by filter, or by execution_ids")
-    if asked.filter is None:
-        if len(asked.execution_ids) > MOST:
+async def _selected_rows(services: Services, request: BulkRequest) -> tuple[list[ExecutionRow], bool]:
+    if bool(request.execution_ids) == (request.filter is not None):
+        raise ProblemDetails(422, "select executions either by filter or by execution_ids")
+    if request.filter is None:
+        if len(request.execution_ids) > MOST:
             raise ProblemDetails(422, f"execution_ids: at most {MOST} at a time")
-        # Each once, in the order they were named; ids that nobody knows are left out, as they may have been deleted.
-        found = [await services.store.execution(one) for one in dict.fromkeys(asked.execution_ids)]
-        return [row for row in found if row is not None], False
-    if asked.filter == Filter() and not asked.dry_run:  # a field that was forgotten must not stop everybody's work
-        raise ProblemDetails(422, 'filter: an empty one is every execution; say so with {"path": "*"}')
+        # Each id once, in the given order. Unknown ids are left out: those executions may have been deleted.
+        looked_up = [
+            await services.store.execution(execution_id) for execution_id in dict.fromkeys(request.execution_ids)
+        ]
+        return [row for row in looked_up if row is not None], False
+    # A forgotten field must not stop all executions.
+    if request.filter == Filter() and not request.dry_run:
+        raise ProblemDetails(
+            422, 'filter: an empty filter selects every execution; write {"path": "*"} if you mean that'
+        )
     rows: list[ExecutionRow] = []
-    async for row in matching(services, asked.filter):
+    async for row in matching_executions(services, request.filter):
         if row.finished_at is not None:
             continue
         if len(rows) == MOST:
@@ -174,16 +178,16 @@ async def _chosen(services: Services, asked: BulkRequest) -> tuple[list[Executio
     return rows, False
 
 
-def _would(row: ExecutionRow) -> str:
+def _dry_run_outcome(row: ExecutionRow) -> str:
     return "would" if row.finished_at is None else "over"
 
 
-async def _outcome(services: Services, row: ExecutionRow, asked: BulkRequest) -> str:
-    """One that cannot be steered does not keep the others from it."""
+async def _outcome(services: Services, row: ExecutionRow, request: BulkRequest) -> str:
+    """The outcome for one execution. A failure does not stop the others."""
     try:
-        verdict = await steer(services, row, asked.action, asked.reason, compensate=asked.compensate)
+        verdict = await control_execution(services, row, request.action, request.reason, compensate=request.compensate)
     except NoetlError:
         return "failed"
     if verdict is ReportResult.ACCEPTED:
-        return _DONE[asked.action]
+        return _DONE[request.action]
     return "unchanged" if verdict is ReportResult.DUPLICATE else "over"

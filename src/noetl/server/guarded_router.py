@@ -1,7 +1,6 @@
-"""The one door by which routes enter the app, so that each of them is guarded (reliability.md §2.3).
+"""The one way to add routes to the app, so that each of them is guarded (reliability.md §2.3).
 
-It also writes the part of a route that OpenAPI shows: bodies and answers are Structs, and their schemas are made from
-them.
+It also generates the OpenAPI part of a route: bodies and answers are Structs, and their schemas follow from them.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from fastapi.routing import iter_route_contexts
 
 from noetl.operations.administration_shapes import Caller
-from noetl.server.access.gate import PASSED, Passed
+from noetl.server.access.gate import PASSED, GateResult
 from noetl.server.problem_details import MEDIA_TYPE as PROBLEM
 from noetl.server.problem_details import ProblemDetails, ProblemShape
 
@@ -23,25 +22,26 @@ _REF = "#/components/schemas/{name}"
 _shown: dict[str, Any] = {}  # schemas of the Structs that routes name
 
 
-async def guarded(request: Request) -> None:
-    """Nobody gets past this without an identity that may; who it is stays with the request."""
+async def set_identity(request: Request) -> None:
+    """The dependency of every route: refuses a request that did not pass the gate, and sets its identity."""
     request.state.identity = await guard(request)
 
 
 class GuardedRouter(APIRouter):
-    """The routes of one module, each behind the guard from where it is declared."""
+    """The routes of one module, each behind the guard."""
 
     def __init__(self, **more: Any) -> None:
-        super().__init__(dependencies=[Depends(guarded)], **more)
+        super().__init__(dependencies=[Depends(set_identity)], **more)
 
 
 def include(app: FastAPI, router: APIRouter) -> None:
-    """Add the routes of a module. There is no other way in.
+    """Add the routes of a module to the app.
 
-    The routes themselves are added: `include_router` would make each of them once more for every application, with its
+    The routes are added directly: `include_router` would build each of them again for every application, with its
     parameters and their models, which took four fifths of a server's first request.
     """
-    if not isinstance(router, GuardedRouter):  # its routes would be open to everybody
+    # Routes of another router would not have the guard.
+    if not isinstance(router, GuardedRouter):
         paths = [route.path for route in iter_route_contexts(router.routes)]
         raise TypeError(f"the router of {paths} is not a GuardedRouter")
     app.router.routes.extend(router.routes)
@@ -59,19 +59,20 @@ class Json(Response):
         return msgspec.json.encode(content)
 
 
-def shows(
+def openapi_docs(
     gives: Any = None, *, reads: Any = None, status: int = 200, media: str | tuple[str, ...] = (), **more: Any
 ) -> dict[str, Any]:
-    """Keyword arguments for a route's decorator: what it reads and gives, as OpenAPI shows it. `media` are the types
-    of what is given where it is no Struct."""
+    """Keyword arguments for a route's decorator: its request body `reads` and its answer `gives` in OpenAPI. `media`
+    are the content types of an answer that is not a Struct."""
     answer: dict[str, Any] = {"description": "Done."}
     if gives is not None:
         answer["content"] = {"application/json": {"schema": _schema(gives)}}
     elif media:
         kinds = (media,) if isinstance(media, str) else media
         answer["content"] = {kind: {"schema": {} if kind.endswith("/json") else {"type": "string"}} for kind in kinds}
-    shown: dict[str, Any] = {
+    arguments: dict[str, Any] = {
         "status_code": status,
+        # Without a model the framework does not validate and copy answers; Structs are valid already.
         "response_model": None,
         "response_class": Response,
         "responses": {status: answer, "default": _problem()},
@@ -79,8 +80,8 @@ def shows(
     }
     if reads is not None:
         body = {"required": True, "content": {"application/json": {"schema": _schema(reads)}}}
-        shown["openapi_extra"] = {"requestBody": body}
-    return shown
+        arguments["openapi_extra"] = {"requestBody": body}
+    return arguments
 
 
 def _problem() -> dict[str, Any]:
@@ -88,12 +89,12 @@ def _problem() -> dict[str, Any]:
 
 
 def _schema(kind: Any) -> dict[str, Any]:
-    """A reference where `kind` is a Struct, else its schema; Structs inside it are remembered too."""
+    """The schema of `kind`, a reference if it is a Struct. The schemas of all Structs inside it are collected."""
     (schema,), components = msgspec.json.schema_components([kind], ref_template=_REF)
-    for one in components.values():
-        # Python 3.13 takes the indentation out of docstrings, earlier versions keep it: the description is one for all.
-        if "description" in one:
-            one["description"] = inspect.cleandoc(one["description"])
+    for component in components.values():
+        # Python 3.13 removes the indentation of docstrings, earlier versions keep it; make both equal.
+        if "description" in component:
+            component["description"] = inspect.cleandoc(component["description"])
     _shown.update(components)
     return schema
 
@@ -103,15 +104,16 @@ def components() -> dict[str, Any]:
     return dict(_shown)
 
 
-# The guard of a route: gives the identity the gate has found, and refuses if the gate was not passed for this route.
-# It is a dependency of every route, so that a route the router chose is the one whose rule was read.
+# The guard of a route: returns the identity that the gate has found, and refuses a request that did not pass the gate
+# for this route. It is a dependency of every route, so that the rule that was checked is that of the called route.
 async def guard(request: Request) -> Caller:
-    return passed(request).caller.identity
+    return gate_result(request).caller.identity
 
 
-def passed(request: Request) -> Passed:
-    """What the gate found. Problem 403 when it did not see this request, or meant another route."""
-    found = request.scope.get(PASSED)
-    if not isinstance(found, Passed) or found.door.endpoint is not request.scope.get("endpoint"):
+def gate_result(request: Request) -> GateResult:
+    """The result of the gate; 403 if the request did not pass the gate, or passed it for another route."""
+    result = request.scope.get(PASSED)
+    # Gate and framework each look up the route. If they differ, the checked rule is not that of the called route.
+    if not isinstance(result, GateResult) or result.route.endpoint is not request.scope.get("endpoint"):
         raise ProblemDetails(403, "no role may send this request")
-    return found
+    return result

@@ -1,8 +1,7 @@
-"""Idempotency keys: the same key with the same body gets the same answer, with another body none (reliability.md §3.4).
+"""Idempotency keys: the same key with the same body gets the same answer, with another body 422 (reliability.md §3.4).
 
-The key is put on the key-value table with the identity of what it will create before that is created. So whoever
-repeats a
-request whose answer was lost finds the same thing, even if the server died in between.
+The key is stored with the id of the object before that object is created. So a client that repeats a request whose
+answer was lost finds the same object, even if the server crashed in between.
 """
 
 from __future__ import annotations
@@ -22,18 +21,18 @@ REPLAYED = {"idempotent-replayed": "true"}
 LONGEST = 200
 # A request that is repeated after more than a day counts as a new one.
 KEPT_S = 86_400.0
-_ANSWER_BYTES = 65_536  # a larger answer is made anew
+_ANSWER_BYTES = 65_536  # a larger answer is not stored; it is built again from the created object
 
 
 class StoredAnswer(msgspec.Struct, kw_only=True):
-    """What is kept under a key."""
+    """The record of an idempotency key."""
 
-    # A digest of the body: the same key with another body is a mistake of the client.
+    # A digest of the body: the same key with another body is an error of the client.
     request: str
-    # The identity of what the first request makes, chosen before it is made: a repeat finds it, or makes it under the
-    # same id.
+    # The id of the object that the first request creates, chosen before that: a repeated request finds the object or
+    # creates it under the same id.
     created: str
-    # What was answered; None while nobody knows whether the first one got that far.
+    # The stored answer; None while the first request may still be running or has crashed.
     answer: str | None = None
 
 
@@ -42,49 +41,49 @@ class IdempotencyKeys:
         self._key_values, self._clock = key_values, clock
 
     async def reserve(self, name: str, request: str, created: str) -> tuple[StoredAnswer, bool]:
-        """What is kept under a key, and whether it was there before. Problem 422 when it was for something else."""
-        fresh = StoredAnswer(request=request, created=created)
-        body = msgspec.json.encode(fresh)
+        """The record of a key, and whether it existed before. 422 if it belongs to another request."""
+        new = StoredAnswer(request=request, created=created)
+        body = msgspec.json.encode(new)
         # `over=0` stores the key only if there is none. Of two requests at the same moment, also on two servers, one
         # stores it and the other finds it.
         while await self._key_values.put(KIND, name, body, over=0, at=self._clock.now()) is None:
-            thing = await self._key_values.get(KIND, name)
-            if thing is None:
-                continue  # it was swept at this moment
-            kept = _opened(thing)
-            if kept.request != request:
+            row = await self._key_values.get(KIND, name)
+            if row is None:
+                continue  # it was deleted by a sweep at this moment
+            stored = _decode(row)
+            if stored.request != request:
                 raise ProblemDetails(422, "this idempotency key came with another body before", kind="idempotency")
-            return kept, True
-        return fresh, False
+            return stored, True
+        return new, False
 
     async def store_answer(self, name: str, answer: bytes) -> None:
-        """Keep the answer; the first one stands."""
-        # A lost answer is no loss: a repeated request finds what was created, and the answer is made again from it.
-        thing = await self._key_values.get(KIND, name)
-        if thing is None or len(answer) > _ANSWER_BYTES or (kept := _opened(thing)).answer is not None:
+        """Store the answer of a request, unless there is one."""
+        # Losing the answer is harmless: a repeated request finds the created object and builds the answer again.
+        row = await self._key_values.get(KIND, name)
+        if row is None or len(answer) > _ANSWER_BYTES or (stored := _decode(row)).answer is not None:
             return
-        kept.answer = answer.decode()
-        await self._key_values.put(KIND, name, msgspec.json.encode(kept), over=thing.version, at=self._clock.now())
+        stored.answer = answer.decode()
+        await self._key_values.put(KIND, name, msgspec.json.encode(stored), over=row.version, at=self._clock.now())
 
     async def release(self, name: str) -> None:
-        """Nothing was created: the key may be used again."""
+        """Delete a key under which nothing was created, so that it can be used again."""
         await self._key_values.delete(KIND, name)
 
     async def sweep(self) -> int:
         return await self._key_values.sweep(KIND, before=self._clock.now() - KEPT_S)
 
 
-def _opened(thing: KeyValue) -> StoredAnswer:
-    return msgspec.json.decode(thing.body, type=StoredAnswer)
+def _decode(row: KeyValue) -> StoredAnswer:
+    return msgspec.json.decode(row.body, type=StoredAnswer)
 
 
-def named(subject: str, route: str, key: str) -> str:
-    """The name of a key on the key-value table: everybody has their own, for each thing that can be asked for."""
+def key_name(subject: str, route: str, key: str) -> str:
+    """The name of a key in the key-value table. Keys are separate for each subject and each route."""
     if not key or len(key) > LONGEST or not key.isprintable():
         raise ProblemDetails(400, f"an idempotency key is 1 to {LONGEST} printable characters", kind="idempotency")
     return hashlib.sha256("\x1f".join((subject, route, key)).encode()).hexdigest()
 
 
 def digest(value: Any) -> str:
-    """Equal requests have equal digests, however they are written."""
+    """A digest of a request; the order of its fields does not matter."""
     return hashlib.sha256(msgspec.json.encode(value, order="deterministic")).hexdigest()

@@ -1,7 +1,7 @@
-"""Logs: one JSON object a line on standard error. What comes from outside is escaped and cut, and bodies and secrets
-are never written (reliability.md §2.7).
+"""Logs: one JSON object per line on standard error. Values from outside are escaped and cut; bodies and secrets are
+never logged (reliability.md §2.7).
 
-A line is made by the standard library alone: importing a logging package took 0.3 s of a server's start.
+This uses only the standard library: importing a logging package took 0.3 s of a server's start.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _FIELDS = "noetl_fields"
 
 
 class Log:
-    """Says what happened in a few words, and with which values."""
+    """Logs an event name with fields."""
 
     def __init__(self, name: str) -> None:
         self._logger = logging.getLogger(name)
@@ -47,34 +47,37 @@ class Log:
 
 
 class JsonLines(logging.Formatter):
-    """A record as one line, those of libraries too."""
+    """Formats a log record, also of libraries, as one line of JSON."""
 
     def format(self, record: logging.LogRecord) -> str:
-        told = {"event": record.getMessage(), **getattr(record, _FIELDS, {})}
-        told["level"] = record.levelname.lower()
-        told["ts"] = datetime.fromtimestamp(record.created, UTC).isoformat().replace("+00:00", "Z")
+        fields = {"event": record.getMessage(), **getattr(record, _FIELDS, {})}
+        fields["level"] = record.levelname.lower()
+        fields["ts"] = datetime.fromtimestamp(record.created, UTC).isoformat().replace("+00:00", "Z")
         if record.exc_info:
-            told["exception"] = self.formatException(record.exc_info)
-        # every character past ASCII leaves as an escape, so that no control of a terminal survives
-        return json.dumps({key: cut(value) for key, value in told.items()}, ensure_ascii=True, default=repr)
+            fields["exception"] = self.formatException(record.exc_info)
+        # All characters beyond ASCII are escaped, so that no control sequence reaches a terminal.
+        return json.dumps({key: cut(value) for key, value in fields.items()}, ensure_ascii=True, default=repr)
 
 
 def cut(value: Any) -> Any:
-    """No value is longer than anybody reads."""
+    """The value, cut to LONGEST characters."""
     return value[:LONGEST] + "…" if isinstance(value, str) and len(value) > LONGEST else value
 
 
 def configure_logging(level: int = logging.INFO) -> None:
-    """Write log lines of this process as JSON, those of libraries too."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonLines())
-    handler.set_name(_NAME)
+    """Write the log lines of this process, also of libraries, as JSON."""
+    json_handler = logging.StreamHandler(sys.stderr)
+    json_handler.setFormatter(JsonLines())
+    # A second call replaces the handler of this name: several servers in one process (tests) log each line once.
+    json_handler.set_name(_NAME)
     root = logging.getLogger()
-    for known in [one for one in root.handlers if one.name == _NAME]:
-        root.removeHandler(known)
-    root.addHandler(handler)
+    for earlier in [handler for handler in root.handlers if handler.name == _NAME]:
+        root.removeHandler(earlier)
+    root.addHandler(json_handler)
     root.setLevel(level)
-    logging.getLogger("uvicorn.access").disabled = True  # ours says the same with less
+    # `Observer` logs requests already.
+    logging.getLogger("uvicorn.access").disabled = True
+    # It logs each request with its URL, and a URL may contain a secret.
     logging.getLogger("httpx2").setLevel(logging.WARNING)
 
 
@@ -82,7 +85,7 @@ log = Log("noetl.server")
 
 
 def log_ends(events: Sequence[Event]) -> None:
-    """Executions that end and steps that fail, by their ids; what they worked on is not told."""
+    """Log ended executions and failed steps by id, without their data."""
     for event in events:
         match event.payload:
             case PlaybookProcessed(status=status, error=error):

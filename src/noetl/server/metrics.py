@@ -1,9 +1,8 @@
-"""Metrics of a server for Prometheus: counted where things happen, collected when somebody asks. Also how many orders
-waited in each pool over the last hour.
+"""Prometheus metrics of a server, and the number of waiting orders in each pool over the last hour.
 
-By playbook and step: how many began, how they ended, how long they took and how long they were queued. Authors name
-playbooks and steps, so their number has no bound: the first ones get series of their own, and all others are counted
-together. A step run is timed where this server stored both of its ends.
+By playbook and step they count starts and ends, and measure durations and queue times. Authors name playbooks and
+steps, so their number is unbounded: the first ones get series of their own, all others share one. A step run is timed
+only if this server stored both its start and its end.
 """
 
 from __future__ import annotations
@@ -29,60 +28,71 @@ from noetl.events.steps import StepScheduled, StepStarted
 from noetl.server.configuration import SHARED_METRICS
 from noetl.store.contract import Commit, Store
 
+# Seconds: from a commit on a quiet disk to the point where a server refuses new starts (`slow_commit_s`).
 _QUICK = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+# The weight of the newest commit in `commit_s`: one slow commit alone does not count as an overload.
 _SMOOTHING = 0.2
 MAX_POOLS = 100
 DEFAULT_POOL, OTHER_POOLS = "default", "other pools"
-# A figure of the store is the same for all processes of a server: the one that looked last knows it best.
+# A figure read from the store is the same for all processes of a server: use that of the process that read it last.
 _of_store = partial(Gauge, multiprocess_mode="mostrecent")
 EVERY_S = 30.0
-LOOKS = 120  # an hour of them
+SAMPLES = 120  # one hour
 
 
 def forget_process(pid: int) -> None:
-    """What a process that is gone had open is not open any more."""
+    """Remove the gauges of a process that has ended from the shared metrics."""
     if SHARED_METRICS in os.environ:
         mark_process_dead(pid)  # type: ignore[no-untyped-call]
 
 
 class Meters:
-    """One registry per server, so that several in one process do not count for each other."""
+    """The metrics of one server. Each has its own registry, so that several in one process do not mix."""
 
     def __init__(self) -> None:
-        self.registry = one = CollectorRegistry()
-        self.started = Counter("noetl_executions_started", "Executions begun here.", registry=one)
-        self.ended = Counter("noetl_executions_ended", "Executions ended here.", ["status"], registry=one)
-        self.retired = Counter("noetl_executions_retired", "Executions removed here after their time.", registry=one)
-        self.traced = Counter("noetl_traces_sent", "Executions told to the collector.", registry=one)
-        self.untraced = Counter("noetl_traces_dropped", "Executions that the collector was not told.", registry=one)
-        self.kept = _of_store("noetl_executions", "Executions of the store.", ["status"], registry=one)
-        self.orders = _of_store("noetl_orders", "Open orders of the store.", ["state"], registry=one)
-        self.pool_orders = _of_store("noetl_pool_orders", "Open orders of a pool.", ["pool", "state"], registry=one)
-        self.events = Counter("noetl_events", "Events committed here.", registry=one)
-        self.commits = Histogram("noetl_commit_seconds", "Time of one commit.", buckets=_QUICK, registry=one)
+        self.registry = registry = CollectorRegistry()
+        self.started = Counter("noetl_executions_started", "Executions begun here.", registry=registry)
+        self.ended = Counter("noetl_executions_ended", "Executions ended here.", ["status"], registry=registry)
+        self.retired = Counter(
+            "noetl_executions_retired", "Executions removed here after their time.", registry=registry
+        )
+        self.traced = Counter(
+            "noetl_traces_sent", "Executions whose trace was sent to the collector.", registry=registry
+        )
+        self.untraced = Counter("noetl_traces_dropped", "Executions whose trace was not sent.", registry=registry)
+        self.stored_executions = _of_store(
+            "noetl_executions", "Executions of the store.", ["status"], registry=registry
+        )
+        self.orders = _of_store("noetl_orders", "Open orders of the store.", ["state"], registry=registry)
+        self.pool_orders = _of_store(
+            "noetl_pool_orders", "Open orders of a pool.", ["pool", "state"], registry=registry
+        )
+        self.events = Counter("noetl_events", "Events committed here.", registry=registry)
+        self.commits = Histogram("noetl_commit_seconds", "Time of one commit.", buckets=_QUICK, registry=registry)
         self.turns = Histogram(
-            "noetl_turn_seconds", "Time of a worker's turn, waiting not counted.", buckets=_QUICK, registry=one
+            "noetl_turn_seconds", "Time of a worker's turn, waiting not counted.", buckets=_QUICK, registry=registry
         )
         self.requests = Histogram(
-            "noetl_http_seconds", "Time of requests.", ["method", "route", "status"], buckets=_QUICK, registry=one
+            "noetl_http_seconds", "Time of requests.", ["method", "route", "status"], buckets=_QUICK, registry=registry
         )
         self.lag = Gauge(
             "noetl_event_loop_lag_seconds",
-            "How late the event loop was, at the last look.",
-            registry=one,
+            "How late the event loop was at the last measurement.",
+            registry=registry,
             multiprocess_mode="livemax",
         )
-        self.streams = Gauge("noetl_streams", "Open live streams.", registry=one, multiprocess_mode="livesum")
-        self.incidents = _of_store("noetl_incidents", "Quarantined records.", registry=one)
+        self.streams = Gauge("noetl_streams", "Open live streams.", registry=registry, multiprocess_mode="livesum")
+        self.incidents = _of_store("noetl_incidents", "Quarantined records.", registry=registry)
         self.notices = _of_store(
-            "noetl_notices", "Notices of the store; dead ones are dead letters.", ["state"], registry=one
+            "noetl_notices", "Notices of the store; dead ones are dead letters.", ["state"], registry=registry
         )
         self.notice_attempts = Counter(
-            "noetl_notice_attempts", "Attempts to send a notice.", ["destination", "outcome"], registry=one
+            "noetl_notice_attempts", "Attempts to send a notice.", ["destination", "outcome"], registry=registry
         )
-        self.workers = _of_store("noetl_workers", "Workers seen within the last minute.", registry=one)
+        self.workers = _of_store("noetl_workers", "Workers seen within the last minute.", registry=registry)
         self._pools: set[str] = set()  # those that have had orders
-        self.commit_s = 0.0  # of late, smoothed; what overload is told by
+        # The smoothed time of recent commits. `start_requests` refuses new starts when it is too high.
+        self.commit_s = 0.0
 
     def count_events(self, events: Sequence[Event]) -> None:
         self.events.inc(len(events))
@@ -95,26 +105,25 @@ class Meters:
     def count_notice(self, destination: str, outcome: str) -> None:
         self.notice_attempts.labels(destination, outcome).inc()
 
-    def saw_orders(self, *, ready: Mapping[str, int], leased: Mapping[str, int]) -> None:
-        """Set the figures of open orders, in all and by pool. A pool without orders keeps its series, at 0, since an
-        autoscaler does nothing about one that is missing. Playbooks name pools, so past MAX_POOLS the rest are counted
-        together."""
+    def set_open_orders(self, *, ready: Mapping[str, int], leased: Mapping[str, int]) -> None:
+        """Set the numbers of open orders, in all and by pool. A pool without orders keeps its series at 0, since an
+        autoscaler ignores a missing series. Playbooks name pools, so pools beyond MAX_POOLS share one series."""
         self._pools |= {DEFAULT_POOL, *ready, *leased}
-        named = sorted(self._pools, key=lambda pool: (pool != DEFAULT_POOL, pool))[:MAX_POOLS]
-        for state, found in (("ready", ready), ("leased", leased)):
-            self.orders.labels(state).set(sum(found.values()))
-            for pool in named:
-                self.pool_orders.labels(pool, state).set(found.get(pool, 0))
+        listed = sorted(self._pools, key=lambda pool: (pool != DEFAULT_POOL, pool))[:MAX_POOLS]
+        for state, counts in (("ready", ready), ("leased", leased)):
+            self.orders.labels(state).set(sum(counts.values()))
+            for pool in listed:
+                self.pool_orders.labels(pool, state).set(counts.get(pool, 0))
             if len(self._pools) > MAX_POOLS:
-                rest = sum(number for pool, number in found.items() if pool not in named)
-                self.pool_orders.labels(OTHER_POOLS, state).set(rest)
+                others = sum(number for pool, number in counts.items() if pool not in listed)
+                self.pool_orders.labels(OTHER_POOLS, state).set(others)
 
-    def committed(self, seconds: float) -> None:
+    def observe_commit(self, seconds: float) -> None:
         self.commits.observe(seconds)
         self.commit_s += (seconds - self.commit_s) * _SMOOTHING
 
     def text(self) -> bytes:
-        """Of all processes of this server, where it has several."""
+        """The metrics in the text format of Prometheus, of all processes of this server."""
         if SHARED_METRICS not in os.environ:
             return bytes(generate_latest(self.registry))
         together = CollectorRegistry()
@@ -123,11 +132,12 @@ class Meters:
 
 
 class MeasuredStore:
-    """The store itself, its commits timed."""
+    """A store whose commits are timed."""
 
     def __init__(self, store: Store, meters: Meters) -> None:
         self._store, self._meters = store, meters
 
+    # Not a subclass: there are several stores. Everything but `commit` is passed on.
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
@@ -136,12 +146,13 @@ class MeasuredStore:
         try:
             await self._store.commit(commits)
         finally:
-            self._meters.committed(time.perf_counter() - began)
+            self._meters.observe_commit(time.perf_counter() - began)
 
 
-# Every series costs memory here and in Prometheus; names come from authors, and have no bound.
+# Every series costs memory here and in Prometheus, and the number of names is unbounded.
 MAX_PLAYBOOKS, MAX_STEPS, MAX_OPEN = 200, 1000, 10_000
 OTHER_PLAYBOOKS, OTHER_STEPS = "other playbooks", "other steps"
+# Seconds: playbooks take from a tenth of a second to half a day.
 _LONG = (0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 1800.0, 7200.0, 43200.0)
 DONE, FAILED = "done", "failed"
 
@@ -152,7 +163,7 @@ class _StepTimes(msgspec.Struct):
 
 
 class _StepMeter(msgspec.Struct, frozen=True):
-    """The series of one step, looked up once: labels cost more than counting."""
+    """The series of one step, cached: looking up labels costs more than counting."""
 
     ended: dict[str, Counter]
     seconds: Summary
@@ -160,7 +171,7 @@ class _StepMeter(msgspec.Struct, frozen=True):
 
 
 class PlaybookMeters:
-    """Counts commits once they are stored."""
+    """Metrics by playbook and step, updated after each commit."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.started = Counter(
@@ -197,30 +208,34 @@ class PlaybookMeters:
     def _count(self, event: Event, playbook: str, commit: Commit) -> None:
         match event.payload:
             case StepScheduled():
-                self._opened(event)
+                self._step_opened(event)
             case StepStarted():
                 if (times := self._open.get(event.step_run_id or "")) is not None and times.started is None:
+                    # Only the first start: a run whose lease was lost starts again, but was not queued longer.
                     times.started = event.ts
             case ExecutionRequested():
                 self.started.labels(playbook).inc()
             case PlaybookProcessed(status=status):
                 self.ended.labels(playbook, status.value).inc()
                 self.seconds.labels(playbook).observe(max(event.ts - commit.execution.created_at, 0.0))
+            # Use the meaning of the event class: a new kind of step end is counted without a change here.
             case payload if "step.scheduled" in payload.meaning.ends:
-                self._ended(event, playbook)
+                self._step_ended(event, playbook)
 
-    def _opened(self, event: Event) -> None:
+    def _step_opened(self, event: Event) -> None:
         if event.step_run_id is None:
             return
-        if len(self._open) >= MAX_OPEN:  # those that ended at another server, or never
+        # The oldest ones ended at another server, or never.
+        if len(self._open) >= MAX_OPEN:
             del self._open[next(iter(self._open))]
         self._open[event.step_run_id] = _StepTimes(event.ts)
 
-    def _ended(self, event: Event, playbook: str) -> None:
+    def _step_ended(self, event: Event, playbook: str) -> None:
         times = self._open.pop(event.step_run_id or "", None)
         meter = self._step(playbook, event.step or "")
         meter.ended[FAILED if event.payload.meaning.phase is EventPhase.BAD else DONE].inc()
         if times is not None:
+            # Without a start, the run was cancelled in the queue, or another server stored its start.
             began = times.scheduled if times.started is None else times.started
             meter.seconds.observe(max(event.ts - began, 0.0))
             if times.started is not None:
@@ -234,47 +249,49 @@ class PlaybookMeters:
         return path
 
     def _step(self, playbook: str, step: str) -> _StepMeter:
-        if (known := self._steps.get((playbook, step))) is not None:
-            return known
+        if (meter := self._steps.get((playbook, step))) is not None:
+            return meter
         if len(self._steps) >= MAX_STEPS and step != OTHER_STEPS:
             return self._step(OTHER_PLAYBOOKS, OTHER_STEPS)
-        made = _StepMeter(
+        meter = _StepMeter(
             {status: self.step_ended.labels(playbook, step, status) for status in (DONE, FAILED)},
             self.step_seconds.labels(playbook, step),
             self.step_queued.labels(playbook, step),
         )
-        self._steps[playbook, step] = made
-        return made
+        self._steps[playbook, step] = meter
+        return meter
 
 
-# Queue depths: how many orders have waited in each pool over the last hour, looked at twice a minute.
+# Queue depths: how many orders waited in each pool over the last hour, sampled twice a minute.
 #
-# For people who ask whether a pool keeps up. It is kept in the memory of one server and counts what all servers have
-# stored, so any of them shows the same; after a restart it begins anew. Monitoring that lasts reads `/metrics`.
+# They show whether a pool keeps up. Each server samples the shared store, so all servers show the same. They are in
+# memory and begin again after a restart; use `/metrics` for long-term monitoring.
 
 
 class QueueDepths:
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store, self._clock = store, clock
-        self._looks: deque[Mapping[str, int]] = deque(maxlen=LOOKS)
+        self._samples: deque[Mapping[str, int]] = deque(maxlen=SAMPLES)
 
     async def serve(self) -> None:
         while True:
             try:
                 await self.count_waiting()
             except BackendError:
-                self._looks.append({})  # its connections have told that the store is away
+                # Append an empty sample: the chart needs one value for each half minute. The connections of the store
+                # have logged the outage.
+                self._samples.append({})
             await asyncio.sleep(EVERY_S)
 
     async def count_waiting(self) -> None:
-        """Count the orders that wait, by pool, and remember it."""
-        self._looks.append(await self._store.unclaimed(now=self._clock.now()))
+        """Add a sample of the waiting orders by pool."""
+        self._samples.append(await self._store.unclaimed(now=self._clock.now()))
 
     def of(self, pool: str, now: int) -> list[int]:
-        """Of one pool, the oldest first; `now` is the newest."""
-        return [*(one.get(pool, 0) for one in self._looks), now]
+        """The depths of one pool, the oldest first; `now` is appended as the newest."""
+        return [*(sample.get(pool, 0) for sample in self._samples), now]
 
     @property
     def pools(self) -> set[str]:
-        """Those in which something has waited."""
-        return {pool for one in self._looks for pool in one}
+        """The pools in which orders have waited."""
+        return {pool for sample in self._samples for pool in sample}

@@ -1,7 +1,6 @@
-"""Playbook texts that clients send: read from a JSON body or as they are, checked or migrated away from the event loop
-(MIG-05).
+"""Playbook texts that clients send, as JSON or plain YAML, checked or migrated in a thread (MIG-05).
 
-Checker and migrator are imported by the first text that needs them: a server that starts does not.
+The first text imports checker and migrator, so that a server starts without them.
 """
 
 from __future__ import annotations
@@ -13,12 +12,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from fastapi import Request
 
-from noetl.base.diagnostics import Diagnostic, Severity
-from noetl.base.source import Source
+from noetl.base.diagnostics import Diagnostic, Severity, Source
 from noetl.language.migrating.fixes import Fix, fix_for, tried_fixes
 from noetl.language.reading.playbook import Dialect
 from noetl.net.net import Net, content_hash, tasks_of
-from noetl.server.bodies import JSON, YAML, body_of, media_type, read, require
+from noetl.server.bodies import JSON, YAML, body_of, media_type, read, require_media_type
 from noetl.server.problem_details import ProblemDetails
 from noetl.server.services import Services
 from noetl.store.installation import CatalogRow
@@ -30,12 +28,10 @@ if TYPE_CHECKING:
     from noetl.language.migrating.notes import Note
     from noetl.language.proving.certificate import Certificate
 
-# Diagnostics, and what else checking a text finds, as clients read it (VAL-19).
-
 
 class DiagnosticView(msgspec.Struct, frozen=True, kw_only=True):
-    """`path` is the place in the document, lines and columns count from one. `fix` is the hint as a change of the text,
-    where it is one."""
+    """`path` is the place in the document; lines and columns count from one. `fix` is the hint as a text edit, if it is
+    one (VAL-19)."""
 
     code: str
     severity: str
@@ -63,8 +59,9 @@ class StepOutline(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Outline(msgspec.Struct, frozen=True, kw_only=True):
-    """What a checked text is. `verdict` is what could be proved of its net; null where it has errors. `migration` is
-    then what a migration to v10 would come to: "migrated", "needs a person" or "refused"."""
+    """The result of checking a text. `verdict` is the verdict of the proofs, null for a text with errors. `migration`
+    is the outcome that a migration of a text with errors to v10 would have: "migrated", "needs a person" or "refused";
+    null if the text only has misspelled words."""
 
     dialect: str | None
     valid: bool
@@ -79,37 +76,40 @@ class Outline(msgspec.Struct, frozen=True, kw_only=True):
     migration: str | None = None
 
 
-def diagnostic_view(found: Diagnostic, source: Source | None = None) -> DiagnosticView:
-    span = found.span
+def diagnostic_view(diagnostic: Diagnostic, source: Source | None = None) -> DiagnosticView:
+    span = diagnostic.span
     return DiagnosticView(
-        code=found.code,
-        severity=found.severity.value,
-        message=found.message,
-        hint=found.hint,
-        path=found.path,
+        code=diagnostic.code,
+        severity=diagnostic.severity.value,
+        message=diagnostic.message,
+        hint=diagnostic.hint,
+        path=diagnostic.path,
         line=span.line,
         column=span.column,
         end_line=span.end_line,
         end_column=span.end_column,
-        witness=list(found.witness),
-        fix=fix_for(found, source) if source is not None else None,
+        witness=list(diagnostic.witness),
+        fix=fix_for(diagnostic, source) if source is not None else None,
     )
 
 
-def all_shown(found: Iterable[Diagnostic], source: Source | None = None) -> list[DiagnosticView]:
-    """With the text they are about, fixes are told as well."""
-    return [diagnostic_view(one, source) for one in found]
+def diagnostic_views(diagnostics: Iterable[Diagnostic], source: Source | None = None) -> list[DiagnosticView]:
+    """The views of diagnostics, with fixes if `source` is their text."""
+    return [diagnostic_view(diagnostic, source) for diagnostic in diagnostics]
 
 
-def outlined(checked: Checked, *, migration: str | None = None) -> Outline:
-    """With fixes that were tried: one that leaves the text as wrong as it was is not offered. Takes as long as some
-    checks of the text."""
+def playbook_outline(checked: Checked, *, migration: str | None = None) -> Outline:
+    """The outline of a checked text. Each fix was tried: one that does not help is left out. This takes as long as
+    several checks of the text, so call it in a thread."""
     net = checked.net
     fixes = tried_fixes(checked, load_kinds())
     return Outline(
         dialect=checked.dialect.value if checked.dialect is not None else None,
         valid=checked.ok,
-        diagnostics=[msgspec.structs.replace(diagnostic_view(one), fix=fixes.get(one)) for one in checked.diagnostics],
+        diagnostics=[
+            msgspec.structs.replace(diagnostic_view(diagnostic), fix=fixes.get(diagnostic))
+            for diagnostic in checked.diagnostics
+        ],
         name=net.name if net is not None else None,
         path=net.path if net is not None else None,
         version=net.version if net is not None else None,
@@ -133,15 +133,15 @@ def _steps(net: Net) -> list[StepOutline]:
     ]
 
 
-def shown_certificate(found: Certificate) -> dict[str, Any]:
-    """The verdict, its findings where they belong in the text, and witnesses."""
-    told: dict[str, Any] = msgspec.to_builtins(found)
-    told["findings"] = [msgspec.to_builtins(one) for one in all_shown(found.findings)]
-    return told
+def certificate_view(certificate: Certificate) -> dict[str, Any]:
+    """The verdict, its findings with their places in the text, and witnesses."""
+    view: dict[str, Any] = msgspec.to_builtins(certificate)
+    view["findings"] = [msgspec.to_builtins(finding) for finding in diagnostic_views(certificate.findings)]
+    return view
 
 
 class PlaybookText(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A playbook to look at. `dialect` reads it as v10, v10-io, v2-eval or v2-case whatever it looks like."""
+    """A playbook text. `dialect` forces v10, v10-io, v2-eval or v2-case instead of detecting it."""
 
     source: str
     dialect: Dialect | None = None
@@ -150,62 +150,70 @@ class PlaybookText(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 async def text_of(request: Request) -> PlaybookText:
-    """The text in the body: JSON {source, …}, or YAML as it is."""
-    require(request, (*JSON, *YAML))
+    """The text in the body: JSON {source, …}, or plain YAML."""
+    require_media_type(request, (*JSON, *YAML))
     if media_type(request) in JSON:
         return await read(request, PlaybookText)
-    return PlaybookText(source=decoded(await body_of(request)))
+    return PlaybookText(source=decode_text(await body_of(request)))
 
 
-def decoded(body: bytes) -> str:
+def decode_text(body: bytes) -> str:
     try:
         return body.decode("utf-8")
     except UnicodeDecodeError as problem:
         raise ProblemDetails(400, f"the text is not UTF-8: byte {problem.start}") from None
 
 
-async def checked(text: PlaybookText, *, proofs: bool = True) -> Checked:
-    """Everything known about a text; nothing of it is run (reliability.md §2.2)."""
+async def check_text(text: PlaybookText, *, proofs: bool = True) -> Checked:
+    """Check a text in a thread; nothing of it is run (reliability.md §2.2)."""
 
-    def check_text() -> Checked:
+    def run_check() -> Checked:
         from noetl.language.checking import check
 
         source = Source(text.name, text.source)
         return check(source, kinds=load_kinds(), dialect=text.dialect, strict=text.strict, proofs=proofs)
 
-    return await asyncio.to_thread(check_text)
+    # Checking a large text takes seconds of processor time; other requests are answered meanwhile.
+    return await asyncio.to_thread(run_check)
 
 
-def refused(found: Checked, *, migration: str | None = None) -> ProblemDetails:
-    """422 with all that is wrong with a text. `migration` is what a migration of it would come to, where that is
-    known."""
+def playbook_problem(checked: Checked, *, migration: str | None = None) -> ProblemDetails:
+    """422 with all diagnostics of a text. `migration` is the outcome of a migration, if known."""
     count = " and ".join(
         f"{number} {word}{'' if number == 1 else 's'}"
         for word in ("error", "warning")
-        if (number := sum(one.severity == word for one in found.refusals))
+        if (number := sum(diagnostic.severity == word for diagnostic in checked.refusals))
     )
-    count += ", which are refused here" if found.strict and not any(d.code[0] == "E" for d in found.refusals) else ""
-    shown = [msgspec.to_builtins(one) for one in all_shown(found.diagnostics, found.source)]
+    # Without errors, only a strict server refuses the warnings.
+    count += (
+        ", which are refused here"
+        if checked.strict and not any(diagnostic.code[0] == "E" for diagnostic in checked.refusals)
+        else ""
+    )
+    views = [msgspec.to_builtins(diagnostic) for diagnostic in diagnostic_views(checked.diagnostics, checked.source)]
     more: dict[str, Any] = {} if migration is None else {"migration": migration}
-    return ProblemDetails(422, f"this playbook has {count}", kind="playbook", diagnostics=shown, **more)
+    return ProblemDetails(422, f"this playbook has {count}", kind="playbook", diagnostics=views, **more)
 
 
-_KEPT = 500  # versions whose warnings are remembered; past it the oldest is forgotten
+_KEPT = 500  # versions whose diagnostics are cached; the oldest is dropped first
 
 
 async def diagnostics_of(services: Services, row: CatalogRow) -> list[DiagnosticView]:
-    """The errors and warnings of a registered version, told with every start of it. Errors, because a newer release may
-    refuse what was registered. A version never changes, so its text is checked once in the life of a server process;
-    one that came without a text (a net from elsewhere) has none."""
+    """The errors and warnings of a registered version; every start returns them. There may be errors, because a newer
+    release may refuse what an older one registered. A version never changes, so its text is checked once per server
+    process. A version without a text has none."""
     if row.source is None:
         return []
-    known, key = services.warnings, (row.path, row.version)
-    if key not in known:
-        found = await checked(PlaybookText(source=row.source))
-        while len(known) >= _KEPT:
-            del known[next(iter(known))]
-        known[key] = all_shown(one for one in found.diagnostics if one.severity is not Severity.NOTE)
-    return known[key]
+    cache, key = services.warnings, (row.path, row.version)
+    if key not in cache:
+        checked = await check_text(PlaybookText(source=row.source))
+        # Dictionaries keep the order of insertion, so the first key is the oldest.
+        while len(cache) >= _KEPT:
+            del cache[next(iter(cache))]
+        cache[key] = diagnostic_views(
+            diagnostic for diagnostic in checked.diagnostics if diagnostic.severity is not Severity.NOTE
+        )
+    return cache[key]
 
 
 class Remark(msgspec.Struct, frozen=True, kw_only=True):
@@ -217,8 +225,8 @@ class Remark(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Migrated(msgspec.Struct, frozen=True, kw_only=True):
-    """`outcome` is "migrated", "already v10" or "needs a person". `blocked` are the places that need a person;
-    `source` is v10 but for those."""
+    """`outcome` is "migrated", "already v10" or "needs a person". `blocked` lists the places that need a person;
+    everything else in `source` is v10."""
 
     source: str
     outcome: str
@@ -227,7 +235,7 @@ class Migrated(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def conversion_of(name: str, text: str, dialect: Dialect | None = None) -> Conversion:
-    """The conversion of a text, made away from the event loop."""
+    """Convert a text to v10 in a thread."""
 
     def convert_text() -> Conversion:
         from noetl.language.conversion import convert
@@ -237,32 +245,35 @@ async def conversion_of(name: str, text: str, dialect: Dialect | None = None) ->
     return await asyncio.to_thread(convert_text)
 
 
-def migrated(done: Conversion) -> Migrated:
-    """What a client is told of a conversion. Problem 422 where there is no text to give."""
+def migration_view(conversion: Conversion) -> Migrated:
+    """A conversion as clients see it; 422 if it has no text."""
     from noetl.language.conversion import ConversionOutcome
 
-    if done.text is None or done.outcome is ConversionOutcome.REFUSED:
-        raise refused(done.before if not done.before.ok else done.after or done.before)
+    if conversion.text is None or conversion.outcome is ConversionOutcome.REFUSED:
+        # Report errors of the author's own text first; `after` is a generated text.
+        raise playbook_problem(conversion.before if not conversion.before.ok else conversion.after or conversion.before)
     return Migrated(
-        source=done.text,
-        outcome=done.outcome.value,
-        notes=[_remark(one) for one in done.notes],
-        blocked=[_remark(one) for one in done.blocked],
+        source=conversion.text,
+        outcome=conversion.outcome.value,
+        notes=[_remark(note) for note in conversion.notes],
+        blocked=[_remark(note) for note in conversion.blocked],
     )
 
 
 async def migrated_text(text: str) -> str:
-    """The v10 form of a text. Problem 422 where a person is needed."""
-    told = migrated(await conversion_of("playbook.yaml", text))
-    if told.blocked:
-        places = [msgspec.to_builtins(one) for one in told.blocked]
+    """The v10 form of a text; 422 if a person is needed."""
+    view = migration_view(await conversion_of("playbook.yaml", text))
+    if view.blocked:
+        places = [msgspec.to_builtins(place) for place in view.blocked]
         raise ProblemDetails(422, "this playbook cannot be migrated without a person", kind="migration", blocked=places)
-    return told.source
+    return view.source
 
 
-async def offered(found: Checked) -> str:
-    """What a migration of a refused text would come to: the word of its outcome."""
-    return (await conversion_of(found.source.name, found.source.text)).outcome.value
+async def migration_outcome(checked: Checked) -> str | None:
+    """The outcome of a migration of a refused text. None if it would only correct typos: the diagnostics say that
+    already, and the text is v10."""
+    conversion = await conversion_of(checked.source.name, checked.source.text)
+    return None if conversion.typos_only else conversion.outcome.value
 
 
 def _remark(note: Note) -> Remark:

@@ -1,5 +1,5 @@
-"""Problems: every error of the API in one shape, application/problem+json (RFC 9457), and never more than its reader
-may know. What was not expected is told by a reference that also stands in the log.
+"""Problem details: every error of the API in one shape, application/problem+json (RFC 9457), without internal details.
+An unexpected error is reported only as a reference, under which the log has it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from noetl.server.logs import log
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = 2
-CLIENT_LEFT = 499  # no status of HTTP, but what servers note for a request whose sender did not wait
+CLIENT_LEFT = 499  # not an HTTP status; servers log it for a client that disconnected before the answer
 
 _KINDS: dict[type[NoetlError], tuple[int, str]] = {
     NotFoundError: (404, "not-found"),
@@ -52,7 +52,7 @@ _KINDS: dict[type[NoetlError], tuple[int, str]] = {
 }
 
 
-class ProblemDetails(Exception):  # noqa: N818  it is what a client reads, and often nobody's error
+class ProblemDetails(Exception):  # noqa: N818  it is an answer to a client, and often not an error
     """Ends a request with `status`. `more` are further members of the answer."""
 
     def __init__(
@@ -64,13 +64,13 @@ class ProblemDetails(Exception):  # noqa: N818  it is what a client reads, and o
 
 
 class StreamEndedError(Exception):
-    """Who reads a stream may not any more: whoever opened the door for it ends it, and nothing is wrong."""
+    """Ends a stream early without an error, for example because the reader's token was revoked. The gate handles it."""
 
 
 class ProblemShape(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """An error as a client reads it. `diagnostics` are those of a playbook, `errors` what is wrong with a request,
-    `error` what a tool would end with, `reference` what to look for in the server's log. `migration` says what a
-    migration of a refused playbook would come to, `blocked` which of its places need a person."""
+    """An error of the API. `diagnostics` are those of a playbook, `errors` the wrong fields of a request, `error` the
+    error of a tool, `reference` the text to search in the server's log. `migration` is the outcome that a migration of
+    a refused playbook would have, `blocked` lists its places that need a person."""
 
     type: str
     title: str
@@ -85,12 +85,12 @@ class ProblemShape(msgspec.Struct, kw_only=True, omit_defaults=True):
     blocked: list[dict[str, Any]] = []
 
 
-def answer(request: Request, problem: ProblemDetails) -> Response:
+def response_to(request: Request, problem: ProblemDetails) -> Response:
     """The problem as the response to `request`."""
-    return written(problem, request.url.path)
+    return problem_response(problem, request.url.path)
 
 
-def written(problem: ProblemDetails, instance: str) -> Response:
+def problem_response(problem: ProblemDetails, instance: str) -> Response:
     phrase = HTTPStatus(problem.status).phrase
     slug = problem.kind or phrase.lower().replace(" ", "-")
     shape = ProblemShape(
@@ -105,8 +105,8 @@ def written(problem: ProblemDetails, instance: str) -> Response:
     return Response(msgspec.json.encode(shape), problem.status, headers, MEDIA_TYPE)
 
 
-def unknown(what: str, name: str) -> ProblemDetails:
-    """404 for something that was looked for by name."""
+def not_found(what: str, name: str) -> ProblemDetails:
+    """404 for an unknown name."""
     return ProblemDetails(404, f'there is no {what} "{clipped(name)}" here')
 
 
@@ -118,58 +118,69 @@ def too_busy(detail: str, retry_after_s: int = RETRY_AFTER_S) -> ProblemDetails:
     return ProblemDetails(429, detail, headers={"retry-after": str(retry_after_s)})
 
 
-def of_error(error: NoetlError) -> ProblemDetails:
-    """What one of our own errors is to a client, where no route says it better."""
+def problem_of(error: NoetlError) -> ProblemDetails:
+    """The problem for one of our own errors, where no route has a better one."""
     status, kind = next(
-        (found for known, found in _KINDS.items() if isinstance(error, known)), (500, "internal-server-error")
+        # The first match: subclasses come before their base classes in `_KINDS`.
+        (entry for known, entry in _KINDS.items() if isinstance(error, known)),
+        (500, "internal-server-error"),
     )
     if isinstance(error, UnfitError):
         return ProblemDetails(
-            422, "a text in it holds a character that the store cannot: a NUL, or half of one", kind="text"
+            422, "a text has a character that cannot be stored: a NUL, or half of a surrogate pair", kind="text"
         )
     if isinstance(error, UnreadableError):
         return ProblemDetails(500, f"{error}; see noetl db check", kind="unreadable")
     if isinstance(error, BackendError):
-        if not isinstance(error, StoreOutageError):  # whose connections have told it already
+        # The connections of the store have logged an outage already.
+        if not isinstance(error, StoreOutageError):
             log.warning("backend", problem=str(error))
         retry = {"retry-after": str(RETRY_AFTER_S)}
+        # Without the text of the error: it may name hosts and tables.
         return ProblemDetails(503, "the store cannot answer now; nothing was changed", kind=kind, headers=retry)
     if isinstance(error, ToolError):
-        told = {"kind": error.kind, "message": error.message, "retryable": error.retryable, "details": error.details}
-        return ProblemDetails(status, error.message, kind=kind, error=told)
+        tool_error = {
+            "kind": error.kind,
+            "message": error.message,
+            "retryable": error.retryable,
+            "details": error.details,
+        }
+        return ProblemDetails(status, error.message, kind=kind, error=tool_error)
     if isinstance(error, InvalidError):
-        return ProblemDetails(status, str(error), kind=kind, errors=[dict(one) for one in error.problems])
+        return ProblemDetails(status, str(error), kind=kind, errors=[dict(problem) for problem in error.problems])
     return ProblemDetails(status, str(error), kind=kind)
 
 
 def install(app: FastAPI) -> None:
-    """Have every error of `app` answered in this shape."""
+    """Answer every error of `app` in this shape."""
 
     async def on_problem(request: Request, problem: Exception) -> Response:
         assert isinstance(problem, ProblemDetails)
-        return answer(request, problem)
+        return response_to(request, problem)
 
     async def on_http(request: Request, problem: Exception) -> Response:
         assert isinstance(problem, HTTPException)
-        return answer(request, ProblemDetails(problem.status_code, str(problem.detail), headers=problem.headers))
+        return response_to(request, ProblemDetails(problem.status_code, str(problem.detail), headers=problem.headers))
 
     async def on_parameters(request: Request, problem: Exception) -> Response:
         assert isinstance(problem, RequestValidationError)
         errors = [{"place": ".".join(map(str, one["loc"])), "message": str(one["msg"])} for one in problem.errors()]
         places = ", ".join(dict.fromkeys(one["place"] for one in errors))
-        return answer(request, ProblemDetails(422, f"not as it should be: {places}", kind="parameters", errors=errors))
+        return response_to(
+            request, ProblemDetails(422, f"invalid parameters: {places}", kind="parameters", errors=errors)
+        )
 
     async def on_overflow(request: Request, problem: Exception) -> Response:
-        """A worker's body is read past the strict reader; what it says cannot be stored."""
-        return answer(request, ProblemDetails(422, "a number is beyond what can be stored", kind="body"))
+        """Bodies of workers bypass the strict reader, so a number may be too large for the store."""
+        return response_to(request, ProblemDetails(422, "a number is beyond what can be stored", kind="body"))
 
     async def on_leaving(request: Request, problem: Exception) -> Response:
-        """Whoever asked has gone before we had heard all of it: nobody hears the answer, and nothing is wrong here."""
+        """The client disconnected before its request was complete. Only log and metrics see this answer."""
         return Response(status_code=CLIENT_LEFT)
 
     async def on_own(request: Request, problem: Exception) -> Response:
         assert isinstance(problem, NoetlError)
-        return answer(request, of_error(problem))
+        return response_to(request, problem_of(problem))
 
     handlers: dict[type[Exception], Callable[[Request, Exception], Awaitable[Response]]] = {
         ProblemDetails: on_problem,
@@ -184,7 +195,7 @@ def install(app: FastAPI) -> None:
 
 
 class Unexpected:
-    """Outermost but for the framework's own: what nobody expected is logged whole and told as a reference only."""
+    """Middleware that logs unexpected errors with their traceback and answers with a reference only."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -195,22 +206,25 @@ class Unexpected:
             return
         begun = False
 
-        async def noting(message: Message) -> None:
+        async def send_and_note(message: Message) -> None:
             nonlocal begun
             begun = begun or message["type"] == "http.response.start"
             await send(message)
 
         try:
-            await self._app(scope, receive, noting)
+            await self._app(scope, receive, send_and_note)
         except StreamEndedError:
             raise
-        # Broad: whatever it is, the client gets a reference and no traceback, and the log gets both.
+        # Any error: the client gets a reference and no traceback, the log gets both.
         except Exception as error:
             reference = token_hex(8)
             log.error(
                 "unexpected", reference=reference, path=scope["path"], problem=type(error).__name__, exc_info=error
             )
             if begun:
-                raise  # half an answer cannot be taken back: the connection is cut
-            detail = f"something went wrong here; the server's log has it under {reference}"
-            await written(ProblemDetails(500, detail, reference=reference), scope["path"])(scope, receive, send)
+                # An answer that has begun cannot be replaced; closing the connection shows the client that it is cut.
+                raise
+            detail = f"unexpected error; search the server's log for {reference}"
+            await problem_response(ProblemDetails(500, detail, reference=reference), scope["path"])(
+                scope, receive, send
+            )

@@ -1,9 +1,9 @@
-"""Quotas: how much of the servers one subject may use at a time, so that nobody takes them from everybody else. Also
-what the servers on one store have reserved of them.
+"""Quotas: how much one subject may use, so that no subject uses up the servers. Also the reservations of all servers.
 
-Executions, starts and stored bytes are counted over all servers of a store: each reserves a part of what is left, uses
-it up and reserves more (`SharedUsage`). Streams are counted by each server for itself. A subject is whom a token was
-made for, however many tokens that are. What workers do counts for nobody: it is the work of those who started it.
+Executions, starts and stored bytes are counted over all servers of a store: each server reserves a part of the rest,
+uses it up and reserves more (`SharedUsage`). Each server counts streams for itself. A subject is the person or program
+that a token was made for; several tokens of a subject share its quota. Requests of workers are not counted: their work
+counts for the subject that started the execution.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from noetl.base.settings import default_db
 from noetl.server.configuration import MIB, Quotas
 from noetl.server.problem_details import ProblemDetails
 from noetl.store.contract import Commit, ResultStore, Store
-from noetl.store.installation import KeyValue, KeyValues
+from noetl.store.installation import KeyValue, KeyValues, each_key_value
 from noetl.store.open_store import MEMORY, is_database
 from noetl.store.results.files import FileResults
 from noetl.store.row_codecs import payload_bodies
@@ -36,28 +36,34 @@ from noetl.store.row_codecs import payload_bodies
 _log = logging.getLogger(__name__)
 _MINUTE_S = 60.0
 _DAY_S = 86_400.0
+# Seconds between two checks of the free disk space: each is a system call, and there may be thousands of starts.
 _LOOK_EVERY_S = 5.0
+# Seconds between two exchanges with other servers: bytes stored there are known this late.
 _SHARE_EVERY_S = 2.0
-_PART = 10  # of what is left of a quota, a server reserves so small a part at a time
+# A server reserves a tenth of the rest of a quota at a time.
+_PART = 10
 _ASKED_AT_ONCE = 1_000  # executions
 KIND = "usage"
-FRESH_S = 60.0  # a server writes its row at least three times as often
+FRESH_S = 60.0  # an older row belongs to a server that is gone; a live one writes at least every 20 s
 
 
 class SubjectUsage(msgspec.Struct):
-    """Of one subject at this server. What is reserved may be used without asking the store."""
+    """The usage of one subject at this server. Reserved amounts may be used without a query."""
 
+    # executions started here that have not ended, and how many may be open without asking the store
     open: int = 0
     open_reserved: int = 0
+    # within this minute, and how many there may be
     starts: int = 0
     starts_reserved: int = 0
+    # bytes of events of this day
     stored: int = 0
     stored_elsewhere: int = 0  # as of the last look
     is_busy: bool = False  # something was started since its reservations were last looked at
 
 
 class Usage:
-    """What subjects use of one server. `free_bytes` gives what is left where the store lies."""
+    """The usage of all subjects at one server. `free_bytes` returns the free space on the disk of the store."""
 
     def __init__(
         self,
@@ -72,19 +78,18 @@ class Usage:
         self.subjects: dict[str, SubjectUsage] = {}
         self.streams: Counter[str] = Counter()
         self._minute, self._day = self._periods()
-        # One reservation at a time: requests that find their share used up would else each make a new one.
+        # One reservation at a time: otherwise all requests that find their share used up would each reserve more.
         self._reserving = asyncio.Lock()
         self._looked_at = float("-inf")
         self._free: int | None = None
 
     async def check_start(self, subject: str) -> None:
-        """Problem 429 for a subject that has used up what is its own, 503 while there is no room on the disk. Else it
-        is counted."""
+        """Count a start. 429 if the subject has used up its quota, 503 while the disk is full."""
         self._check_disk()
         self._turn_periods()
         usage = self.subjects.setdefault(subject, SubjectUsage())
         usage.is_busy = True
-        # The common case takes no lock and asks no store: a reservation covers many starts.
+        # The common case needs no lock and no query: a reservation covers many starts.
         if not self._is_reserved(usage):
             async with self._reserving:
                 while not self._is_reserved(usage):
@@ -94,13 +99,13 @@ class Usage:
 
     @asynccontextmanager
     async def starting(self, execution_id: str, subject: str) -> AsyncIterator[None]:
-        """For as long as it is being started; it counts from then on until it ends, or if it could not be started."""
+        """Count an execution from its start until its end; if the block fails, it no longer counts."""
         await self.check_start(subject)
         self._owners[execution_id] = subject
         self._starting.add(execution_id)
         try:
             yield
-        # It may have been stored and have ended all the same; then `count_commits` has closed it already.
+        # It may have been stored and have ended despite the error; then `count_commits` has closed it already.
         except BaseException:
             if execution_id in self._owners:
                 self._close(execution_id, subject)
@@ -109,7 +114,7 @@ class Usage:
             self._starting.discard(execution_id)
 
     def count_commits(self, commits: Sequence[Commit]) -> None:
-        """Of every commit: what it stores is counted, and what has ended is open no longer."""
+        """Count the stored bytes of commits, and close executions that have ended."""
         for commit in commits:
             execution_id = commit.execution.execution_id
             if (subject := self._owners.get(execution_id)) is None:
@@ -120,27 +125,30 @@ class Usage:
                 self._close(execution_id, subject)
 
     def stream(self, subject: str) -> Callable[[int], None]:
-        """Counts the streams of a subject; Problem 429 where it has enough of them."""
+        """A function that counts streams of a subject; 429 if it has too many."""
         if self.streams[subject] >= self._quotas.streams:
-            raise _used_up(f"you read {self._quotas.streams} streams already", 5)
+            raise _used_up(f"you have {self._quotas.streams} open streams", 5)
 
         def count(number: int) -> None:
             self.streams[subject] += number
+            # A Counter keeps zeros, and subjects come and go.
             if not self.streams[subject]:
                 del self.streams[subject]
 
         return count
 
     async def share(self, store: Store) -> None:
-        """Tell the other servers what is used here, and give back what was reserved in vain."""
+        """Publish the usage of this server to the others, and give back unused reservations."""
         others = await self._shared.others()
-        if others:  # they may have ended what was started here
+        # Another server may have ended executions that were started here.
+        if others:
             await self._close_ended(store)
         async with self._reserving:
             self._turn_periods()
             for subject, usage in list(self.subjects.items()):
                 usage.stored_elsewhere = self._used_elsewhere(subject, others).stored
                 self._give_back(usage)
+                # Nothing of it counts any more; the next start creates it again.
                 if not (usage.is_busy or usage.open or usage.starts or usage.stored):
                     del self.subjects[subject]
                 usage.is_busy = False
@@ -167,8 +175,8 @@ class Usage:
         return has_room and usage.stored + usage.stored_elsewhere < self._quotas.stored_bytes
 
     async def _reserve(self, subject: str, usage: SubjectUsage) -> None:
-        """Reserve a part of what is left, at least one place; Problem 429 where nothing is. Nothing of it is used
-        before the reservation is stored and those of others were read after that."""
+        """Reserve a part of the rest, at least one place; 429 if nothing is left. The reservation is used only after it
+        is stored and the rows of the others were read after that."""
         quotas, minute = self._quotas, self._minute
         before = self._used_elsewhere(subject, await self._shared.others())
         self._check_left(usage, before)
@@ -176,12 +184,12 @@ class Usage:
         most_starts = usage.starts + _part(quotas.starts_per_minute - before.starts - usage.starts)
         row = self._row()
         row.subjects[subject] = ReservedUsage(open=most_open, starts=most_starts, stored=usage.stored)
-        # Write first, then read what others reserve: of two servers that do at the same moment, at least one sees the
-        # other, so that together they never exceed the quota.
+        # Write first, then read the others: if two servers do this at the same moment, at least one sees the other, so
+        # together they never exceed the quota.
         await self._shared.write(row)
         after = self._used_elsewhere(subject, await self._shared.others())
         self._turn_periods()
-        # A reservation that was made for the minute before covers nothing now.
+        # A reservation for the previous minute covers nothing now.
         if minute == self._minute:
             usage.open_reserved = max(usage.open, min(most_open, quotas.open_executions - after.open))
             usage.starts_reserved = max(usage.starts, min(most_starts, quotas.starts_per_minute - after.starts))
@@ -191,8 +199,8 @@ class Usage:
             self._check_left(usage, after)
 
     def _give_back(self, usage: SubjectUsage) -> None:
-        """Keep reservations only where they are being used up, and a part of the quota at most."""
-        # A spare reservation saves the next start a round trip to the store, but it is missing elsewhere.
+        """Reduce reservations to what is used, plus a spare part while the subject is busy."""
+        # A spare reservation saves the next start a query, but other servers cannot use it.
         spare_open = self._quotas.open_executions // _PART if usage.is_busy else 0
         spare_starts = self._quotas.starts_per_minute // _PART if usage.is_busy else 0
         usage.open_reserved = min(usage.open_reserved, usage.open + spare_open)
@@ -219,18 +227,18 @@ class Usage:
 
     def _row(self) -> ServerUsage:
         subjects = {
-            subject: ReservedUsage(open=one.open_reserved, starts=one.starts_reserved, stored=one.stored)
-            for subject, one in self.subjects.items()
+            subject: ReservedUsage(open=usage.open_reserved, starts=usage.starts_reserved, stored=usage.stored)
+            for subject, usage in self.subjects.items()
         }
         return ServerUsage(minute=self._minute, day=self._day, subjects=subjects)
 
     async def _close_ended(self, store: Store) -> None:
-        # One that is being started is not stored yet. The store would call it unknown, and it would be taken for ended.
-        stored = [one for one in self._owners if one not in self._starting]
+        # Leave out executions that are being started: they may not be stored yet and would be taken for ended.
+        stored = [execution_id for execution_id in self._owners if execution_id not in self._starting]
         for first in range(0, len(stored), _ASKED_AT_ONCE):
-            some = stored[first : first + _ASKED_AT_ONCE]
-            still_open = await store.open_among(some)
-            for execution_id in some:
+            page = stored[first : first + _ASKED_AT_ONCE]
+            still_open = await store.open_among(page)
+            for execution_id in page:
                 if execution_id not in still_open and (subject := self._owners.get(execution_id)) is not None:
                     self._close(execution_id, subject)
 
@@ -257,7 +265,9 @@ class Usage:
         if time.monotonic() - self._looked_at >= _LOOK_EVERY_S:
             self._looked_at, self._free = time.monotonic(), self._free_bytes()
         if self._free is not None and self._free < self._quotas.free_bytes:
-            detail = f"less than {self._quotas.free_bytes // MIB} MiB are free on the server's disk: nothing is started"
+            detail = (
+                f"less than {self._quotas.free_bytes // MIB} MiB are free on the server's disk: no execution starts"
+            )
             raise ProblemDetails(503, detail, kind="disk", headers={"retry-after": "60"})
 
 
@@ -267,36 +277,36 @@ def _part(left: int) -> int:
 
 def _used_up(what: str, wait_s: float) -> ProblemDetails:
     seconds = max(1, ceil(wait_s))
-    detail = f"{what}, which is the quota here; come again in {seconds} s"
+    detail = f"{what}, which is your quota; try again in {seconds} s"
     return ProblemDetails(429, detail, kind="quota", headers={"retry-after": str(seconds)})
 
 
 def free_bytes_of(db: str | None, results: ResultStore) -> int | None:
-    """What is left on the disks of a store and its results; None where it lies in memory or elsewhere."""
+    """The free space on the disks of a store and its results; None if both are in memory or on other machines."""
     places = [] if db == MEMORY or is_database(db) else [Path(db).parent if db is not None else default_db().parent]
     if isinstance(results, FileResults):
         places.append(results.folder)
-    found = []
+    free = []
     for place in places:
         while not place.exists() and place != place.parent:
             place = place.parent
         try:
-            found.append(shutil.disk_usage(os.fspath(place)).free)
+            free.append(shutil.disk_usage(os.fspath(place)).free)
         except OSError:
             continue
-    return min(found, default=None)
+    return min(free, default=None)
 
 
-# Shared usage: what the servers on one store have reserved of each subject's quotas.
+# Shared usage: the reservations of all servers on one store.
 #
-# A server writes what it reserves into a row of its own and then reads the rows of the others. Whoever writes before
-# reading cannot miss a reservation that was made earlier, so no two servers use the same last place of a quota, and no
-# lock is needed. The row of a server that has written nothing for a while counts no longer.
+# A server writes its reservations into a row of its own and then reads the rows of the others. Because it writes before
+# reading, it cannot miss an earlier reservation, so no two servers use the same last place of a quota, without a lock.
+# The row of a server that has not written for a while is ignored.
 
 
 class ReservedUsage(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What a server has of one subject's quotas: executions that are or may become open, starts within the minute,
-    bytes stored within the day."""
+    """A server's part of one subject's quotas: executions that are or may become open, starts within the minute, bytes
+    stored within the day."""
 
     open: int = 0
     starts: int = 0
@@ -304,7 +314,8 @@ class ReservedUsage(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class ServerUsage(msgspec.Struct, kw_only=True):
-    """The row of one server. `minute` and `day` are numbers since 1970; starts and bytes of others count nothing."""
+    """The row of one server. `minute` and `day` are numbers since 1970; starts and bytes of earlier ones are
+    ignored."""
 
     minute: int
     day: int
@@ -319,20 +330,22 @@ class SharedUsage:
         self._written_at = float("-inf")
 
     async def write(self, usage: ServerUsage) -> None:
-        """Store it, unless that is what is stored and is fresh."""
+        """Store the row, unless the stored one is equal and fresh."""
         body, now = msgspec.json.encode(usage), self._clock.now()
         if body == self._written and now - self._written_at < FRESH_S / 3:
             return
+        # Only this server writes the row. If the version does not fit, the row was swept or an earlier answer was lost:
+        # read the version and write again.
         while (row := await self._put(body, now)) is None:
-            found = await self._key_values.get(KIND, self._name)  # swept, or an earlier answer was lost
-            self._version = found.version if found is not None else 0
+            stored = await self._key_values.get(KIND, self._name)
+            self._version = stored.version if stored is not None else 0
         self._version, self._written, self._written_at = row.version, body, now
 
     async def others(self) -> list[ServerUsage]:
         """The fresh rows of the other servers."""
         since = self._clock.now() - FRESH_S
-        rows = await self._key_values.list(KIND)
-        return [_read(row) for row in rows if row.name != self._name and row.updated_at >= since]
+        rows = [row async for row in each_key_value(self._key_values, KIND)]
+        return [_decode_usage(row) for row in rows if row.name != self._name and row.updated_at >= since]
 
     async def sweep(self) -> int:
         return await self._key_values.sweep(KIND, before=self._clock.now() - FRESH_S)
@@ -341,5 +354,5 @@ class SharedUsage:
         return await self._key_values.put(KIND, self._name, body, over=self._version, at=now)
 
 
-def _read(row: KeyValue) -> ServerUsage:
+def _decode_usage(row: KeyValue) -> ServerUsage:
     return msgspec.json.decode(row.body, type=ServerUsage)

@@ -28,7 +28,7 @@ from noetl.server.app import build
 from noetl.server.backends import StoreClock
 from noetl.server.configuration import ServerSettings
 from noetl.server.connections import BoundedProtocol, ClientConnections, ConnectionLimits
-from noetl.server.housekeeping import connections_within, housekeeping, make_first_key, raise_limit, serve_triggers
+from noetl.server.housekeeping import connection_limit, housekeeping, make_first_key, raise_limit, serve_triggers
 from noetl.server.logs import configure_logging, log
 from noetl.server.services import Services, serving_services
 from noetl.server.workers import WorkerRow
@@ -42,7 +42,9 @@ from noetl.worker.worker import Worker
 _log = logging.getLogger(__name__)
 # Connections that the system keeps until they are accepted: a crowd of workers comes at once after a restart.
 _BACKLOG = 512
+# Seconds between two looks at how late the event loop is.
 _LAG_S = 0.5
+# How often a task is cancelled, once a second, before it is given up.
 _TOLD = 10
 
 
@@ -53,6 +55,7 @@ class Served(msgspec.Struct, frozen=True, kw_only=True):
     url: str
     host: str
     port: int
+    # handed to the other processes of this server, which accept from the same port
     listening: socket.socket
     first_token: str | None
     first_key: Path | None
@@ -63,7 +66,7 @@ class Served(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Server(uvicorn.Server):
-    """Whoever runs the process hears its signals, not the HTTP server."""
+    """The process handles its signals, not the HTTP server."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -90,21 +93,25 @@ def log_level(settings: ServerSettings) -> int:
     chosen = logging.getLevelNamesMapping().get(settings.log_level.upper())
     if chosen is None:
         raise RefusedError(f'log_level is debug, info, warning or error, found "{settings.log_level}"')
+    # Asking for debug is asking for more, so it stands; info is the default, and would cover the author's terminal.
     return max(chosen, logging.WARNING) if settings.local and chosen >= logging.INFO else chosen
 
 
 @asynccontextmanager
 async def serving(settings: ServerSettings, shared: socket.socket | None = None) -> AsyncIterator[Served]:
-    """A server for as long as the block lasts. If a part of it breaks, so does whoever is inside."""
+    """A server for as long as the block lasts. If a part of it fails, the block is cancelled."""
     async with serving_services(settings) as services:
-        has_tokens = await services.access.tokens.exist()  # one that nobody has read yet protects nobody
+        has_tokens = await services.access.tokens.any_exist()  # before the first one is created below
+        # Checked before the port is bound: a server that would be open to everybody never listens, not even for a
+        # moment.
         tls = settings.tls_cert is not None
         check_bind(settings.host, tls=tls, proxy_flag=settings.behind_proxy, has_tokens=has_tokens)
         config = _config(services)
+        # Bound before anything is made or begun: a port that is taken ends the server without a trace in the store.
         with bound(settings.host, settings.port) if shared is None else nullcontext(shared) as listening:
             _load_certificate(config)
             # Made only by a server that can listen: the token is shown once, and one that ends here shows nothing.
-            first = await services.access.tokens.first() if shared is None else None
+            first = await services.access.tokens.create_first_admin() if shared is None else None
             # where the author sits at the terminal, the key is made with the first credential
             makes_key = shared is None and not settings.local
             key = await make_first_key(services.store, services.clock, os.environ) if makes_key else None
@@ -112,11 +119,11 @@ async def serving(settings: ServerSettings, shared: socket.socket | None = None)
                 log.warning(warning)
             server = _Server(config)
             async with asyncio.TaskGroup() as group:
-                beside = [group.create_task(one) for one in background(services)]
+                background_tasks = [group.create_task(job) for job in background(services)]
                 worker = worker_of(services)
                 working = group.create_task(work(services, worker)) if worker is not None else None
                 http = group.create_task(server.serve(sockets=[listening]))
-                await _listens(server, http)
+                await _wait_until_listening(server, http)
                 port = int(listening.getsockname()[1])
                 yield Served(
                     url=url_of(settings.host, port, tls=tls),
@@ -128,36 +135,40 @@ async def serving(settings: ServerSettings, shared: socket.socket | None = None)
                     services=services,
                 )
                 await _stop(services, server, http)
+                # After the last request has been answered, so that what strangers did until then is counted too.
                 await services.access.audit.write_folded()
                 if worker is not None and working is not None:
                     worker.drain()  # what its tools are at is finished and recorded, if that takes no longer
                     await asyncio.wait({working}, timeout=settings.drain_s)
-                    beside.append(working)
-                await put_down(beside)
+                    background_tasks.append(working)
+                await cancel_tasks(background_tasks)
 
 
-async def put_down(tasks: Collection[asyncio.Future[Any]]) -> None:
-    """End background work. One that misses its cancellation at an unlucky moment is told again."""
-    pending, told = {task for task in tasks if not task.done()}, 0
-    while pending and told < _TOLD:
-        told += 1
+async def cancel_tasks(tasks: Collection[asyncio.Future[Any]]) -> None:
+    """Cancel tasks and wait for them. A task that swallows a cancellation is cancelled again."""
+    pending, rounds = {task for task in tasks if not task.done()}, 0
+    while pending and rounds < _TOLD:
+        rounds += 1
         for task in pending:
-            # Again every second: a driver may swallow a cancellation, and the task would be waited for in vain.
+            # Again every second: a database driver may swallow a cancellation, and the wait would never end.
             task.cancel()
         _, pending = await asyncio.wait(pending, timeout=1.0)
     if pending:
         log.error("background work does not end", tasks=[str(task)[:200] for task in pending])
 
 
-async def _listens(server: _Server, http: asyncio.Task[None]) -> None:
+async def _wait_until_listening(server: _Server, http: asyncio.Task[None]) -> None:
+    # uvicorn offers nothing to wait for. `http` is done early when it could not begin; the task group raises then.
     while not server.started and not http.done():
         await asyncio.sleep(0.005)
 
 
 async def _stop(services: Services, server: _Server, http: asyncio.Task[None]) -> None:
     """No more orders, streams end, what is being answered is answered."""
+    # Workers in a long poll are answered without an order and come back, or go to another server.
     services.stopping = True
     services.listeners.hub.close()
+    # The children go on: their workers hear that this server stops, and ask another one for the same child.
     for waiting in list(services.calls.values()):
         waiting.cancel()
     server.should_exit = True
@@ -168,15 +179,20 @@ def _config(services: Services) -> uvicorn.Config:
     settings = services.settings
     return uvicorn.Config(
         build(services),
-        http=_bounded(settings),
+        http=_bounded_protocol(settings),
+        # Routes have no websocket, and the gate refuses one before this.
         ws="none",
+        # `serving` opens and closes the services: they must outlast the HTTP server.
         lifespan="off",
         log_config=None,
+        # `Observer` logs requests by route, and without what was in them.
         access_log=False,
+        # Strangers need not learn which program and version answers.
         server_header=False,
         proxy_headers=settings.behind_proxy or bool(settings.trusted_proxies),
         forwarded_allow_ips=trusted_proxies(settings.trusted_proxies),
         timeout_keep_alive=75,
+        # uvicorn takes whole seconds, and 0 would mean no time at all.
         timeout_graceful_shutdown=max(1, int(settings.drain_s)),
         ssl_certfile=settings.tls_cert,
         ssl_keyfile=settings.tls_key,
@@ -192,13 +208,15 @@ def _load_certificate(config: uvicorn.Config) -> None:
         raise RefusedError(f"the certificate {files} cannot be used: {problem}") from None
 
 
-def _bounded(settings: ServerSettings) -> type[asyncio.Protocol]:
+def _bounded_protocol(settings: ServerSettings) -> type[asyncio.Protocol]:
     """The protocol of connections that share this server's limits."""
-    most = connections_within(raise_limit(), settings.max_connections)
+    most = connection_limit(raise_limit(), settings.max_connections)
     has_proxy = settings.behind_proxy or bool(settings.trusted_proxies)
+    # Behind a proxy every connection comes from its one address.
     by_address = None if has_proxy else min(settings.max_connections_per_address, max(1, most // 2))
     limits = ConnectionLimits(
         most=most,
+        # The other half is left for callers with a token, whatever strangers do.
         strangers=max(1, most // 2),
         strangers_by_address=by_address,
         head_s=settings.head_timeout_s,
@@ -214,6 +232,7 @@ def bound(host: str, port: int) -> Iterator[socket.socket]:
     # named as TCP, for only then the event loop turns off Nagle's wait, which costs 40 ms an answer
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
+        # A restart must not wait for connections of the server before it, which linger for a minute.
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listening.bind((host, port))
@@ -227,12 +246,14 @@ def bound(host: str, port: int) -> Iterator[socket.socket]:
 
 
 def url_of(host: str, port: int, *, tls: bool) -> str:
+    # 0.0.0.0 and :: stand for every address; a browser opens one, and the loopback one is among them.
     shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)  # noqa: S104
     return f"{'https' if tls else 'http'}://{shown}:{port}"
 
 
 def background(services: Services) -> list[Coroutine[Any, Any, None]]:
     """What runs beside the HTTP server."""
+    # The name by which other processes on the store see that this one is alive.
     running = services.control.background_jobs.all(shared_as=own_worker_id())
     running += [_measure_lag(services), housekeeping(services), serve_triggers(services)]
     running.append(services.queue_depths.serve())
@@ -253,6 +274,7 @@ def worker_of(services: Services) -> Worker | None:
     if not services.settings.workers:
         return None
     for_workers, handle = services.control.for_workers, services.worker_handle
+    # A remote worker repeats its requests while the store is away; the one in this process has to do so as well.
     control_plane, values = RetryingControlPlane(for_workers, handle.leases), services.control.executions.values
     return Worker(
         control_plane,
@@ -265,6 +287,7 @@ def worker_of(services: Services) -> Worker | None:
         prepare=for_workers.prepare,
         mask_of=lambda execution_id: control_plane.until(lambda: for_workers.mask(execution_id)),
         settle=lambda what: control_plane.until(lambda: values.settled(what)),
+        # As for remote workers: while the server takes one large batch of reports, every other worker waits.
         most_pending=SHARED_PENDING,
         output=OutputSender(handle.worker_id, for_workers.show_output),
     )
@@ -281,7 +304,7 @@ async def work(services: Services, worker: Worker) -> None:
         version=own_version(),
     )
     await services.roster.register(row)
-    seen = asyncio.create_task(_be_seen(services, worker_id))
+    seen = asyncio.create_task(_report_presence(services, worker_id))
     try:
         await worker.serve()
     finally:
@@ -292,9 +315,10 @@ async def work(services: Services, worker: Worker) -> None:
             await services.control.for_workers.give_back(worker_id)
 
 
-async def _be_seen(services: Services, worker_id: str) -> None:
+async def _report_presence(services: Services, worker_id: str) -> None:
     outage = Outage(_log, "the worker of this server is not seen", "the worker of this server is seen again")
     while True:
+        # Often enough: the roster counts a worker as live for 60 s after it was heard of.
         await asyncio.sleep(10.0)
         try:
             await services.roster.note_contact(worker_id)
@@ -304,7 +328,7 @@ async def _be_seen(services: Services, worker_id: str) -> None:
 
 
 async def _measure_lag(services: Services) -> None:
-    """How late this loop comes back to what it should do: what a blocking call costs everybody."""
+    """How late this event loop runs its callbacks: the delay that a blocking call causes for all requests."""
     loop = asyncio.get_running_loop()
     while True:
         before = loop.time()

@@ -15,17 +15,16 @@ from starlette.requests import HTTPConnection
 from noetl.base.addresses.policy import AddressPolicy
 from noetl.base.addresses.proxies import outbound_proxies
 from noetl.base.clock import Clock
+from noetl.base.diagnostics import Source
 from noetl.base.errors import PlaybookError
-from noetl.base.source import Source
 from noetl.control.assembly import Assembly, assemble
 from noetl.control.claiming.order_needs import check_runnable
 from noetl.control.commit.effects import Listeners
 from noetl.control.commit.sharing import SharedExecutions
 from noetl.control.nested.playbook_lookup import StoreLibrary
-from noetl.control.notifications.destinations import Destinations
 from noetl.control.notifications.notices import NoticeWriter
 from noetl.control.notifications.rules import NotificationRules
-from noetl.control.notifications.sender import NoticeSender
+from noetl.control.notifications.sender import Destinations, NoticeSender
 from noetl.control.secrets.release import SecretRelease
 from noetl.control.views.live_output import LiveOutput
 from noetl.events.envelope import Event
@@ -48,10 +47,9 @@ from noetl.server.tracing import Tracing, open_tracing
 from noetl.server.views.states import StateHistories
 from noetl.store.contract import ResultStore, Store
 from noetl.store.open_store import open_store
-from noetl.store.wakeups.contract import MemoryWakeups, Wakeups
+from noetl.store.wakeups import MemoryWakeups, Wakeups
 from noetl.tools.kinds import load_kinds
-from noetl.tools.permissions import Permissions, allowed_kinds, denied_kinds
-from noetl.tools.registry import Registry, guarded_registry
+from noetl.tools.registry import Permissions, Registry, allowed_kinds, denied_kinds, guarded_registry
 from noetl.worker.identity import own_worker_id
 from noetl.worker.leases import HeldLeases
 from noetl.worker.slots import WorkerHandle
@@ -64,9 +62,9 @@ Recorded = TypeVar("Recorded", bound=Payload)
 
 
 class CommitListeners(msgspec.Struct, frozen=True, kw_only=True):
-    """What hears of every commit in a server. None of it decides anything: a listener that is lost loses no state."""
+    """Listeners of every commit in a server. None of them decides anything: a lost listener loses no state."""
 
-    hub: Hub  # wakes streams and whoever waits for an end
+    hub: Hub  # wakes streams and requests that wait for an end
     live_output: LiveOutput  # what running tasks print; forgotten when their results are stored
     usage: Usage  # what executions cost, for quotas
     sender: NoticeSender  # sends notices that were stored with the commit
@@ -103,13 +101,14 @@ class Services(msgspec.Struct, kw_only=True):
     library: StoreLibrary  # where nested playbooks are found
     tools: Registry  # those that playbooks may use here
     secret_release: SecretRelease
-    histories: StateHistories  # of executions that somebody looks at
+    histories: StateHistories  # of executions that clients look at
     step_durations: StepDurations  # of executions that are over, for the cost of nets
     roster: Roster  # the workers that are known
     access: Access  # what the guard keeps: tokens, sessions, webhooks, the audit log
     readiness: Readiness
     notifications: Notifications
     queue_depths: QueueDepths
+    # set once the server is to end: no worker is given an order after that
     stopping: bool = False
     starting: int = 0  # executions being begun at this moment
     nets: dict[str, Net] = {}  # those started of late
@@ -168,7 +167,7 @@ async def serving_services(
         try:
             clock = clock or await clock_of(store)
             made = make_services(settings, store, results, clock=clock, dispatch=dispatch, tools=tools)
-            async with made.listeners.hub.listening():
+            async with made.listeners.hub.polling():
                 yield made
         finally:
             await dispatch.close()
@@ -190,12 +189,14 @@ def make_services(
     tools, dispatch, meters = tools or tools_of(settings), dispatch or MemoryWakeups(), Meters()
     # Everything below uses the measured store, so that no call of it is missing in the metrics.
     measured = cast(Store, MeasuredStore(store, meters))
+    # Opened with the first secret: without a master key a server serves all playbooks that need none.
     secret_release = SecretRelease(lambda: open_server_keychain(store.credentials, clock, settings))
     roster = _roster(measured, clock)
     library = _library(measured, clock, tools, roster)
     destinations = _destinations(settings, clock, secret_release)
     notifications = Notifications(measured.notices, NotificationRules(measured.key_values, clock), destinations, clock)
     listeners = _commit_listeners(settings, measured, results, clock, meters, destinations)
+    # Made before the control plane, which stops orders of the worker in this process by it.
     handle = WorkerHandle(own_worker_id(), dispatch.notify_workers, HeldLeases(clock))
     control = assemble(
         measured,
@@ -255,6 +256,7 @@ def _commit_listeners(
 
 
 def _roster(store: Store, clock: Clock) -> Roster:
+    # That module takes `Services` in its own functions.
     from noetl.server.workers import Roster
 
     return Roster(store.key_values, clock)
@@ -274,6 +276,7 @@ def _destinations(settings: ServerSettings, clock: Clock, secret_release: Secret
 
 def _lease_terms(settings: ServerSettings) -> LeaseTerms:
     """A lease outlives two lost heartbeats."""
+    # An operator who shortens the lease need not think of the heartbeat.
     return LeaseTerms(ttl_s=settings.lease_ttl_s, heartbeat_s=min(settings.heartbeat_s, settings.lease_ttl_s / 3))
 
 
@@ -283,5 +286,5 @@ def _access(settings: ServerSettings, store: Store, clock: Clock) -> Access:
 
 
 def identity_of(request: Request) -> Any:
-    """Who asks, as the guard has found (`routing.include`)."""
+    """The identity of the caller, as the guard has found it (`guarded_router.set_identity`)."""
     return request.state.identity

@@ -1,5 +1,5 @@
-"""Starting: finds the playbook that is meant, begins an execution of it, and answers a repeated request as the first
-one (SRV-02, SRV-10, reliability.md §3.4).
+"""Start requests: finding the playbook, beginning an execution, and answering a repeated request like the first one
+(SRV-02, SRV-10, reliability.md §3.4).
 """
 
 from __future__ import annotations
@@ -19,9 +19,16 @@ from noetl.events.traces import TraceParent
 from noetl.net.net import Net, from_json
 from noetl.operations.catalog import catalog_id, registered_version
 from noetl.operations.results import execution_ending
-from noetl.server.idempotency import IdempotencyKeys, digest, named
-from noetl.server.playbook_texts import DiagnosticView, PlaybookText, all_shown, checked, diagnostics_of, refused
-from noetl.server.problem_details import ProblemDetails, too_busy, unknown
+from noetl.server.idempotency import IdempotencyKeys, digest, key_name
+from noetl.server.playbook_texts import (
+    DiagnosticView,
+    PlaybookText,
+    check_text,
+    diagnostic_views,
+    diagnostics_of,
+    playbook_problem,
+)
+from noetl.server.problem_details import ProblemDetails, not_found, too_busy
 from noetl.server.services import Services
 from noetl.server.views.states import whole_events
 from noetl.store.installation import CatalogRow
@@ -29,7 +36,7 @@ from noetl.store.installation import CatalogRow
 if TYPE_CHECKING:
     from noetl.language.checking import Checked  # the language is loaded by the first request that needs it
 
-# Proxies lose patience after that; who wants to wait longer asks again.
+# Proxies close longer requests; a client that wants to wait longer asks again.
 MAX_WAIT_S = 60.0
 _ROUTE = "POST /api/executions"
 
@@ -69,8 +76,8 @@ class StartedDraft(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Started(msgspec.Struct, frozen=True, kw_only=True):
-    """`result` and `error` are told when it ended within `wait`. `diagnostics` are the warnings about the playbook's
-    text, as `POST /api/catalog` told them when it was registered."""
+    """`result` and `error` are set if the execution ended within `wait`. `diagnostics` are the warnings about the
+    playbook's text, as in the answer of `POST /api/catalog`."""
 
     execution_id: str
     path: str
@@ -93,8 +100,9 @@ async def start(
     consent: Consent | None = None,
     caller: TraceParent | None = None,
 ) -> tuple[bytes, bool]:
-    """The answer as JSON, and whether it is that of an earlier request with the same key. With `source` it begins where
-    that one was, and `consent` says who may approve it anew; with `caller` it belongs to that one's trace."""
+    """The answer as JSON, and whether it is that of an earlier request with the same key. With `source` the execution
+    begins at a step of an earlier one, and `consent` is the approval for that; with `caller` it joins that trace."""
+    # Check the load before any query: an overloaded server must be able to refuse cheaply.
     _check_load(services)
     if key is None:
         row = await requested_version(services, asked)
@@ -102,17 +110,19 @@ async def start(
         async with services.listeners.usage.starting(execution_id, subject):
             await begin(services, row, execution_id, asked.payload, source, consent, caller)
         return await _answer(services, row, execution_id, asked.wait), False
-    keys, name = IdempotencyKeys(services.store.key_values, services.clock), named(subject, _ROUTE, key)
+    keys, name = IdempotencyKeys(services.store.key_values, services.clock), key_name(subject, _ROUTE, key)
     row = await requested_version(services, asked)
-    # Reserved with the id of the execution before it is begun: whoever repeats the request after a crash begins the
-    # same one, or finds it.
-    kept, repeated = await keys.reserve(
+    # Reserve the key with the id of the execution before the start: a request that is repeated after a crash begins or
+    # finds the same execution.
+    stored, repeated = await keys.reserve(
         name, digest(asked if source is None else (asked, source)), f"{uuid7(services.clock.now())} {row.version}"
     )
-    if kept.answer is not None:
-        return kept.answer.encode(), True
-    execution_id, _, version = kept.created.partition(" ")
+    if stored.answer is not None:
+        return stored.answer.encode(), True
+    # Id and version were chosen by the first request; what this one would have chosen is dropped.
+    execution_id, _, version = stored.created.partition(" ")
     row = await services.store.catalog.find(row.path, version) or row  # the one that was newest at the first request
+    # A repeat without an answer may find nothing begun: the server died between key and start.
     if not repeated or await services.store.execution(execution_id) is None:
         try:
             async with services.listeners.usage.starting(execution_id, subject):
@@ -135,7 +145,7 @@ async def _begin_once(
     consent: Consent | None,
     caller: TraceParent | None,
 ) -> None:
-    """Begin it, unless whoever sent the same request at the same moment has."""
+    """Begin an execution, unless an equal request has begun it at the same moment."""
     try:
         await begin(services, row, execution_id, payload, source, consent, caller)
     # The loser of two equal requests gets a conflict, and a lost answer looks like a failure. If the execution is
@@ -146,7 +156,7 @@ async def _begin_once(
 
 
 async def requested_version(services: Services, asked: StartRequest) -> CatalogRow:
-    """The version that is meant. Problem 404 when there is none, 422 when it cannot be told which."""
+    """The requested version. 404 if there is none, 422 if the request is ambiguous."""
     if (asked.path is None) == (asked.playbook_id is None):
         raise ProblemDetails(422, "name the playbook by path, or by playbook_id")
     if asked.playbook_id is not None:
@@ -154,8 +164,9 @@ async def requested_version(services: Services, asked: StartRequest) -> CatalogR
             raise ProblemDetails(422, "playbook_id names the version already")
         path, _, version = asked.playbook_id.rpartition("@")
         row = await services.store.catalog.find(path, version) if path else None
+        # `find` takes labels as well, and an id that names a label would move to another version later.
         if row is None or str(row.version) != version:
-            raise unknown("playbook", asked.playbook_id)
+            raise not_found("playbook", asked.playbook_id)
         return row
     assert asked.path is not None
     return await registered_version(services.store.catalog, asked.path, asked.version)
@@ -175,10 +186,23 @@ async def begin(
     carried = None
     if source is not None:
         inputs = ApprovedInputs(net_hash=row.net_hash, payload=payload)
-        carried = await _taken_over(services, net, source, inputs, consent or Consent(actor=""))
+        carried = await _rerun_state(services, net, source, inputs, consent or Consent(actor=""))
+    await _start(services, net, execution_id, payload, carried, caller)
+
+
+async def _start(
+    services: Services,
+    net: Net,
+    execution_id: str,
+    payload: dict[str, Any],
+    carried: RerunState | None,
+    caller: TraceParent | None,
+) -> None:
+    # An id without its dashes is 32 hex digits, which is what W3C asks of a trace id.
     trace_id = caller.trace_id if caller is not None else execution_id.replace("-", "")
+    # Before the start: a short execution may end, and be traced, before anything after it is run.
     if services.listeners.tracing is not None and caller is not None:
-        await services.listeners.tracing.asked_by(execution_id, caller, services.clock.now())
+        await services.listeners.tracing.remember_caller(execution_id, caller, services.clock.now())
     # Counted around the commit: what `_check_load` bounds is how many wait for the store.
     services.starting += 1
     try:
@@ -192,16 +216,16 @@ async def begin(
 async def checked_draft(services: Services, source: str) -> Checked:
     """A text that can be run here without being registered. Problem 422 says what is wrong with it."""
     _check_load(services)
-    found = await checked(PlaybookText(source=source))
-    if found.net is None or found.refusals:
-        raise refused(found)
-    await _check_runnable(found.net, services)
-    return found
+    checked = await check_text(PlaybookText(source=source))
+    if checked.net is None or checked.refusals:
+        raise playbook_problem(checked)
+    await _check_runnable(checked.net, services)
+    return checked
 
 
 async def start_net(
     services: Services,
-    found: Checked,
+    checked: Checked,
     net: Net,
     payload: dict[str, Any],
     *,
@@ -209,16 +233,12 @@ async def start_net(
     caller: TraceParent | None,
     carried: RerunState | None = None,
 ) -> StartedDraft:
-    """Begin an execution of a net that is in no catalogue. Neither the newest version of its path nor its schedule is
-    another after it."""
+    """Begin an execution of an unregistered net. The catalogue and the schedule of its path do not change."""
     execution_id = uuid7(services.clock.now())
-    trace_id = caller.trace_id if caller is not None else execution_id.replace("-", "")
     async with services.listeners.usage.starting(execution_id, subject):
-        await services.control.executions.start(
-            net, execution_id=execution_id, trace_id=trace_id, payload=payload, carried=carried
-        )
-    shown = all_shown(found.diagnostics, found.source)
-    return StartedDraft(execution_id=execution_id, path=net.path, diagnostics=shown)
+        await _start(services, net, execution_id, payload, carried, caller)
+    views = diagnostic_views(checked.diagnostics, checked.source)
+    return StartedDraft(execution_id=execution_id, path=net.path, diagnostics=views)
 
 
 async def net_of(services: Services, row: CatalogRow) -> Net:
@@ -236,13 +256,15 @@ async def net_of(services: Services, row: CatalogRow) -> Net:
 
 async def _check_runnable(net: Net, services: Services) -> None:
     try:
+        # First by the tools here, which takes no look at the store; most installations run everything.
         check_runnable(net, services.tools)
     except RefusedError:
-        await _check_elsewhere(net, services)
+        await _check_other_workers(net, services)
 
 
-async def _check_elsewhere(net: Net, services: Services) -> None:
-    """What is not run here may be run by a worker on another machine, of this server or of another one."""
+async def _check_other_workers(net: Net, services: Services) -> None:
+    """422 if no other worker, of this or another server, can run the net either."""
+    # Called for its effect: `roster.kinds` knows workers of other servers only from this list.
     await services.roster.list()
     try:
         check_runnable(net, services.tools, services.roster.kinds)
@@ -254,6 +276,7 @@ def _check_load(services: Services) -> None:
     """429 while more is asked for than can be stored (reliability.md §3.7)."""
     settings = services.settings
     if services.starting >= settings.max_starts_at_once:
+        # A random wait spreads clients that were refused together.
         raise too_busy("too many executions are being started at once", random.randint(1, 3))  # noqa: S311
     # Only while others are starting: one is always let through, or nothing would show that the store is quick again.
     if services.starting and services.listeners.meters.commit_s > settings.slow_commit_s:
@@ -261,12 +284,14 @@ def _check_load(services: Services) -> None:
 
 
 async def _answer(services: Services, row: CatalogRow, execution_id: str, wait_s: float) -> bytes:
-    ended = await services.listeners.hub.ended(execution_id, max(0.0, min(wait_s, MAX_WAIT_S)))
+    # With no wait this is the row that was just stored, without a query.
+    ended = await services.listeners.hub.wait_for_end(execution_id, max(0.0, min(wait_s, MAX_WAIT_S)))
     assert ended is not None, "it was stored a moment ago"
-    told = None
+    view = None
+    # A start without `wait` is answered the same way however quick the execution was.
     if wait_s and ended.finished_at is not None:
         ending = await execution_ending(services.store, services.control.executions.values, ended)
-        told = ending.view(execution_id)
+        view = ending.view(execution_id)
     return msgspec.json.encode(
         Started(
             execution_id=execution_id,
@@ -275,17 +300,17 @@ async def _answer(services: Services, row: CatalogRow, execution_id: str, wait_s
             catalog_id=catalog_id(row.path, row.version),
             status=ended.status,
             trace_id=ended.trace_id,
-            result=told.result if told is not None else None,
-            error=told.error if told is not None else None,
+            result=view.result if view is not None else None,
+            error=view.error if view is not None else None,
             diagnostics=await diagnostics_of(services, row),
         )
     )
 
 
-async def _taken_over(
+async def _rerun_state(
     services: Services, net: Net, source: RerunSource, inputs: ApprovedInputs, consent: Consent
 ) -> RerunState:
-    """What a rerun from a step begins with (CLI-04). Problem 422 says why there is nothing to begin with."""
+    """The state in which a rerun from a step begins (CLI-04); 422 if there is none."""
     row = await services.store.execution(source.execution_id)
     assert row is not None, "it was found by the request"
     events = await whole_events(services, row, await services.store.events(row.execution_id))

@@ -1,7 +1,7 @@
 """Files that were built into the package, as answers: packed where the browser takes that; and parts of large answers.
 
-The page of the web UI holds nothing of anybody's: it asks for what it shows, with the session of whoever looks. So
-strangers may have it. A browser at an address that does not exist is given it as well, and it says so. Ranges are by
+The page of the web UI holds no data: it requests what it shows with the session of its user. So it needs no
+authentication. A browser at an address that does not exist gets the page as well, and the page says so. Ranges are by
 bytes (RFC 9110 §14), one at a time; anything else gets the whole answer.
 """
 
@@ -23,7 +23,7 @@ from noetl.server.access.request_check import POLICY
 from noetl.server.problem_details import ProblemDetails
 
 _AS_TEXT = {".yaml": "text/plain; charset=utf-8"}  # shown, where a browser would store it
-_PACKED_ALREADY = (".png", ".gz")
+_COMPRESSED_SUFFIXES = (".png", ".gz")
 
 
 def built_folder(name: str) -> Traversable:
@@ -34,38 +34,39 @@ def built_folder(name: str) -> Traversable:
 def built_files(folder: str) -> frozenset[str]:
     """The names of everything in a built folder. Only these are ever opened, never a path of a request."""
     root = built_folder(folder)
-    return frozenset(_walked(root, "")) if root.is_dir() else frozenset()
+    return frozenset(_file_names(root, "")) if root.is_dir() else frozenset()
 
 
-def _walked(folder: Traversable, prefix: str) -> Iterator[str]:
-    for one in folder.iterdir():
-        if one.is_dir():
-            yield from _walked(one, f"{prefix}{one.name}/")
+def _file_names(folder: Traversable, prefix: str) -> Iterator[str]:
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            yield from _file_names(entry, f"{prefix}{entry.name}/")
         else:
-            yield prefix + one.name
+            yield prefix + entry.name
 
 
 def built_file(request: Request, folder: str, name: str, headers: Mapping[str, str]) -> Response:
     """A file of a built folder, which must be one of `built_files`."""
     suffix = name[name.rfind(".") :]
     kind = _AS_TEXT.get(suffix) or guess_type(name)[0] or "application/octet-stream"
-    given = {**headers, "vary": "accept-encoding"}
-    if suffix in _PACKED_ALREADY or "gzip" not in request.headers.get("accept-encoding", ""):
+    all_headers = {**headers, "vary": "accept-encoding"}
+    if suffix in _COMPRESSED_SUFFIXES or "gzip" not in request.headers.get("accept-encoding", ""):
         body = built_folder(folder).joinpath(*name.split("/")).read_bytes()
-        return Response(body, headers=given, media_type=kind)
-    return Response(_packed(folder, name), headers=given | {"content-encoding": "gzip"}, media_type=kind)
+        return Response(body, headers=all_headers, media_type=kind)
+    return Response(_compressed_file(folder, name), headers=all_headers | {"content-encoding": "gzip"}, media_type=kind)
 
 
 @cache
-def _packed(folder: str, name: str) -> bytes:
-    """Nothing of it is secret, so packing tells nobody anything."""
+def _compressed_file(folder: str, name: str) -> bytes:
+    """A built file, compressed. It is public, so compression leaks no secret."""
+    # mtime=0: the same file packs to the same bytes, whenever the server was started.
     return compress(built_folder(folder).joinpath(*name.split("/")).read_bytes(), mtime=0)
 
 
 # The editor sets one style attribute (the width of a tab); style elements and scripts are the page's own files only.
 _POLICY = POLICY.replace("base-uri 'none'", "base-uri 'self'") + "; style-src-attr 'unsafe-inline'"
 _PROGRAMS = ("/api", "/hooks")  # for programs, which read problem+json
-_TELLS_NOTHING = (401, 404)
+_NOT_FOUND_STATUSES = (401, 404)
 _NOT_BUILT = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>NoETL</title>
 <h1>The server runs; its web UI is not built here</h1>
@@ -82,8 +83,8 @@ def folder() -> Traversable:
     return built_folder(UI_FOLDER)
 
 
-def page_for(scope: Scope, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """The page, told under which prefix it is given."""
+def ui_response(scope: Scope, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """The page of the web UI, with the path prefix of this server."""
     text = _built()
     if text is not None:
         text = text.replace('<base href="/" />', f'<base href="{escape(_prefix(scope))}/" />')
@@ -91,16 +92,16 @@ def page_for(scope: Scope, status: int = 200, headers: Mapping[str, str] | None 
     return Response(text or _NOT_BUILT, status, own, "text/html; charset=utf-8")
 
 
-def page_for_nothing(scope: Scope, status: int, headers: Mapping[str, str]) -> Response | None:
-    """What somebody sees whose browser asks for an address that is none; None for a program, or without a UI."""
+def not_found_page(scope: Scope, status: int, headers: Mapping[str, str]) -> Response | None:
+    """The page for a browser at an address that does not exist; None for other programs, or without a UI."""
     path = scope["path"].removeprefix(_prefix(scope))
-    is_for_programs = any(path == one or path.startswith(f"{one}/") for one in _PROGRAMS)
+    is_for_programs = any(path == prefix or path.startswith(f"{prefix}/") for prefix in _PROGRAMS)
     accepted = b",".join(value for name, value in scope["headers"] if name == b"accept")
     if scope["method"] != "GET" or is_for_programs or b"text/html" not in accepted:
         return None
-    if status not in _TELLS_NOTHING or _built() is None:
+    if status not in _NOT_FOUND_STATUSES or _built() is None:
         return None
-    return page_for(scope, status, {**headers, "cache-control": "no-store"})
+    return ui_response(scope, status, {**headers, "cache-control": "no-store"})
 
 
 def _prefix(scope: Scope) -> str:
@@ -113,29 +114,33 @@ def _built() -> str | None:
     return index.read_text("utf-8") if index.is_file() else None
 
 
-_ONE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
+_SINGLE_RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 
 
-def ranged(request: Request, body: bytes, *, tag: str, media_type: str = "application/json") -> Response:
-    """`body`, or the part of it that is asked for. `tag` names this very content."""
+def ranged(request: Request, body: bytes, *, tag: str) -> Response:
+    """`body`, JSON, or the part of it that is asked for. `tag` names this very content."""
     etag = f'"{tag}"'
     headers = {"accept-ranges": "bytes", "etag": etag, "x-content-type-options": "nosniff"}
     if request.headers.get("if-none-match") == etag:
         return Response(status_code=304, headers=headers)
     wanted = request.headers.get("range")
+    # The content has changed since the first part was read: the parts would not fit together.
     if wanted is None or request.headers.get("if-range", etag) != etag:
-        return Response(body, 200, headers, media_type)
+        return Response(body, 200, headers, "application/json")
     span = _span(wanted, len(body))
     if span is None:
-        return Response(body, 200, headers, media_type)
+        return Response(body, 200, headers, "application/json")
     first, last = span
     return Response(
-        body[first : last + 1], 206, {**headers, "content-range": f"bytes {first}-{last}/{len(body)}"}, media_type
+        body[first : last + 1],
+        206,
+        {**headers, "content-range": f"bytes {first}-{last}/{len(body)}"},
+        "application/json",
     )
 
 
 def _span(wanted: str, size: int) -> tuple[int, int] | None:
-    match = _ONE.fullmatch(wanted.strip())
+    match = _SINGLE_RANGE.fullmatch(wanted.strip())
     if match is None or match.group(0) == "bytes=-":
         return None
     begin, end = match.groups()

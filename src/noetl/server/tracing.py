@@ -22,17 +22,17 @@ from noetl.events.projection.projection import SIDE_RUN_EVENTS, STEP_EVENTS, TAS
 from noetl.events.projection.views import StepRunView, TaskRunView
 from noetl.events.steps import StepScheduled
 from noetl.events.tasks import TaskStarted
-from noetl.events.traces import TraceParent, caller_of, span_id_of, trace_id_of
+from noetl.events.traces import TraceParent, span_id_of, trace_id_of
 from noetl.server.logs import log
 from noetl.server.metrics import Meters
-from noetl.store.contract import Commit, ExecutionRow, SingleRow, Store
+from noetl.store.contract import Commit, EventFilter, ExecutionRow, Store
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
 
 
-TOLD = ("playbook.execution_requested", "playbook.processed", *STEP_EVENTS, *TASK_EVENTS, *SIDE_RUN_EVENTS)
-MOST = 2_000  # of one execution: a loop of many items would drown whoever looks
+TRACED_TYPES = ("playbook.execution_requested", "playbook.processed", *STEP_EVENTS, *TASK_EVENTS, *SIDE_RUN_EVENTS)
+MOST = 2_000  # spans of one execution: a trace with every item of a long loop is unreadable
 
 
 class TraceSpan(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,6 +55,7 @@ class Trace:
         self._execution_id, self._caller = execution_id, caller
         self._projection = Projection()
         self._views: dict[str, tuple[str, StepRunView | TaskRunView]] = {}  # with the run that each belongs to
+        # runs past MOST; the root span says how many
         self._left_out = 0
 
     def add(self, events: Iterable[Event]) -> None:
@@ -68,6 +69,7 @@ class Trace:
                 self._keep(payload.task_run_id, run_id, view.pipeline.open[payload.task_run_id])
 
     def _keep(self, key: str, parent: str, view: StepRunView | TaskRunView) -> None:
+        # The first ones are kept: a parent comes before its children, so none refers to a span that is missing.
         if len(self._views) < MOST:
             self._views.setdefault(key, (parent, view))
         elif key not in self._views:
@@ -78,58 +80,54 @@ class Trace:
         return [root, *(_span(key, parent, view, root.ended) for key, (parent, view) in self._views.items())]
 
     def _root(self) -> TraceSpan:
-        told = self._projection
-        about: dict[str, str | int] = {"noetl.execution_id": self._execution_id}
-        if told.parent_execution_id:
-            about["noetl.parent_execution_id"] = told.parent_execution_id
-        if told.finished_at is not None:
-            about["noetl.status"] = told.status
+        projection = self._projection
+        attributes: dict[str, str | int] = {"noetl.execution_id": self._execution_id}
+        if projection.parent_execution_id:
+            attributes["noetl.parent_execution_id"] = projection.parent_execution_id
+        if projection.finished_at is not None:
+            attributes["noetl.status"] = projection.status
         if self._left_out:
-            about["noetl.spans_left_out"] = self._left_out
+            attributes["noetl.spans_left_out"] = self._left_out
         return TraceSpan(
             span_id=span_id_of(self._execution_id),
             parent_id=self._caller,
-            name=told.path or "execution",
-            begun=told.started_at or 0.0,
-            ended=told.finished_at,
-            error=told.error.kind if told.error is not None else None,
-            attributes=about,
+            name=projection.path or "execution",
+            begun=projection.started_at or 0.0,
+            ended=projection.finished_at,
+            error=projection.error.kind if projection.error is not None else None,
+            attributes=attributes,
         )
 
 
 def _span(key: str, parent: str, view: StepRunView | TaskRunView, end: float | None) -> TraceSpan:
-    about: dict[str, str | int]
+    attributes: dict[str, str | int]
     if isinstance(view, StepRunView):
         name, begun, ended = view.step, view.scheduled_at, view.finished_at
-        about = {"noetl.step": name, "noetl.step_run_id": key}
+        attributes = {"noetl.step": name, "noetl.step_run_id": key}
     else:
         name, begun, ended = view.task, view.started_at, view.reported_at
-        about = {"noetl.task": name, "noetl.kind": view.kind, "noetl.attempt": view.attempt}
+        attributes = {"noetl.task": name, "noetl.kind": view.kind, "noetl.attempt": view.attempt}
     return TraceSpan(
         span_id=span_id_of(key),
         parent_id=span_id_of(parent),
         name=name,
         begun=begun,
+        # A run that was cut off by the end of its execution has no end of its own, and a span needs one.
         ended=end if ended is None else ended,
         error=view.error.kind if view.error is not None else None,
-        attributes=about,
+        attributes=attributes,
     )
 
 
 VARIABLES = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 HEADER = "traceparent"
 CALLER = "caller"  # on the key-value table, by execution: the span it was asked for from
+# As long as executions are kept by default.
 _REMEMBERED_S = 90 * 86_400.0
 _WAITING = 1_000
 _PAGE = 1_000
 
 Send = Callable[[ExecutionRow, Sequence[TraceSpan]], None]
-
-
-def trace_of(traceparent: str | None) -> str | None:
-    """The trace that a caller is in, if its header says so as W3C has it; anything else is ignored, as that wants."""
-    caller = caller_of(traceparent)
-    return caller.trace_id if caller is not None else None
 
 
 class Tracing:
@@ -144,17 +142,18 @@ class Tracing:
             if commit.execution.finished_at is not None:
                 try:
                     self._ended.put_nowait(commit.execution)
+                # The collector is slower than the executions; memory must not grow with it.
                 except asyncio.QueueFull:
                     self._meters.untraced.inc()
 
-    async def asked_by(self, execution_id: str, caller: TraceParent, at: float) -> None:
-        """Remember, until it is told, which span an execution was asked for from. The log has its trace alone, and any
-        server may store its end."""
+    async def remember_caller(self, execution_id: str, caller: TraceParent, at: float) -> None:
+        """Store the calling span of an execution until its trace is sent. The log has only the trace id, and any server
+        may store the end."""
         with suppress(BackendError):  # no execution waits for its trace
             await self._store.key_values.put(CALLER, execution_id, str(caller.span_id).encode(), over=0, at=at)
 
     async def sweep(self, now: float) -> None:
-        """Those whose server was gone before it could tell them."""
+        """Delete callers of executions whose server stopped before it could send the trace."""
         await self._store.key_values.sweep(CALLER, before=now - _REMEMBERED_S)
 
     async def serve(self) -> None:
@@ -173,7 +172,9 @@ class Tracing:
     async def _spans(self, row: ExecutionRow) -> list[TraceSpan]:
         caller = await self._store.key_values.get(CALLER, row.execution_id)
         trace, after = Trace(row.execution_id, int(caller.body) if caller is not None else None), 0
-        while page := await self._store.events(row.execution_id, after=after, only=SingleRow(types=TOLD, limit=_PAGE)):
+        while page := await self._store.events(
+            row.execution_id, after=after, only=EventFilter(types=TRACED_TYPES, limit=_PAGE)
+        ):
             trace.add(page)
             after = page[-1].seq
         return trace.spans()
@@ -186,13 +187,13 @@ def open_tracing(store: Store, meters: Meters) -> Tracing | None:
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
-        return Tracing(store, meters, Exported(OTLPSpanExporter()).send)
+        return Tracing(store, meters, OtlpSender(OTLPSpanExporter()).send)
     except ImportError:
         log.warning("tracing", problem="a collector is named, but not its exporter: install noetl-engine[otel]")
         return None
 
 
-class Exported:
+class OtlpSender:
     """Spans as OpenTelemetry has them, given to one of its exporters."""
 
     def __init__(self, exporter: SpanExporter) -> None:
@@ -222,10 +223,12 @@ class Exported:
         return ReadableSpan(
             name=span.name,
             context=context(span.span_id),
+            # The parent of the root is a span of another program; all others are ours.
             parent=context(span.parent_id, is_remote=is_root) if span.parent_id is not None else None,
             resource=self._resource,
             attributes=attributes,
             status=Status(StatusCode.ERROR if span.error else StatusCode.OK),
             start_time=int(span.begun * 1e9),
+            # Nanoseconds, as OpenTelemetry counts.
             end_time=int((span.ended if span.ended is not None else span.begun) * 1e9),
         )

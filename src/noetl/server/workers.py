@@ -1,8 +1,8 @@
-"""Which workers there are, what they serve, when they were last heard of, and why nobody runs what waits (SRV-08,
-beyond.md).
+"""The roster: which workers there are, their pools, labels and tool kinds, and when each was last heard of (SRV-08).
+Also obstacles: why no worker takes the orders that wait.
 
-It is for people who look, for limits of a token, and for whom an order is given to; no lease depends on it. It is
-stored, so that every server knows it; what changes with every heartbeat is written twice a minute at most.
+It is used for views, for the limits of a token, and to choose workers that can run an order; no lease depends on it.
+It is stored, so that every server can read it; changes by heartbeats are written twice a minute at most.
 """
 
 from __future__ import annotations
@@ -23,18 +23,21 @@ from noetl.control.commit.loaded_executions import LoadedExecution
 from noetl.engine.execution import Execution
 from noetl.server.services import Services
 from noetl.store.contract import OrderState
-from noetl.store.installation import KeyValues
+from noetl.store.installation import KeyValues, each_key_value
 
-DRAIN_KIND = "worker"
+WORKER_KIND = "worker"
 WRITE_EVERY_S = 30.0
+# Seconds of silence after which a worker counts as gone: twice the time between two writes of its row.
 LIVE_S = 60.0
+# Views show a worker that is gone for a day.
 KEPT_S = 86_400.0
+# Hex digits of the hash behind a worker's name: 64 bits, enough for the names of one token.
 _ID_DIGITS = 16
 
 
 class WorkerRow(msgspec.Struct, kw_only=True):
-    """`token_id` is the token it came with: nobody else speaks for it. A worker in a server's own process has none, and
-    no request speaks for it. `leases` are orders it held when last asked."""
+    """`token_id` is the token it registered with; only requests with that token act for it. A worker in the server's
+    own process has none, and no request acts for it. `leases` are orders it held at its last contact."""
 
     worker_id: str
     pools: tuple[str, ...] = ("default",)
@@ -50,7 +53,7 @@ class WorkerRow(msgspec.Struct, kw_only=True):
 
 
 class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
-    """`drained_at`: since then it is given nothing more, as `drained_by` wanted; what it holds it finishes."""
+    """`drained_at`: since then it gets no new orders, by request of `drained_by`; it finishes the orders it holds."""
 
     worker_id: str
     pools: list[str]
@@ -72,7 +75,7 @@ class Roster:
         self._key_values, self._clock = key_values, clock
         self._here: dict[str, WorkerRow] = {}
         self._written: dict[str, float] = {}
-        self._listed: list[WorkerRow] = []  # of all servers, as they were last
+        self._listed: list[WorkerRow] = []  # of all servers, as last read
 
     async def register(self, row: WorkerRow) -> WorkerRow:
         now = self._clock.now()
@@ -84,28 +87,28 @@ class Roster:
     async def remove(self, worker_id: str) -> bool:
         self._here.pop(worker_id, None)
         self._written.pop(worker_id, None)
-        return await self._key_values.delete(DRAIN_KIND, worker_id)
+        return await self._key_values.delete(WORKER_KIND, worker_id)
 
     async def get(self, worker_id: str) -> WorkerRow | None:
         if (row := self._here.get(worker_id)) is not None:
             return row
-        thing = await self._key_values.get(DRAIN_KIND, worker_id)
-        return msgspec.json.decode(thing.body, type=WorkerRow) if thing is not None else None
+        row_value = await self._key_values.get(WORKER_KIND, worker_id)
+        return msgspec.json.decode(row_value.body, type=WorkerRow) if row_value is not None else None
 
     def ability(self, worker_id: str) -> WorkerAbilities:
-        """What a worker can do that was heard of here. One that is not known was never asked for its labels."""
+        """The abilities of a worker that has contacted this server. An unknown worker may take any order."""
         row = self._here.get(worker_id)
         return ability_of(row) if row is not None else ANY
 
     @property
     def kinds(self) -> frozenset[str]:
-        """What some worker runs, of those that were heard of here and those listed last."""
+        """The tool kinds of all live workers: those that have contacted this server and those listed last."""
         since = self._clock.now() - LIVE_S
         rows = (*self._here.values(), *self._listed)
         return frozenset(kind for row in rows if row.last_seen >= since for kind in row.kinds)
 
     async def note_contact(self, worker_id: str, leases: dict[str, int] | None = None) -> None:
-        """It has just been heard of; with `leases`, these are what it holds."""
+        """Record a contact of the worker. `leases`, if given, are the orders it holds."""
         row = self._here.get(worker_id) or await self.get(worker_id)
         if row is None:
             return
@@ -117,39 +120,46 @@ class Roster:
             await self._write(row)
 
     async def list(self) -> list[WorkerRow]:
-        things = await self._key_values.list(DRAIN_KIND)
-        rows = {thing.name: msgspec.json.decode(thing.body, type=WorkerRow) for thing in things}
+        stored = [row async for row in each_key_value(self._key_values, WORKER_KIND)]
+        rows = {item.name: msgspec.json.decode(item.body, type=WorkerRow) for item in stored}
         for worker_id, row in self._here.items():
+            # A removed worker has no row; the memory of this server must not bring it back.
             if worker_id in rows and row.last_seen >= rows[worker_id].last_seen:
                 rows[worker_id] = row
         self._listed = [rows[name] for name in sorted(rows)]
         return list(self._listed)
 
     async def sweep(self) -> int:
-        """Forget workers that nobody has heard of for a day."""
+        """Remove workers without a contact for a day."""
         before = self._clock.now() - KEPT_S
-        for worker_id in [one for one, row in self._here.items() if row.last_seen < before]:
+        for worker_id in [worker_id for worker_id, row in self._here.items() if row.last_seen < before]:
             del self._here[worker_id]
             self._written.pop(worker_id, None)
-        return await self._key_values.sweep(DRAIN_KIND, before=before)
+        return await self._key_values.sweep(WORKER_KIND, before=before)
 
     async def _write(self, row: WorkerRow) -> None:
         self._written[row.worker_id] = self._clock.now()
         body = msgspec.json.encode(row)
+        # No retry until it succeeds: the next heartbeat writes the row again. After a lost write `last_seen` is a bit
+        # old.
         for _ in range(3):
-            there = await self._key_values.get(DRAIN_KIND, row.worker_id)
-            over = there.version if there is not None else 0
-            if await self._key_values.put(DRAIN_KIND, row.worker_id, body, over=over, at=self._clock.now()) is not None:
+            stored = await self._key_values.get(WORKER_KIND, row.worker_id)
+            over = stored.version if stored is not None else 0
+            if (
+                await self._key_values.put(WORKER_KIND, row.worker_id, body, over=over, at=self._clock.now())
+                is not None
+            ):
                 return  # else another server wrote it at the same moment
 
 
-def given_id(token_id: str, name: str, instance: str) -> str:
-    """The id of a worker at this token. It follows from what it is, so that a repeated registration, also at a server
-    that has forgotten it, gives the same one, and no other token is ever given it."""
+def worker_id_of(token_id: str, name: str, instance: str) -> str:
+    """The id of a worker at this token, derived from its arguments. A repeated registration gives the same id, also at
+    a server that has removed the worker; no other token gets it."""
     return f"{name}:{derived('worker', token_id, name, instance)[:_ID_DIGITS]}"
 
 
 def ability_of(row: WorkerRow) -> WorkerAbilities:
+    # None: the worker did not say, so it counts as able to run every kind.
     return WorkerAbilities(kinds=frozenset(row.kinds) or None, labels=row.labels)
 
 
@@ -169,11 +179,11 @@ def worker_view(row: WorkerRow, now: float, drain: Drain | None = None) -> Worke
     )
 
 
-_LOOKED_AT = 100  # of the orders that wait in a pool: their executions have to be read
+_LOOKED_AT = 100  # how many waiting orders of a pool are examined: their executions have to be read
 
 
 class Crew(msgspec.Struct, frozen=True):
-    """The live workers that name a pool, or every pool. `fit` are those that carry the labels it requires."""
+    """The live workers that serve a pool by name, or every pool. `fit` are those with the labels that it requires."""
 
     pool: Pool
     rows: tuple[WorkerRow, ...]
@@ -184,12 +194,12 @@ class Crew(msgspec.Struct, frozen=True):
 
     @property
     def kinds(self) -> list[str] | None:
-        """The tool kinds that they run, all together; None where one of them did not say."""
-        said = [row.kinds for row in self.fit]
-        return sorted({kind for kinds in said for kind in kinds}) if all(said) else None
+        """The tool kinds that they run, all together; None if one of them did not say."""
+        reported = [row.kinds for row in self.fit]
+        return sorted({kind for kinds in reported for kind in kinds}) if all(reported) else None
 
     def obstacle(self, needs: Collection[str]) -> str | None:
-        """Why no order that needs these kinds is taken; None where somebody can take it."""
+        """Why no worker takes an order that needs these kinds; None if a worker can take it."""
         name, required = self.pool.name, labels_text(self.pool.require)
         if not self.rows:
             labels = "".join(f" --label {key}={value}" for key, value in sorted(self.pool.require.items()))
@@ -206,7 +216,7 @@ class Crew(msgspec.Struct, frozen=True):
 
 
 class Crews:
-    """As of one moment."""
+    """The crews of all pools, as of one moment."""
 
     def __init__(self, pools: Collection[Pool], rows: Collection[WorkerRow]) -> None:
         self._pools = {pool.name: pool for pool in pools}
@@ -222,17 +232,17 @@ class Crews:
 
 
 async def crews_of(services: Services) -> Crews:
-    """The workers that were heard of within the last minute."""
+    """The crews of workers with a contact within the last minute."""
     now = services.clock.now()
     rows = [row for row in await services.roster.list() if now - row.last_seen < LIVE_S]
     return Crews(await services.control.pools.all(), rows)
 
 
 async def obstacles(services: Services, crew: Crew, waiting: int) -> list[str]:
-    """Why nobody there can run what waits in a pool, `waiting` orders: each reason once, with how many wait for it."""
+    """Why no worker of a pool can run its `waiting` orders: each reason once, with the number of orders it holds."""
     if not waiting:
         return []
-    if (why := crew.obstacle(())) is not None:  # whatever they need
+    if (why := crew.obstacle(())) is not None:  # it holds all orders, whatever they need
         return [_waiting_line(waiting, why)]
     numbers: Counter[str] = Counter()
     for needs, number in (await _needed(services, crew.pool.name)).items():
@@ -246,25 +256,30 @@ def _waiting_line(number: int, why: str) -> str:
 
 
 async def _needed(services: Services, pool: str) -> Counter[Needs]:
-    """How many orders of a pool wait for whoever runs these kinds: of the first ones as their executions say, of the
-    others as far as it was found out when they were offered."""
+    """How many orders of a pool wait, by the tool kinds they need: of the first ones by their executions, of the
+    others as far as it was computed when they were offered."""
     executions = services.control.executions
     rows = await services.store.claimable(now=services.clock.now(), limit=_LOOKED_AT, pools=[pool])
     ids = list(dict.fromkeys(row.execution_id for row in rows))
-    found = await asyncio.gather(*map(executions.execution, ids), return_exceptions=True)
-    # An execution that cannot be loaded is in quarantine: its orders wait for nobody.
-    loaded = {one: state for one, state in zip(ids, found, strict=True) if isinstance(state, LoadedExecution)}
+    states = await asyncio.gather(*map(executions.execution, ids), return_exceptions=True)
+    # An execution that cannot be loaded is in quarantine: its orders wait for no worker.
+    loaded = {
+        execution_id: state
+        for execution_id, state in zip(ids, states, strict=True)
+        if isinstance(state, LoadedExecution)
+    }
     known = [(row.order_id, loaded[row.execution_id]) for row in rows if row.execution_id in loaded]
     numbers = Counter(needs_of(state.plan, state.execution, order_id) for order_id, state in known)
     offered = services.control.decisions.ready.needed.items()
+    # `|` takes the larger number: both count the same orders, from two sources.
     return numbers | Counter({needs: number for (own, needs), number in offered if own == pool})
 
 
 async def obstacles_of(services: Services, execution: Execution) -> list[str]:
-    """Why nobody takes orders of it that are ready, each reason once."""
+    """Why no worker takes the ready orders of an execution, each reason once."""
     waiting = [row for row in await services.store.orders(execution.execution_id) if row.state is OrderState.READY]
     if not waiting:
         return []
     plan, crews = await services.control.executions.plan(execution.origin.net_hash), await crews_of(services)
-    found = {crews.of(row.pool).obstacle(needs_of(plan, execution, row.order_id)) for row in waiting}
-    return sorted(why for why in found if why is not None)
+    reasons = {crews.of(row.pool).obstacle(needs_of(plan, execution, row.order_id)) for row in waiting}
+    return sorted(why for why in reasons if why is not None)

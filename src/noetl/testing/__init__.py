@@ -2,6 +2,5 @@
 
 pytest loads the plug-in with its fixture `run_playbook` when it is asked to (`-p noetl.testing.plugin`); `noetl test`
 reads files in YAML (`yaml_tests.py`); docs/testing.md shows both. Read first: `plugin.py`, `playbook_runs.py`.
-For authors of tools: `tool_calls.py` runs one attempt, `tool_conformance.py` is what every tool must pass
-(docs/write-a-tool.md).
+For authors of tools: `tool_conformance.py` is what every tool must pass, and runs one attempt (docs/write-a-tool.md).
 """

@@ -7,6 +7,9 @@
         def wrong(self): return [{"message": "x", "level": "loud"}]
 
 A test whose inputs a subclass does not give is not collected. docs/write-a-tool.md lists them.
+
+`outcome_of` calls one tool as a worker does, without a playbook, a worker or a store. For tools that connect,
+`listening` is a server that speaks no protocol: it says nothing, or one fixed answer.
 """
 
 from __future__ import annotations
@@ -16,22 +19,94 @@ import json
 import secrets
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
 import msgspec
 
-from noetl.base.addresses.guard import AddressGuard
-from noetl.base.addresses.policy import CLOSED
+from noetl.base.addresses.policy import CLOSED, AddressGuard
+from noetl.base.clock import SystemClock
 from noetl.events.outcomes import Outcome
 from noetl.net.kinds import COMMON_ERRORS, COMMON_SPEC, ToolKind
-from noetl.testing.tool_calls import listening, outcome_of
-from noetl.tools.contract import Tool
+from noetl.tools.contract import UNKNOWN, Tool, ToolContext
+from noetl.worker.attempt import attempt
+
+
+def tool_context(
+    spec: Mapping[str, Any] | None = None, *, key: str = "exec/run/task/0", execution_id: str = "exec", **more: Any
+) -> ToolContext:
+    """A context with made-up names. `key` is the idempotency key; `more` are further fields of ToolContext."""
+    return ToolContext(
+        execution_id=execution_id,
+        step="step",
+        task="task",
+        attempt=1,
+        task_run_id="run",
+        idempotency_key=key,
+        spec=spec or {},
+        name=lambda name: UNKNOWN,
+        **more,
+    )
+
+
+async def outcome_of(
+    tool: Tool, /, inputs: Mapping[str, Any], spec: Mapping[str, Any] | None = None, **more: Any
+) -> Outcome:
+    """The outcome that a worker would record of one attempt."""
+    context = tool_context(spec, **more)
+    return await attempt(tool, dict(inputs), context, clock=SystemClock(), sleep=asyncio.sleep, trace_id="trace")
+
+
+# The loop closes sockets one turn after the request to do so.
+_CLOSING_S = 0.01
+
+
+class Listener:
+    """A server on a free port of loopback. It sends `answer` to each client and closes the connection. Without
+    `answer` it sends nothing and waits for the client to close."""
+
+    def __init__(self, answer: bytes | None = None) -> None:
+        self.answer = answer
+        self.port = self.connections = 0
+        self.accepted, self.left = asyncio.Event(), asyncio.Event()
+        self.open: set[asyncio.StreamWriter] = set()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        self.open.add(writer)
+        self.accepted.set()
+        with suppress(OSError):
+            if self.answer is None:
+                while await reader.read(1 << 16):
+                    pass
+            else:
+                writer.write(self.answer)
+                await writer.drain()
+        self.left.set()
+        self.open.discard(writer)
+        writer.close()
+
+
+@asynccontextmanager
+async def listening(answer: bytes | None = None) -> AsyncIterator[Listener]:
+    listener = Listener(answer)
+    server = await asyncio.start_server(listener.serve, "127.0.0.1", 0)
+    listener.port = server.sockets[0].getsockname()[1]
+    try:
+        yield listener
+    finally:
+        server.close()
+        for writer in listener.open:
+            # Whoever has not hung up is cut off.
+            writer.transport.abort()
+        await asyncio.sleep(_CLOSING_S)
+
 
 SECRETS = 50
-_PATIENCE_S = 300  # until something that must happen has happened, on a machine that does other things too
+# Until something that must happen has happened, on a machine that does other things too.
+_PATIENCE_S = 300
 _ENDING_S = 10
 # Until a task waits for an answer. Before Python 3.12 asyncio.wait_for, which many libraries connect with, loses a
 # cancellation in the very moment of the connection.
@@ -51,7 +126,8 @@ class ToolConformance:
     must not import: the checker imports it in every command that meets an unknown kind."""
 
     tool: ClassVar[Callable[[], Tool]]  # its class
-    kind: ClassVar[ToolKind]  # as the tool declares, when left out
+    # As the tool declares, when left out.
+    kind: ClassVar[ToolKind]
     drivers: ClassVar[tuple[str, ...]] = ()
 
     def working(self, folder: Path) -> dict[str, Any] | None:
@@ -61,7 +137,8 @@ class ToolConformance:
         """Inputs that are each refused before anything happens."""
 
     def connecting(self, port: int) -> dict[str, Any] | None:
-        """Inputs that make the tool connect to `localhost` at this port, where nobody speaks its protocol."""
+        """Inputs that make the tool connect to `localhost` at this port, where the server does not speak its
+        protocol."""
 
     def with_secret(self, secret: str, port: int) -> dict[str, Any] | None:
         """The same, with a secret wherever the tool takes one."""
@@ -73,7 +150,8 @@ class ToolConformance:
         for hook, tests in _TESTS_OF.items():
             if getattr(cls, hook) is getattr(ToolConformance, hook):
                 for test in tests:
-                    setattr(cls, test, None)  # pytest collects only what can be called
+                    # Pytest collects only what can be called.
+                    setattr(cls, test, None)
 
     def test_its_declaration_is_whole(self) -> None:
         kind = self.kind
@@ -91,6 +169,7 @@ class ToolConformance:
         module = cast(Any, type(self).tool).__module__
         program = f"import sys, {module}; print(*(name for name in {self.drivers!r} if name in sys.modules))"
 
+        # In a process of its own: here, another test may have imported the driver.
         done = subprocess.run(  # noqa: S603  a program of ours
             [sys.executable, "-c", program],
             env={"PYTHONPATH": ":".join(sys.path)},
@@ -152,6 +231,7 @@ class ToolConformance:
             async with listening() as listener, asyncio.timeout(_PATIENCE_S):
                 task = asyncio.ensure_future(outcome_of(tool, self.connecting(listener.port) or {}, _SPEC))
                 await listener.accepted.wait()
+                # Accepted is the connection, not the request: the tool gets a moment to send it.
                 await asyncio.sleep(_UNDER_WAY_S)
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
@@ -166,7 +246,7 @@ class ToolConformance:
                 for _ in range(SECRETS):
                     secret = secrets.token_urlsafe(12)
                     outcome = await outcome_of(tool, self.with_secret(secret, listener.port) or {}, _SPEC)
-                    assert secret.encode() not in msgspec.json.encode(outcome), "the outcome tells a secret"
+                    assert secret.encode() not in msgspec.json.encode(outcome), "the outcome contains a secret"
 
         self._with_tool(keeps_quiet)
 
@@ -190,6 +270,7 @@ class ToolConformance:
                 await act(tool)
             finally:
                 await tool.close()
+            # The listener serves in tasks of this loop as well; those are not the tool's.
             left = {task for task in asyncio.all_tasks() - before if not _is_listener(task)}
             if left:
                 _, left = await asyncio.wait(left, timeout=_ENDING_S)  # some are about to end
@@ -205,10 +286,11 @@ def _is_listener(task: asyncio.Task[Any]) -> bool:
 
 
 def _children() -> set[str]:
-    """Processes that are children of this one and still run; none where the system does not tell."""
+    """The running child processes of this one; empty on systems without /proc."""
     found: set[str] = set()
     for file in Path("/proc/self/task").glob("*/children"):
-        with suppress(OSError):  # a thread that has just ended
+        # A thread that has just ended.
+        with suppress(OSError):
             found.update(file.read_text().split())
     return {pid for pid in found if _program(pid)}
 

@@ -1,4 +1,4 @@
-"""Virtual time: an event loop that does not wait. When nobody works, it moves its clock to the next timer (TMR-07).
+"""Virtual time: an event loop that does not wait. When no task runs, it moves its clock to the next timer (TMR-07).
 
 Delays, timeouts and timers so happen in their order, and months of them pass in no time. While a real tool is at work
 its time counts as it passes, so that its timeouts hold.
@@ -26,6 +26,7 @@ class _Selector(selectors.DefaultSelector):
     def select(self, timeout: float | None = None) -> Any:
         if timeout is None or timeout <= 0:
             return super().select(timeout)
+        # What is ready comes first: only where nothing is, time moves on.
         return super().select(0) or self.wait(timeout, super().select)
 
 
@@ -44,12 +45,14 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def _wait(self, seconds: float, select: Callable[[float], Any]) -> Any:
         if not self._busy:
+            # Nobody works, so nothing can happen before the next timer: its time comes at once.
             self._now += seconds
             return []
         begun = time.monotonic()
         try:
             return select(seconds)
         finally:
+            # Counted as it passed, which may be less than was asked for: a tool that ends early wakes the loop.
             self._now += time.monotonic() - begun if self._counts_work else 0.0
 
     async def shutdown_default_executor(self, timeout: float | None = None) -> None:

@@ -13,9 +13,8 @@ from typing import Any
 
 import msgspec
 
-from noetl.base.diagnostics import Findings
+from noetl.base.diagnostics import TEST_SUFFIX, Findings, Source
 from noetl.base.errors import NoetlError, RefusedError, ToolError
-from noetl.base.source import TEST_SUFFIX, Source
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence, data, describe
 from noetl.language.reading.yaml import read_yaml
 from noetl.testing.playbook_runs import Ran, Story, Stuck, run_story
@@ -281,7 +280,8 @@ def _problems(playbook: Path, test: PlaybookTest) -> list[str]:
         ran = run_story(playbook, test.story())
     except Stuck as problem:
         return [str(problem)]
-    except NoetlError as problem:  # errors of the playbook itself, among others
+    # Errors of the playbook itself, among others.
+    except NoetlError as problem:
         return str(problem).splitlines()
     return list(_differences(ran, test.expect))
 

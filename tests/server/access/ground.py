@@ -11,7 +11,7 @@ from starlette.responses import PlainTextResponse, StreamingResponse
 
 from noetl.base.clock import ManualClock
 from noetl.operations.administration_shapes import Role
-from noetl.operations.tokens import Wanted
+from noetl.operations.tokens import TokenRequest
 from noetl.secrets.master_keys import MasterKeys
 from noetl.server import problem_details
 from noetl.server.access.access import Access, Rates, install
@@ -65,7 +65,7 @@ class Ground:
     async def token(self, role: Role, **more: Any) -> str:
         if role is Role.WORKER:
             more.setdefault("pools", ("default",))
-        text, _ = await self.access.tokens.create(Wanted(subject=f"a {role}", role=role, **more))
+        text, _ = await self.access.tokens.create(TokenRequest(subject=f"a {role}", role=role, **more))
         return text
 
     async def as_(self, role: Role, **more: Any) -> httpx2.AsyncClient:

@@ -164,17 +164,17 @@ async def test_wrong_tokens_are_slowed_and_right_ones_are_not() -> None:
         codes = [(await stranger.get("/api/catalog", headers=wrong)).status_code for _ in range(5)]
         slowed = await stranger.get("/api/catalog", headers=wrong)
         known = await viewer.get("/api/catalog")
-        nameless = await stranger.get("/api/catalog")
+        tokenless = await stranger.get("/api/catalog")
         ground.clock.advance(2.0)
         later = await stranger.get("/api/catalog", headers=wrong)
 
     assert codes == [401, 401, 401, 429, 429]
     assert (slowed.status_code, slowed.headers["retry-after"]) == (429, "2")
-    assert (known.status_code, nameless.status_code, later.status_code) == (200, 401, 401)
+    assert (known.status_code, tokenless.status_code, later.status_code) == (200, 401, 401)
 
 
 async def test_the_audit_log_cannot_be_flooded_by_strangers() -> None:
-    ground = Ground(rates=Rates(nameless=RequestRate(5, 1)))
+    ground = Ground(rates=Rates(tokenless=RequestRate(5, 1)))
     async with ground.client() as stranger:
         codes = [(await stranger.get("/api/catalog")).status_code for _ in range(50)]
 

@@ -20,7 +20,7 @@ from fastapi.routing import iter_route_contexts
 
 from noetl.base.clock import ManualClock
 from noetl.operations.administration_shapes import Role
-from noetl.operations.tokens import Wanted
+from noetl.operations.tokens import TokenRequest
 from noetl.server import guarded_router
 from noetl.server.access.access import Access, Rates, RequestRate
 from noetl.server.access.roles import RULES, AccessRule
@@ -48,7 +48,7 @@ async def reached(request: Request) -> None:
 
 def app_over(store: MemoryStore, clock: ManualClock) -> FastAPI:
     services = make_services(ServerSettings(), store, MemoryResults(), clock=clock)
-    rates = Rates(people=PLENTY, workers=PLENTY, strangers=PLENTY, nameless=PLENTY, failures=PLENTY, webhooks=PLENTY)
+    rates = Rates(people=PLENTY, workers=PLENTY, strangers=PLENTY, tokenless=PLENTY, failures=PLENTY, webhooks=PLENTY)
     services.access = Access(services.store, clock, rates=rates)
     return build(services)
 
@@ -96,8 +96,8 @@ class Live:
 
     async def fill(self) -> None:
         tokens = self.access.tokens
-        short, _ = await tokens.create(Wanted(subject="x", role=Role.ADMIN, expires_in_s=1))
-        gone, row = await tokens.create(Wanted(subject="x", role=Role.ADMIN))
+        short, _ = await tokens.create(TokenRequest(subject="x", role=Role.ADMIN, expires_in_s=1))
+        gone, row = await tokens.create(TokenRequest(subject="x", role=Role.ADMIN))
         stale = await self.access.sessions.open(row)
         await tokens.revoke(row.token_id)
         self.clock.advance(2)
@@ -110,14 +110,14 @@ class Live:
             "stale session": [(b"cookie", f"noetl_session={stale}".encode())],
         }
         for role in RANK:
-            text, token = await tokens.create(Wanted(subject=role, role=Role(role)))
+            text, token = await tokens.create(TokenRequest(subject=role, role=Role(role)))
             self.headers[role] = [_bearer(text)]
         self.headers["two"] = [*self.headers["admin"], *self.headers["viewer"]]
         session_id = await self.access.sessions.open(token)  # an administrator's, without what a change needs
         self.headers["session"] = [(b"cookie", f"noetl_session={session_id}".encode())]
-        text, _ = await tokens.create(Wanted(subject="w", role=Role.WORKER, pools=("default",)))
+        text, _ = await tokens.create(TokenRequest(subject="w", role=Role.WORKER, pools=("default",)))
         self.headers["worker"] = [_bearer(text)]
-        text, _ = await tokens.create(Wanted(subject="a", role=Role.VIEWER, human_roles=("approver",)))
+        text, _ = await tokens.create(TokenRequest(subject="a", role=Role.VIEWER, human_roles=("approver",)))
         self.headers["approver"] = [_bearer(text)]
 
     async def ask(self, caller: str, method: str, raw: str, *more: tuple[bytes, bytes]) -> int:

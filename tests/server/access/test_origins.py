@@ -42,7 +42,7 @@ async def test_the_address_of_a_request_is_that_of_a_trusted_proxys_client(
 
 
 def test_what_is_no_network_is_refused_with_a_way_out() -> None:
-    with pytest.raises(RefusedError, match=r'--trusted-proxy "proxy.example" is no address: write one, such as'):
+    with pytest.raises(RefusedError, match=r'--trusted-proxy "proxy.example" is not an address: write one like'):
         trusted_proxies(["10.0.0.1", "proxy.example"])
 
 

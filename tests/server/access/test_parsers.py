@@ -11,7 +11,7 @@ from noetl.base.clock import ManualClock
 from noetl.operations.tokens import AccessTokens
 from noetl.server.access.callers import STRANGER, Callers, Sessions, is_own_origin, may_change
 from noetl.server.access.hosts import Hosts, host_name
-from noetl.server.access.webhook_deliveries import Signed, given_signature, is_signed, signature_of
+from noetl.server.access.webhook_deliveries import Signed, is_signed, parse_signature, signature_of
 from noetl.store.memory import MemoryStore
 
 NOW = 1_735_689_600.0
@@ -23,7 +23,7 @@ values = st.binary(max_size=200) | st.sampled_from([b"Bearer x", b"noetl_session
 @settings(deadline=None)
 @given(words, words, st.binary())
 def test_no_claim_is_good_without_the_key(timestamp: str, signature: str, body: bytes) -> None:
-    signed = given_signature(timestamp, signature, now=NOW)
+    signed = parse_signature(timestamp, signature, now=NOW)
 
     assert signed is None or not is_signed(signed, "the key", body)
 
@@ -33,7 +33,7 @@ def test_no_claim_is_good_without_the_key(timestamp: str, signature: str, body: 
 def test_a_right_claim_is_good_for_its_body_alone(key: str, timestamp: int, body: bytes, more: bytes) -> None:
     key = key.encode("utf-8", "replace").decode()
     mark = signature_of(key, str(timestamp), body)
-    signed = given_signature(str(timestamp), f"v1={mark}", now=NOW)
+    signed = parse_signature(str(timestamp), f"v1={mark}", now=NOW)
 
     assert signed == Signed(str(timestamp), mark)
     assert is_signed(signed, key, body)

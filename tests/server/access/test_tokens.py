@@ -8,11 +8,11 @@ import pytest
 from noetl.base.clock import ManualClock
 from noetl.base.errors import RefusedError
 from noetl.operations.administration_shapes import Role
-from noetl.operations.tokens import KIND, AccessTokens, Wanted
+from noetl.operations.tokens import KIND, AccessTokens, TokenRequest
 from noetl.store.memory import MemoryStore
 from tests.server.access.ground import Ground
 
-VIEWER = Wanted(subject="ann", role=Role.VIEWER)
+VIEWER = TokenRequest(subject="ann", role=Role.VIEWER)
 
 
 def made() -> tuple[AccessTokens, MemoryStore, ManualClock]:
@@ -23,9 +23,9 @@ def made() -> tuple[AccessTokens, MemoryStore, ManualClock]:
 @pytest.mark.req("HUM-02")
 async def test_a_token_is_found_again_and_its_secret_is_not_kept() -> None:
     tokens, store, _ = made()
-    text, token = await tokens.create(Wanted(subject="ann", role=Role.OPERATOR, human_roles=("approver",)))
+    text, token = await tokens.create(TokenRequest(subject="ann", role=Role.OPERATOR, human_roles=("approver",)))
 
-    found = await tokens.identified(text)
+    found = await tokens.authenticate(text)
 
     assert found is not None
     assert found.identity.subject == "ann"
@@ -59,43 +59,43 @@ async def test_what_is_not_the_whole_token_is_nobody(spoilt: object) -> None:
     text, _ = await tokens.create(VIEWER)
 
     assert callable(spoilt)
-    assert await tokens.identified(spoilt(text)) is None
+    assert await tokens.authenticate(spoilt(text)) is None
 
 
 async def test_an_expired_or_revoked_token_is_nobody() -> None:
     tokens, _, clock = made()
-    short, _ = await tokens.create(Wanted(subject="ann", role=Role.VIEWER, expires_in_s=60))
+    short, _ = await tokens.create(TokenRequest(subject="ann", role=Role.VIEWER, expires_in_s=60))
     other, token = await tokens.create(VIEWER)
 
     await tokens.revoke(token.token_id)
-    assert await tokens.identified(other) is None
-    assert await tokens.identified(short) is not None
+    assert await tokens.authenticate(other) is None
+    assert await tokens.authenticate(short) is not None
     clock.advance(60)
-    assert await tokens.identified(short) is None
+    assert await tokens.authenticate(short) is None
 
 
 async def test_a_revocation_elsewhere_is_heard_of_within_a_second() -> None:
     tokens, store, clock = made()
     text, token = await tokens.create(VIEWER)
-    assert await tokens.identified(text) is not None
+    assert await tokens.authenticate(text) is not None
 
     await AccessTokens(store.key_values, clock).revoke(token.token_id)
     clock.advance(1.0)
 
-    assert await tokens.identified(text) is None
+    assert await tokens.authenticate(text) is None
 
 
 async def test_the_last_use_is_noted_coarsely() -> None:
     tokens, store, clock = made()
     text, token = await tokens.create(VIEWER)
     for _ in range(3):
-        await tokens.identified(text)
+        await tokens.authenticate(text)
     thing = await store.key_values.get(KIND, token.token_id)
     assert thing is not None
     assert thing.version == 2
 
     clock.advance(3_600)
-    await tokens.identified(text)
+    await tokens.authenticate(text)
     assert [one.used_at for one in await tokens.list()] == [clock.now()]
 
 
@@ -105,32 +105,34 @@ async def test_a_role_of_another_version_is_nobody() -> None:
     raw = msgspec.json.decode(msgspec.json.encode(token)) | {"role": "superuser"}
     await store.key_values.put(KIND, token.token_id, msgspec.json.encode(raw), over=1, at=clock.now())
 
-    assert await tokens.identified(text) is None
+    assert await tokens.authenticate(text) is None
 
 
 async def test_the_first_start_makes_one_token_for_an_administrator() -> None:
     tokens, store, clock = made()
 
-    text = await tokens.first()
+    text = await tokens.create_first_admin()
 
     assert text is not None
-    found = await tokens.identified(text)
+    found = await tokens.authenticate(text)
     assert found is not None
     assert found.role is Role.ADMIN
-    assert await tokens.first() is None
-    await tokens.create(Wanted(subject="another", role=Role.ADMIN))  # the last administrator's token cannot be revoked
+    assert await tokens.create_first_admin() is None
+    await tokens.create(
+        TokenRequest(subject="another", role=Role.ADMIN)
+    )  # the last administrator's token cannot be revoked
     await tokens.revoke(found.token_id)
-    assert await AccessTokens(store.key_values, clock).first() is None
+    assert await AccessTokens(store.key_values, clock).create_first_admin() is None
 
 
 async def test_there_is_an_administrator_also_where_a_workers_token_was_made_first() -> None:
     tokens, _, _ = made()
-    await tokens.create(Wanted(subject="workers", role=Role.WORKER, pools=("default",)))
+    await tokens.create(TokenRequest(subject="workers", role=Role.WORKER, pools=("default",)))
 
-    text = await tokens.first()
+    text = await tokens.create_first_admin()
 
     assert text is not None
-    assert await tokens.first() is None
+    assert await tokens.create_first_admin() is None
 
 
 async def test_of_two_servers_that_start_at_once_one_makes_the_first_token() -> None:
@@ -143,16 +145,16 @@ async def test_of_two_servers_that_start_at_once_one_makes_the_first_token() -> 
 @pytest.mark.parametrize(
     ("wanted", "says"),
     [
-        (Wanted(subject="ann", role=Role.NOBODY), 'role "nobody"'),
-        (Wanted(subject="", role=Role.VIEWER), "is no name"),
-        (Wanted(subject="a\nb", role=Role.VIEWER), "is no name"),
-        (Wanted(subject="w", role=Role.WORKER), "names the pools"),
-        (Wanted(subject="w", role=Role.WORKER, pools=("p",), human_roles=("r",)), "are for people"),
-        (Wanted(subject="ann", role=Role.VIEWER, pools=("p",)), "are for workers"),
-        (Wanted(subject="ann", role=Role.VIEWER, expires_in_s=0), "later than now"),
+        (TokenRequest(subject="ann", role=Role.NOBODY), 'role "nobody"'),
+        (TokenRequest(subject="", role=Role.VIEWER), "is not a valid name"),
+        (TokenRequest(subject="a\nb", role=Role.VIEWER), "is not a valid name"),
+        (TokenRequest(subject="w", role=Role.WORKER), "names the pools"),
+        (TokenRequest(subject="w", role=Role.WORKER, pools=("p",), human_roles=("r",)), "are for people"),
+        (TokenRequest(subject="ann", role=Role.VIEWER, pools=("p",)), "are for workers"),
+        (TokenRequest(subject="ann", role=Role.VIEWER, expires_in_s=0), "in the future"),
     ],
 )
-async def test_a_token_that_makes_no_sense_is_refused(wanted: Wanted, says: str) -> None:
+async def test_a_token_that_makes_no_sense_is_refused(wanted: TokenRequest, says: str) -> None:
     with pytest.raises(RefusedError, match=says):
         await made()[0].create(wanted)
 
@@ -198,7 +200,7 @@ async def test_two_identities_in_one_request_are_none() -> None:
 
 
 CHOSEN = "noetl_worker_" + "abcdefghijklmnopqrstuvwxyz0123456789ABCDEFG"
-WORKER = Wanted(subject="workers", role=Role.WORKER, pools=("default",))
+WORKER = TokenRequest(subject="workers", role=Role.WORKER, pools=("default",))
 
 
 async def test_a_chosen_token_is_stored_once_and_follows_what_it_may_do() -> None:
@@ -210,7 +212,7 @@ async def test_a_chosen_token_is_stored_once_and_follows_what_it_may_do() -> Non
 
     assert again == first
     assert more.pools == ("default", "gpu")
-    assert (await tokens.identified(CHOSEN)) is not None
+    assert (await tokens.authenticate(CHOSEN)) is not None
     [thing] = await store.key_values.list(KIND)
     assert CHOSEN.rpartition("_")[2].encode() not in thing.body
 
@@ -218,9 +220,9 @@ async def test_a_chosen_token_is_stored_once_and_follows_what_it_may_do() -> Non
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("secret", "this is no token"),
-        ("noetl_worker_short", "this is no token"),
-        ("noetl_Worker_" + "a" * 43, "this is no token"),
+        ("secret", "this is not a token"),
+        ("noetl_worker_short", "this is not a token"),
+        ("noetl_Worker_" + "a" * 43, "this is not a token"),
         ("noetl_worker_" + "a" * 43, "could be guessed"),
     ],
 )

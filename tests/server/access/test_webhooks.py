@@ -17,7 +17,7 @@ import httpx2
 import pytest
 import pytest_asyncio
 
-from noetl.base.source import Source
+from noetl.base.diagnostics import Source
 from noetl.events.executions import ExecutionRequested
 from noetl.language.checking import check
 from noetl.net.net import content_hash, to_json
@@ -323,7 +323,7 @@ async def test_there_is_nothing_at_other_addresses(sender: Sender, address: str)
 async def test_an_unknown_address_takes_the_same_steps(sender: Sender, monkeypatch: pytest.MonkeyPatch) -> None:
     """So that how long an answer takes tells nobody which addresses there are."""
     steps: list[str] = []
-    for name in ("opened", "_read"):
+    for name in ("opened", "_decode_webhook"):
         real = getattr(webhooks, name)
 
         def noting(*given: Any, _name: str = name, _real: Any = real) -> Any:

@@ -1,4 +1,4 @@
-"""Access: everything the gate needs of one server, over one store, rate limits included.
+"""Access: everything that the gate of one server needs, including rate limits.
 
 Rate limits are token buckets in memory, by caller; each server counts for itself (reliability.md §3.7). `install` puts
 the gate before an application.
@@ -16,17 +16,18 @@ from noetl.base.clock import Clock
 from noetl.operations.tokens import AccessTokens
 from noetl.operations.webhooks import Webhooks
 from noetl.secrets.master_keys import MasterKeys
-from noetl.server.access.audit_writer import AuditDesk
+from noetl.server.access.audit_writer import AuditWriter
 from noetl.server.access.callers import Callers, Sessions
 from noetl.server.access.hosts import Hosts
 from noetl.server.access.webhook_deliveries import WebhookDeliveries
 from noetl.store.contract import Store
 
-_KEPT = 10_000  # callers remembered: the longest silent is forgotten, and would be full again by then
+# Callers in memory. The one that was silent for longest is dropped first; its bucket would be full again by then.
+_KEPT = 10_000
 
 
 class RequestRate(msgspec.Struct, frozen=True):
-    """So many at once, and so many a second after that."""
+    """`burst` requests at once, and `per_s` requests a second after that."""
 
     burst: float
     per_s: float
@@ -36,7 +37,7 @@ class Rates(msgspec.Struct, frozen=True, kw_only=True):
     people: RequestRate = RequestRate(2_000, 1_000)  # per token
     workers: RequestRate = RequestRate(10_000, 5_000)  # per token: they report in batches, and each runs many tasks
     strangers: RequestRate = RequestRate(100, 50)  # per address, on public routes
-    nameless: RequestRate = RequestRate(
+    tokenless: RequestRate = RequestRate(
         60, 2
     )  # per address: requests that show no token, each of which the audit log keeps
     failures: RequestRate = RequestRate(20, 0.5)  # per address: wrong tokens, wrong signatures
@@ -44,20 +45,21 @@ class Rates(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Buckets:
-    """One bucket per key, filled anew as time goes by."""
+    """One token bucket per key."""
 
     def __init__(self, rate: RequestRate, clock: Clock) -> None:
         self._rate, self._clock = rate, clock
-        # By caller, how full its bucket was and when; the one not seen longest is forgotten first, which can only be in
-        # its favour.
+        # By caller, the level of its bucket and when it had that level, the least recent caller first.
         self._levels: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def take(self, key: str) -> float:
-        """Take one; 0.0 when there was one, else in how many seconds there will be."""
+        """Take one token; returns 0.0, or the seconds until the next one if the bucket is empty."""
         now = self._clock.now()
         level, since = self._levels.pop(key, (self._rate.burst, now))
+        # Never less than before: the clock follows the store's and may step back.
         level = min(self._rate.burst, level + max(0.0, now - since) * self._rate.per_s)
         wait = 0.0 if level >= 1.0 else (1.0 - level) / self._rate.per_s
+        # A refused request takes nothing out, so a client that keeps asking gets its turn.
         self._levels[key] = (level - 1.0 if wait == 0.0 else level), now
         if len(self._levels) > _KEPT:
             self._levels.popitem(last=False)
@@ -70,14 +72,14 @@ class RequestLimits:
         self.people = Buckets(rates.people, clock)
         self.workers = Buckets(rates.workers, clock)
         self.strangers = Buckets(rates.strangers, clock)
-        self.nameless = Buckets(rates.nameless, clock)
+        self.tokenless = Buckets(rates.tokenless, clock)
         self.failures = Buckets(rates.failures, clock)
         self.webhooks = Buckets(rates.webhooks, clock)
 
 
 class Access:
-    """`hosts` are names besides the loopback ones. `tls`: people reach it by https, here or by a proxy in front. `keys`
-    gives the master keys there are now: the first one may be made while the server runs."""
+    """`hosts` are names besides the loopback ones. `tls`: clients use https, to this server or to a proxy in front of
+    it. `keys` returns the current master keys: the first one may be created while the server runs."""
 
     def __init__(
         self,
@@ -95,17 +97,18 @@ class Access:
         self.tokens = AccessTokens(store.key_values, clock)
         self.sessions = Sessions(store.key_values, self.tokens, clock)
         self.callers = Callers(self.tokens, self.sessions)
-        self.audit = AuditDesk(store.audit, clock)
+        self.audit = AuditWriter(store.audit, clock)
         self.deliveries = WebhookDeliveries(store.key_values, clock)
         self.webhooks = Webhooks(store.key_values, keys, clock)
 
     def scheme(self, seen: str) -> str:
-        """How people reach this server; behind a proxy the connection itself does not tell."""
+        """The scheme that clients use; behind a proxy it is not that of the connection."""
         return "https" if self.tls else seen
 
 
 def install(app: FastAPI, access: Access) -> None:
-    """Let nothing reach `app` but through the gate. Middleware added later stands outside of it."""
+    """Put the gate before `app`. Middleware that is added later runs outside of it."""
+    # Imported here because the gate imports `Access`.
     from noetl.server.access.gate import Gate
 
     app.state.access = access
@@ -113,6 +116,6 @@ def install(app: FastAPI, access: Access) -> None:
 
 
 def access_of(request: Request) -> Access:
-    found = request.app.state.access
-    assert isinstance(found, Access)
-    return found
+    access = request.app.state.access
+    assert isinstance(access, Access)
+    return access

@@ -1,4 +1,4 @@
-"""Writing the audit log: one row per request that changes something, and per refused one, before it is answered.
+"""Writing the audit log: one row for each change and each refusal, stored before the request is answered.
 
 Requests that end at the same moment share one transaction, as starts do.
 """
@@ -15,47 +15,52 @@ from noetl.base.clock import Clock, rfc3339
 from noetl.server.access.hosts import network_of
 from noetl.store.audit import Audit, AuditEntry
 
-ACTOR = "noetl.actor"  # a route writes here who asked, where no token tells it
-OBJECT = "noetl.object"  # and here what it was asked about, where the path does not
+# Keys in the scope of a request. A route sets the actor if no token names it, and the object if the path does not.
+ACTOR = "noetl.actor"
+OBJECT = "noetl.object"
 _LONGEST = 500
-FOLDED_S = 600.0  # strangers who do the same again within it are counted, not written one by one
-_MOST_FOLDED = 1_000  # networks and reasons that are told apart; the others are counted together
+# Repeated refusals of unauthenticated requests within this time are counted and not written one by one.
+FOLDED_S = 600.0
+# Networks and reasons with a count of their own; all others share one count, so that memory is bounded.
+_MOST_FOLDED = 1_000
 _ELSEWHERE = "other addresses"
 
 
-class _Folded(msgspec.Struct):
-    """What strangers of one network did after the first, which has a row of its own. Counted instead of written: nobody
-    without a token may fill the audit log."""
+class _FoldedRefusals(msgspec.Struct):
+    """Refusals of one network after the first, which has a row of its own. They are counted, not written: requests
+    without a token must not fill the audit log."""
 
     since: float
     count: int = 0
     last: str = ""
 
 
-class AuditDesk:
+class AuditWriter:
     def __init__(self, audit: Audit, clock: Clock) -> None:
         self._audit, self._clock = audit, clock
         self._waiting: list[tuple[AuditEntry, asyncio.Future[None]]] = []
-        # Rows are chained by their hashes, so one append follows the other. Those that come meanwhile share the next.
+        # Rows are chained by hashes, so appends run one after the other. Entries that arrive meanwhile share the next.
         self._writing = asyncio.Lock()
-        self._folded: dict[tuple[str, str, str], _Folded] = {}
+        self._folded: dict[tuple[str, str, str], _FoldedRefusals] = {}
 
     async def record(self, scope: MutableMapping[str, Any], *, actor: str, action: str, status: int) -> None:
-        """Return once it is durable."""
+        """Record a request; returns when the row is durable."""
         await self._append(
             AuditEntry(
                 at=self._clock.now(),
-                actor=_plain(scope.get(ACTOR) or actor or "-"),
-                action=_plain(action),
-                object=_plain(scope.get(OBJECT) or scope["path"]),
-                address=_plain(address_of(scope)),
+                actor=_printable(scope.get(ACTOR) or actor or "-"),
+                action=_printable(action),
+                object=_printable(scope.get(OBJECT) or scope["path"]),
+                address=_printable(address_of(scope)),
                 outcome=str(status),
             )
         )
 
-    async def record_stranger(self, scope: MutableMapping[str, Any], *, reason: str, action: str, status: int) -> None:
-        """The same for somebody who is not known. The first of a network, reason and ten minutes has a row at once; how
-        many came after it is one row more, so that strangers cannot fill the log."""
+    async def record_unauthenticated(
+        self, scope: MutableMapping[str, Any], *, reason: str, action: str, status: int
+    ) -> None:
+        """Record a refused request without a valid token. The first one of a network and reason in ten minutes gets a
+        row at once; all later ones share one row with their number."""
         now, network = self._clock.now(), network_of(address_of(scope))
         key = (network, reason, str(status))
         # An attacker can come from any number of networks, and memory must not grow with them.
@@ -65,30 +70,30 @@ class AuditDesk:
         if folded is not None and now - folded.since < FOLDED_S:
             folded.count, folded.last = folded.count + 1, action
             return
-        # A new period begins before anything is awaited: another request of this network that comes meanwhile is
-        # counted instead of getting a row, too.
-        self._folded[key] = _Folded(since=now)
+        # Begin the new period before the first await: a request of this network that arrives meanwhile must be counted
+        # and not get a row of its own.
+        self._folded[key] = _FoldedRefusals(since=now)
         if folded is not None:
             await self._append_folded(key, folded)
         await self.record(scope, actor="", action=action, status=status)
 
     async def write_folded(self) -> None:
-        """Write what was counted."""
+        """Write the counts of all open periods."""
         folded, self._folded = self._folded, {}
-        for key, one in folded.items():
-            await self._append_folded(key, one)
+        for key, refusals in folded.items():
+            await self._append_folded(key, refusals)
 
-    async def _append_folded(self, key: tuple[str, str, str], folded: _Folded) -> None:
+    async def _append_folded(self, key: tuple[str, str, str], folded: _FoldedRefusals) -> None:
         network, reason, status = key
         if not folded.count:
             return
-        told = f"{folded.count} more since {rfc3339(folded.since)}: {reason}, last {folded.last}"
+        summary = f"{folded.count} more since {rfc3339(folded.since)}: {reason}, last {folded.last}"
         entry = AuditEntry(
             at=self._clock.now(),
             actor="-",
             action=f"refused {folded.count} times",
-            object=_plain(told),
-            address=_plain(network),
+            object=_printable(summary),
+            address=_printable(network),
             outcome=status,
         )
         await self._append(entry)
@@ -96,22 +101,24 @@ class AuditDesk:
     async def _append(self, entry: AuditEntry) -> None:
         written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((entry, written))
-        await asyncio.sleep(0)  # whoever else ends at this moment is written with it
-        async with self._writing:  # and whoever ends while others are written, with the next
+        # Yield once: other requests that end at this moment join the same transaction.
+        await asyncio.sleep(0)
+        async with self._writing:
             if self._waiting:
                 waiting, self._waiting = self._waiting, []
-                await asyncio.shield(self._write(waiting))  # others wait for it, also when our own reader has gone
+                # Shielded: other requests wait for this write, even if the client of this one disconnects.
+                await asyncio.shield(self._write(waiting))
         await written
 
     async def _write(self, waiting: list[tuple[AuditEntry, asyncio.Future[None]]]) -> None:
         problem: Exception | None = None
         try:
             await self._audit.append([entry for entry, _ in waiting])
-        # Broad: every request of the batch must hear that it was not recorded, and is refused then.
+        # Any error: every request of the batch must learn that it was not recorded, and is refused then.
         except Exception as failure:
             problem = failure
         for _, written in waiting:
-            # The request was cancelled while it waited: nobody is left to be told.
+            # The request was cancelled while it waited, so no caller reads this future.
             if written.done():
                 continue
             if problem is None:
@@ -121,11 +128,11 @@ class AuditDesk:
 
 
 def address_of(scope: MutableMapping[str, Any]) -> str:
-    """Where a request comes from, as far as the connection tells."""
+    """The client address of the connection, "-" if unknown."""
     client = scope.get("client")
     return str(client[0]) if client else "-"
 
 
-def _plain(text: str) -> str:
-    """Without controls, which databases and terminals do not take well, and not longer than anybody reads."""
-    return "".join(one if one.isprintable() else "�" for one in text[:_LONGEST])
+def _printable(text: str) -> str:
+    """The text without control characters, which databases and terminals may reject, cut to a readable length."""
+    return "".join(character if character.isprintable() else "�" for character in text[:_LONGEST])

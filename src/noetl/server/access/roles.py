@@ -1,7 +1,7 @@
 """Who may call which route: the table of roles, and the routes of the live application with their rules.
 
-Deny by default happens here, once. Routes are read from the application itself, so that one nobody thought of (static
-files, documentation, streams, websockets) is closed rather than open.
+A route without a rule is closed. Routes are read from the application itself, so that none is forgotten (static files,
+documentation, streams).
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class AccessRule(msgspec.Struct, frozen=True, kw_only=True):
-    """Who may call a route. The default is nobody."""
+    """Which roles may call a route. The default is none."""
 
     roles: frozenset[Role] = frozenset()
-    is_public: bool = False  # anybody may, with a token or without
-    takes_human_roles: bool = False  # who has a role of human tasks may as well, whatever else the token allows
-    is_audited: bool = False  # each such request is written down; refused ones always are
+    is_public: bool = False  # no token is needed
+    takes_human_roles: bool = False  # a viewer with a role of human tasks may call it too
+    is_audited: bool = False  # each request is recorded in the audit log; refused ones always are
 
     def admits(self, identity: Caller) -> bool:
         if self.is_public or identity.role in self.roles:
@@ -34,7 +34,7 @@ class AccessRule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _reading(role: Role, *others: Role) -> AccessRule:
-    """For requests that change nothing."""
+    """A rule for requests that change nothing; they are not audited."""
     return AccessRule(roles=at_least(role) | frozenset(others))
 
 
@@ -42,7 +42,7 @@ def _changing(role: Role) -> AccessRule:
     return AccessRule(roles=at_least(role), is_audited=True)
 
 
-CLOSED = AccessRule()  # what a route without a row has
+CLOSED = AccessRule()  # the rule of a route without a row below
 PUBLIC = AccessRule(is_public=True)
 VIEWER, OPERATOR, AUTHOR, ADMIN = (_reading(role) for role in (Role.VIEWER, Role.OPERATOR, Role.AUTHOR, Role.ADMIN))
 OPERATES, WRITES, ADMINISTERS = (_changing(role) for role in (Role.OPERATOR, Role.AUTHOR, Role.ADMIN))
@@ -55,7 +55,7 @@ TASKS = AccessRule(roles=at_least(Role.OPERATOR), takes_human_roles=True, is_aud
 SIGNS_IN = AccessRule(is_public=True, is_audited=True)  # the token, or the signature, is in the request itself
 SIGNS_OUT = AccessRule(roles=at_least(Role.VIEWER), is_audited=True)
 
-# The page of the web UI under the address of every screen; it holds nothing of anybody's.
+# The page of the web UI is served at the address of every screen. It contains no data, so it is public.
 SCREENS = (
     "catalog",
     "executions",
@@ -115,6 +115,7 @@ RULES: dict[tuple[str, str], AccessRule] = {
     ("GET", "/metrics"): VIEWER,
     # the catalogue, and the language
     ("GET", "/api/catalog"): VIEWER,
+    ("GET", "/api/steps"): VIEWER,
     ("POST", "/api/catalog"): WRITES,
     ("GET", "/api/catalog/{path:path}"): VIEWER,
     ("GET", "/api/catalog/{path:path}/versions"): VIEWER,
@@ -248,63 +249,68 @@ RULES: dict[tuple[str, str], AccessRule] = {
 
 
 def rule_for(method: str, template: str) -> AccessRule | None:
-    """HEAD is asked like GET, whose answer it is without the body."""
+    """The rule of a route; HEAD has the rule of GET."""
     return RULES.get(("GET" if method == "HEAD" else method, template))
 
 
 ANYTHING_BELOW = "/{path:path}"
-_EVERYTHING = re.compile(r"/\{\w+:path\}")  # a last route for what no other takes: the gate says that itself
+# A catch-all route. The gate leaves it out, since it answers unknown paths itself.
+_EVERYTHING = re.compile(r"/\{\w+:path\}")
 
 
-class Door(msgspec.Struct, frozen=True):
-    """One route. `methods` is None where the application behind it looks at them itself, as one that is mounted."""
+class ProtectedRoute(msgspec.Struct, frozen=True):
+    """One route of the application. `methods` is None for a mounted application, which checks methods itself."""
 
     template: str
     methods: frozenset[str] | None
     pattern: re.Pattern[str]
     endpoint: Any
 
-    def leads(self, method: str) -> bool:
+    def accepts(self, method: str) -> bool:
         return self.methods is None or method in self.methods
 
     def rule(self, method: str) -> AccessRule:
         return rule_for(method, self.template) or CLOSED
 
 
-class Doors:
-    """Finds the route that the application will take: the first that fits."""
+class RouteTable:
+    """Finds the route that the application will use: the first one that matches."""
 
     def __init__(self, app: FastAPI) -> None:
-        self._patterns: list[Door] = []
-        self._plain: dict[str, list[Door]] = {}
-        for door in doors_of(app):
-            if "{" not in door.template and not any(one.pattern.match(door.template) for one in self._patterns):
-                self._plain.setdefault(door.template, []).append(door)
+        self._patterns: list[ProtectedRoute] = []
+        self._plain: dict[str, list[ProtectedRoute]] = {}
+        for route in protected_routes(app):
+            # A fixed path is looked up by name only if no earlier pattern matches it: the application uses the first
+            # route that matches.
+            if "{" not in route.template and not any(
+                earlier.pattern.match(route.template) for earlier in self._patterns
+            ):
+                self._plain.setdefault(route.template, []).append(route)
             else:
-                self._patterns.append(door)
+                self._patterns.append(route)
 
-    def find(self, method: str, path: str) -> tuple[Door | None, frozenset[str]]:
-        """The door, or None and the methods that would have had one."""
+    def find(self, method: str, path: str) -> tuple[ProtectedRoute | None, frozenset[str]]:
+        """The route, or None and the methods that this path supports."""
         others: set[str] = set()
-        for door in self._candidates(path):
-            if door.leads(method):
-                return door, frozenset()
-            others |= door.methods or set()
+        for route in self._candidates(path):
+            if route.accepts(method):
+                return route, frozenset()
+            others |= route.methods or set()
         return None, frozenset(others)
 
-    def _candidates(self, path: str) -> Iterator[Door]:
+    def _candidates(self, path: str) -> Iterator[ProtectedRoute]:
         yield from self._plain.get(path, ())
-        yield from (door for door in self._patterns if door.pattern.match(path))
+        yield from (route for route in self._patterns if route.pattern.match(path))
 
 
-def doors_of(app: FastAPI) -> list[Door]:
-    """Every route of the application that answers HTTP, as it is registered."""
-    found = []
+def protected_routes(app: FastAPI) -> list[ProtectedRoute]:
+    """Every HTTP route of the application, in the order of registration."""
+    routes = []
     for route in iter_route_contexts(app.routes):
         if route.path is None or _EVERYTHING.fullmatch(route.path):
             continue
         is_mounted = route.methods is None
         template = route.path.rstrip("/") + ANYTHING_BELOW if is_mounted else route.path
         methods = None if route.methods is None else frozenset(route.methods)
-        found.append(Door(template, methods, route.path_regex, route.endpoint if not is_mounted else None))
-    return found
+        routes.append(ProtectedRoute(template, methods, route.path_regex, route.endpoint if not is_mounted else None))
+    return routes

@@ -26,8 +26,8 @@ from noetl.operations.administration_shapes import (
     SessionShape,
     SessionView,
 )
-from noetl.operations.credentials import CredentialOperations, key_is_elsewhere, used_key_id
-from noetl.operations.tokens import AccessToken, Wanted, audit_page, made_token, token_view
+from noetl.operations.credentials import CredentialOperations, missing_key_message, used_key_id
+from noetl.operations.tokens import AccessToken, TokenRequest, audit_page, made_token, token_view
 from noetl.secrets.encryption import digest_of
 from noetl.secrets.master_keys import MasterKeys, has_master_keys, load_master_keys
 from noetl.server.access.access import Access, access_of
@@ -35,8 +35,8 @@ from noetl.server.access.audit_writer import ACTOR, address_of
 from noetl.server.access.callers import COOKIE, WHOLE_S, BrowserSession, csrf_of
 from noetl.server.access.hosts import network_of
 from noetl.server.bodies import read
-from noetl.server.guarded_router import GuardedRouter, Json, passed, shows
-from noetl.server.problem_details import ProblemDetails, too_busy, unknown
+from noetl.server.guarded_router import GuardedRouter, Json, gate_result, openapi_docs
+from noetl.server.problem_details import ProblemDetails, not_found, too_busy
 from noetl.server.services import Services, services_of, tools_of
 from noetl.store.audit import AuditChainCheck, walked
 
@@ -47,15 +47,17 @@ class SignIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     token: str
 
 
-@router.post("/api/session", **shows(SessionShape, reads=SignIn, status=201, summary="Sign in"))
+@router.post("/api/session", **openapi_docs(SessionShape, reads=SignIn, status=201, summary="Sign in"))
 async def sign_in(request: Request) -> Json:
-    """Open a session for whoever has a person's token."""
+    """Open a session with the token of a person."""
     access = access_of(request)
-    token = await access.tokens.identified((await read(request, SignIn)).token)
+    token = await access.tokens.authenticate((await read(request, SignIn)).token)
     if token is None:
+        # Only wrong tokens count: people behind one address may sign in as often as they like.
         if wait_s := access.limits.failures.take(network_of(address_of(request.scope))):
             raise too_busy("too many wrong tokens; come again later", int(wait_s) + 1)
         raise ProblemDetails(401, "this is not a token of this server, or not any more")
+    # The request itself is anonymous; the audit log names whom the token was made for, also when it is refused below.
     request.scope[ACTOR] = token.subject
     if token.role is Role.WORKER:
         raise ProblemDetails(403, "a worker's token opens no session: sessions are for people")
@@ -65,21 +67,22 @@ async def sign_in(request: Request) -> Json:
     return answer
 
 
-@router.get("/api/session", **shows(SessionShape, summary="Who am I"))
+@router.get("/api/session", **openapi_docs(SessionShape, summary="Who am I"))
 async def who_am_i(request: Request) -> Json:
     """Who this token or session belongs to."""
-    caller = passed(request).caller
+    caller = gate_result(request).caller
     return Json(_shape(caller.identity, caller.session_id))
 
 
-@router.delete("/api/session", **shows(status=204, summary="Sign out"))
+@router.delete("/api/session", **openapi_docs(status=204, summary="Sign out"))
 async def sign_out(request: Request) -> Response:
     """End the session; the token stays as it is."""
-    access, session_id = access_of(request), passed(request).caller.session_id
+    access, session_id = access_of(request), gate_result(request).caller.session_id
     if session_id is None:
         raise ProblemDetails(409, "this request has a token and no session; revoke the token instead")
     await access.sessions.close(session_id)
     answer = Response(status_code=204)
+    # A browser deletes a cookie only when these agree with how it was set.
     answer.delete_cookie(COOKIE, path="/", secure=access.tls, httponly=True, samesite="strict")
     return answer
 
@@ -103,20 +106,20 @@ class SessionList(msgspec.Struct, frozen=True):
     sessions: list[SessionView]
 
 
-@router.get("/api/sessions", **shows(SessionList, summary="List sessions"))
+@router.get("/api/sessions", **openapi_docs(SessionList, summary="List sessions"))
 async def list_sessions(request: Request) -> Json:
     """The browsers that are signed in, the last used first."""
-    own = passed(request).caller.session_id
+    own = gate_result(request).caller.session_id
     own_key = digest_of(own) if own is not None else None
-    found = await access_of(request).sessions.living()
-    return Json(SessionList([_session_view(*one, own_key) for one in found]))
+    sessions = await access_of(request).sessions.active()
+    return Json(SessionList([_session_view(*session, own_key) for session in sessions]))
 
 
-@router.delete("/api/sessions/{session_key}", **shows(status=204, summary="End a session"))
+@router.delete("/api/sessions/{session_key}", **openapi_docs(status=204, summary="End a session"))
 async def end_session(request: Request, session_key: str) -> Response:
     """Sign a browser out; its token stays as it is."""
     if not await access_of(request).sessions.end(session_key):
-        raise unknown("session", session_key)
+        raise not_found("session", session_key)
     return Response(status_code=204)
 
 
@@ -145,30 +148,30 @@ class AccessTokenList(msgspec.Struct, frozen=True):
     tokens: list[AccessTokenView]
 
 
-@router.get("/api/tokens", **shows(AccessTokenList, summary="List tokens"))
+@router.get("/api/tokens", **openapi_docs(AccessTokenList, summary="List tokens"))
 async def list_tokens(request: Request) -> Json:
     """All tokens, revoked ones too."""
-    return Json(AccessTokenList([token_view(one) for one in await access_of(request).tokens.list()]))
+    return Json(AccessTokenList([token_view(token) for token in await access_of(request).tokens.list()]))
 
 
-@router.post("/api/tokens", **shows(MadeToken, reads=NewToken, status=201, summary="Make a token"))
+@router.post("/api/tokens", **openapi_docs(MadeToken, reads=NewToken, status=201, summary="Make a token"))
 async def create_token(request: Request) -> Json:
     """Make a token; its text is in this answer only."""
     wanted = await read(request, NewToken)
-    text, token = await access_of(request).tokens.create(Wanted(**msgspec.structs.asdict(wanted)))
+    text, token = await access_of(request).tokens.create(TokenRequest(**msgspec.structs.asdict(wanted)))
     return Json(made_token(text, token), 201)
 
 
-@router.delete("/api/tokens/{token_id}", **shows(AccessTokenView, summary="Revoke a token"))
+@router.delete("/api/tokens/{token_id}", **openapi_docs(AccessTokenView, summary="Revoke a token"))
 async def revoke_token(request: Request, token_id: str) -> Json:
-    """End a token for ever, and the sessions that were opened with it."""
+    """Revoke a token permanently, and end the sessions that were opened with it."""
     token = await access_of(request).tokens.revoke(token_id)
     if token is None:
-        raise unknown("token", token_id)
+        raise not_found("token", token_id)
     return Json(token_view(token))
 
 
-@router.get("/api/audit", **shows(AuditPage, summary="The audit log"))
+@router.get("/api/audit", **openapi_docs(AuditPage, summary="The audit log"))
 async def list_audit(
     request: Request,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
@@ -178,7 +181,7 @@ async def list_audit(
     return Json(await audit_page(access_of(request).store.audit, limit=limit, before=cursor))
 
 
-@router.get("/api/audit/verify", **shows(AuditChainCheck, summary="Check the audit log"))
+@router.get("/api/audit/verify", **openapi_docs(AuditChainCheck, summary="Check the audit log"))
 async def verify_audit(request: Request, holds: Annotated[str | None, Query(max_length=64)] = None) -> Json:
     """Walk the chain of hashes. Note `last_hash` elsewhere: asked for as `holds` later, it shows whether rows were cut
     off the end."""
@@ -211,13 +214,15 @@ class Credentials(msgspec.Struct, frozen=True, kw_only=True):
     credentials: list[CredentialView]
 
 
-@credentials_router.get("/api/credentials", **shows(Credentials, summary="List credentials"))
+@credentials_router.get("/api/credentials", **openapi_docs(Credentials, summary="List credentials"))
 async def credentials(request: Request) -> Response:
     """Names, types, versions and fingerprints; never a value."""
     return Json(Credentials(credentials=await _credentials(services_of(request), MasterKeys([])).list()))
 
 
-@credentials_router.put("/api/credentials/{name}", **shows(CredentialView, reads=Setting, summary="Store a credential"))
+@credentials_router.put(
+    "/api/credentials/{name}", **openapi_docs(CredentialView, reads=Setting, summary="Store a credential")
+)
 async def put(request: Request, name: str) -> Response:
     """A new one, or a new version of one."""
     services, asked = services_of(request), await read(request, Setting)
@@ -228,14 +233,14 @@ async def put(request: Request, name: str) -> Response:
     return Json(stored)
 
 
-@credentials_router.delete("/api/credentials/{name}", **shows(status=204, summary="Delete a credential"))
+@credentials_router.delete("/api/credentials/{name}", **openapi_docs(status=204, summary="Delete a credential"))
 async def delete(request: Request, name: str) -> Response:
     await _credentials(services_of(request), MasterKeys([])).delete(name)
     return Response(status_code=204)
 
 
 @credentials_router.post(
-    "/api/credentials/{name}/test", **shows(CredentialCheck, reads=Trying, summary="Try a credential")
+    "/api/credentials/{name}/test", **openapi_docs(CredentialCheck, reads=Trying, summary="Try a credential")
 )
 async def test(request: Request, name: str) -> Response:
     """Connect with it from here, under the address policy of this server, and do nothing else."""
@@ -244,7 +249,7 @@ async def test(request: Request, name: str) -> Response:
     return Json(await _credentials(services, await _master_keys(services)).check(name, asked.kind, asked.url, tools))
 
 
-@credentials_router.post("/api/credentials/rotate", **shows(Rotated, summary="Put all under a new master key"))
+@credentials_router.post("/api/credentials/rotate", **openapi_docs(Rotated, summary="Put all under a new master key"))
 async def rotate(request: Request) -> Response:
     """An interrupted rotation is finished first. With a key from the environment the operator adds the new one."""
     services = services_of(request)
@@ -257,7 +262,7 @@ def _credentials(services: Services, keys: MasterKeys) -> CredentialOperations:
 
 async def _master_keys(services: Services, *, create: bool = False) -> MasterKeys:
     if not has_master_keys(os.environ) and (key_id := await used_key_id(services.store)) is not None:
-        raise ProblemDetails(503, key_is_elsewhere(key_id, os.environ))
+        raise ProblemDetails(503, missing_key_message(key_id, os.environ))
     if keys := load_master_keys(os.environ, create=create):
         return keys
     raise ProblemDetails(

@@ -27,17 +27,17 @@ from noetl.operations.attempt_shapes import (
     RecordedInputs,
     StepTestInputs,
 )
-from noetl.operations.comparisons import comparison
+from noetl.operations.comparisons import compare_executions
 from noetl.operations.step_tests import (
-    alone_net,
-    begun_test_state,
+    initial_test_state,
     recorded_inputs,
     recorded_state,
+    single_step_net,
 )
 from noetl.server.access.audit_writer import OBJECT
 from noetl.server.bodies import read
 from noetl.server.execution_control import execution_of
-from noetl.server.guarded_router import GuardedRouter, Json, shows
+from noetl.server.guarded_router import GuardedRouter, Json, openapi_docs
 from noetl.server.routes.inspection import After, Step
 from noetl.server.services import Services, identity_of, services_of
 from noetl.server.start_requests import StartedDraft, checked_draft, start_net
@@ -65,27 +65,30 @@ class ServerSources:
     async def whole_events(self, row: ExecutionRow, events: list[Event]) -> list[Event]:
         return await whole_events(self._services, row, events)
 
-    async def read(self, look: Callable[[Load], Found]) -> Found:
-        """A value outside cannot be fetched from a thread: it is noted, fetched here, and `look` is asked again."""
-        known: dict[str, Any] = {}
+    async def read(self, compute: Callable[[Load], Found]) -> Found:
+        """A value outside cannot be fetched from a thread: it is noted, fetched here, and `compute` is called again."""
+        loaded: dict[str, Any] = {}
         missing: list[Reference] = []
 
         def load(reference: Reference) -> Any:
-            if reference.key not in known:
+            if reference.key not in loaded:
                 missing.append(reference)
                 raise ToolError("result.missing", f"the stored result {reference.key} cannot be read")
-            return known[reference.key]
+            return loaded[reference.key]
 
+        # A file on this machine can be read from the thread: one round is enough.
         if not self._services.results.is_outside:
-            return await asyncio.to_thread(look, self._services.results.load)
+            return await asyncio.to_thread(compute, self._services.results.load)
         for _ in range(_TRIES):
             try:
-                return await asyncio.to_thread(look, load)
+                return await asyncio.to_thread(compute, load)
+            # A missing value is raised out of a template, or before one is rendered.
             except (TemplateError, ToolError):
                 if not missing:
                     raise
             reference = missing.pop()
-            known[reference.key] = await self._services.control.executions.values.read(_loaded(reference))
+            loaded[reference.key] = await self._services.control.executions.values.read(_loaded(reference))
+            # Whatever else was missed comes up again: with this value the computation may take another way.
             missing.clear()
         raise ToolError("result.missing", f"it reads more than {_TRIES} stored results")
 
@@ -102,7 +105,7 @@ Iteration = Annotated[
 ]
 
 
-@router.get("/api/executions/{execution_id}/attempts", **shows(AttemptPage, summary="The attempts of its tasks"))
+@router.get("/api/executions/{execution_id}/attempts", **openapi_docs(AttemptPage, summary="The attempts of its tasks"))
 async def attempts(
     request: Request,
     execution_id: str,
@@ -114,16 +117,16 @@ async def attempts(
 ) -> Response:
     """In the order in which they began."""
     row = await execution_of(request, execution_id)
-    around = tuple(int(index) for index in path.split(".")) if path else None
-    found = await attempt_page(
-        services_of(request).store, row.execution_id, step=step, task=task, path=around, after=after, limit=limit
+    iteration = tuple(int(index) for index in path.split(".")) if path else None
+    page = await attempt_page(
+        services_of(request).store, row.execution_id, step=step, task=task, path=iteration, after=after, limit=limit
     )
-    return Json(found)
+    return Json(page)
 
 
 @router.get(
     "/api/executions/{execution_id}/attempts/{seq}/inputs",
-    **shows(AttemptInputs, summary="What an attempt was given"),
+    **openapi_docs(AttemptInputs, summary="What an attempt was given"),
 )
 async def inputs(request: Request, execution_id: str, seq: Seq, against: Against = None) -> Response:
     """Rendered again from the log, with secrets as `***`, and compared with the attempt of the same task before it, or
@@ -135,7 +138,7 @@ async def inputs(request: Request, execution_id: str, seq: Seq, against: Against
 
 @router.get(
     "/api/executions/{execution_id}/compare",
-    **shows(ExecutionComparison, summary="What differs from another execution"),
+    **openapi_docs(ExecutionComparison, summary="What differs from another execution"),
 )
 async def compare(
     request: Request,
@@ -147,7 +150,7 @@ async def compare(
     """Steps with their states and durations, and where inputs, variables and results differ."""
     services, row = services_of(request), await execution_of(request, execution_id)
     other = await execution_of(request, against) if against is not None else None
-    return Json(await comparison(services.store, row, other, lambda one: state_of(services, one)))
+    return Json(await compare_executions(services.store, row, other, lambda one: state_of(services, one)))
 
 
 # Routes to test one step of a text: what it read in an earlier run, and an execution in which it runs alone.
@@ -166,7 +169,7 @@ class StepTestRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
 
 @step_tests_router.get(
-    "/api/executions/{execution_id}/step-inputs", **shows(RecordedInputs, summary="What a step of it last read")
+    "/api/executions/{execution_id}/step-inputs", **openapi_docs(RecordedInputs, summary="What a step of it last read")
 )
 async def step_inputs(
     request: Request, execution_id: str, step: Annotated[str, Query(min_length=1, max_length=300)]
@@ -175,8 +178,8 @@ async def step_inputs(
     services, row = services_of(request), await execution_of(request, execution_id)
     net = await services.control.executions.net(row.net_hash)
     events, state = await _recorded(services, row, net, step)
-    found = await services.control.executions.values.read(lambda load: recorded_inputs(state, events, load))
-    return Json(RecordedInputs(execution_id=execution_id, step=step, inputs=found[0], hidden=found[1]))
+    recorded = await services.control.executions.values.read(lambda load: recorded_inputs(state, events, load))
+    return Json(RecordedInputs(execution_id=execution_id, step=step, inputs=recorded[0], hidden=recorded[1]))
 
 
 async def _recorded(services: Services, row: ExecutionRow, net: Net, step: str) -> tuple[list[Event], RerunState]:
@@ -185,7 +188,8 @@ async def _recorded(services: Services, row: ExecutionRow, net: Net, step: str) 
 
 
 @step_tests_router.post(
-    "/api/executions/step-test", **shows(StartedDraft, reads=StepTestRequest, status=201, summary="Run one step alone")
+    "/api/executions/step-test",
+    **openapi_docs(StartedDraft, reads=StepTestRequest, status=201, summary="Run one step alone"),
 )
 async def run_step_alone(request: Request) -> Response:
     """Begin an execution of a text in which one step runs alone. What its tools do is done; nothing follows it, and
@@ -193,12 +197,13 @@ async def run_step_alone(request: Request) -> Response:
     services, asked = services_of(request), await read(request, StepTestRequest)
     found = await checked_draft(services, asked.source)
     assert found.net is not None, "a text with errors was refused"
-    net, recorded = alone_net(found.net, asked.step), None
+    # The step alone, without its arcs: nothing may follow a test.
+    net, recorded = single_step_net(found.net, asked.step), None
     if asked.execution_id is not None:
         row = await execution_of(request, asked.execution_id)
         _, recorded = await _recorded(services, row, net, asked.step)
     values = services.control.executions.values
-    state = await values.read(lambda load: begun_test_state(asked.step, asked.inputs, recorded, load))
+    state = await values.read(lambda load: initial_test_state(asked.step, asked.inputs, recorded, load))
     request.scope[OBJECT] = f"{request.url.path}?path={net.path}"
     subject, caller = str(identity_of(request).subject), caller_of(request.headers.get(TRACEPARENT))
     begun = await start_net(services, found, net, asked.inputs.workload, subject=subject, caller=caller, carried=state)

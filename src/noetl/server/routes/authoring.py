@@ -14,26 +14,26 @@ from typing import Any, Literal, TypeVar
 import msgspec
 from fastapi import Request, Response
 
-from noetl.base.source import Source
-from noetl.language.layout.model import NewStep, StepForm
+from noetl.base.diagnostics import Source
+from noetl.language.formatting.layout import NewStep, StepForm
 from noetl.language.reading.playbook import Dialect
 from noetl.net.net import Net
 from noetl.operations.example_files import example_files
 from noetl.server.bodies import read
-from noetl.server.guarded_router import GuardedRouter, Json, shows
+from noetl.server.guarded_router import GuardedRouter, Json, openapi_docs
 from noetl.server.playbook_texts import (
     Migrated,
     Outline,
     PlaybookText,
-    all_shown,
-    checked,
+    check_text,
     conversion_of,
-    offered,
-    outlined,
-    refused,
+    diagnostic_views,
+    migration_outcome,
+    migration_view,
+    playbook_outline,
+    playbook_problem,
     text_of,
 )
-from noetl.server.playbook_texts import migrated as migrated_view
 from noetl.server.problem_details import ProblemDetails
 from noetl.tools.kinds import load_kinds
 
@@ -64,46 +64,45 @@ class GraphRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     dialect: Dialect | None = None
 
 
-@language_router.post("/api/validate", **shows(Outline, reads=PlaybookText, summary="Check a playbook"))
+@language_router.post("/api/validate", **openapi_docs(Outline, reads=PlaybookText, summary="Check a playbook"))
 async def validate(request: Request) -> Response:
     """Everything the checker has to say about a text; what it finds is no error of the request."""
-    found = await checked(await text_of(request))
-    migration = None if found.ok else await offered(found)
-    return Json(await asyncio.to_thread(outlined, found, migration=migration))
+    result = await check_text(await text_of(request))
+    # Only for a text with errors: a migration is checked as a text of its own, which takes as long again.
+    migration = None if result.ok else await migration_outcome(result)
+    return Json(await asyncio.to_thread(playbook_outline, result, migration=migration))
 
 
-@language_router.post("/api/format", **shows(Formatted, reads=PlaybookText, summary="Format a playbook"))
+@language_router.post("/api/format", **openapi_docs(Formatted, reads=PlaybookText, summary="Format a playbook"))
 async def formatted(request: Request) -> Response:
-    from noetl.language.formatting.formatter import FormatError, format_text
+    from noetl.language.formatting.formatter import format_text
 
     text = await text_of(request)
-    try:
-        told = await asyncio.to_thread(format_text, Source(text.name, text.source))
-    except FormatError as problem:
-        shown = [msgspec.to_builtins(one) for one in all_shown(problem.findings)]
-        raise ProblemDetails(422, str(problem), kind="format", diagnostics=shown) from None
-    return Json(Formatted(source=told, changed=told != text.source))
+    source = await _edited(lambda: format_text(Source(text.name, text.source)))
+    return Json(Formatted(source=source, changed=source != text.source))
 
 
-@language_router.post("/api/migrate", **shows(Migrated, reads=PlaybookText, summary="Rewrite an older dialect as v10"))
+@language_router.post(
+    "/api/migrate", **openapi_docs(Migrated, reads=PlaybookText, summary="Rewrite an older dialect as v10")
+)
 async def migrated(request: Request) -> Response:
     """The v10 form of a text in an older dialect, in a mixture of dialects, or with older spellings. 422 with the
     reasons where there is none."""
     text = await text_of(request)
-    return Json(migrated_view(await conversion_of(text.name, text.source, text.dialect)))
+    return Json(migration_view(await conversion_of(text.name, text.source, text.dialect)))
 
 
-@language_router.post("/api/graph", **shows(media=GRAPH_MEDIA, reads=GraphRequest, summary="Draw a playbook"))
+@language_router.post("/api/graph", **openapi_docs(media=GRAPH_MEDIA, reads=GraphRequest, summary="Draw a playbook"))
 async def graph(request: Request) -> Response:
     """As SVG, as boxes and ways with their places (json), as Mermaid, DOT, or text."""
     asked = await read(request, GraphRequest)
-    found = await checked(PlaybookText(source=asked.source, dialect=asked.dialect), proofs=False)
+    found = await check_text(PlaybookText(source=asked.source, dialect=asked.dialect), proofs=False)
     if found.net is None:
-        raise refused(found)
+        raise playbook_problem(found)
     return await drawing_response(found.net, asked.format)
 
 
-@language_router.get("/api/schema", **shows(dict[str, Any], summary="The JSON Schema of playbooks"))
+@language_router.get("/api/schema", **openapi_docs(dict[str, Any], summary="The JSON Schema of playbooks"))
 async def schema() -> Response:
     from noetl.language.grammar.root import playbook_schema
 
@@ -118,18 +117,18 @@ async def drawing_response(net: Net, form: GraphFormat) -> Response:
 def _drawing_response(net: Net, form: GraphFormat) -> Response:
     from noetl.language.drawing import drawing, layout, svg, text_forms
 
-    found = drawing.draw(net)
+    picture = drawing.draw(net)
     match form:
         case "json":
-            return Json({"drawing": found, "layout": layout.lay_out(found)})
+            return Json({"drawing": picture, "layout": layout.lay_out(picture)})
         case "svg":
-            text = svg.svg(found)
+            text = svg.svg(picture)
         case "mermaid":
-            text = text_forms.mermaid(found)
+            text = text_forms.mermaid(picture)
         case "dot":
-            text = text_forms.dot(found)
+            text = text_forms.dot(picture)
         case _:
-            text = text_forms.ladder(found)
+            text = text_forms.ladder(picture)
     return Response(text, media_type=_MEDIA[form])
 
 
@@ -188,18 +187,18 @@ class StepInsertion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     step: NewStep
 
 
-@router.get("/api/kinds", **shows(KindList, summary="Kinds of tools with their inputs"))
+@router.get("/api/kinds", **openapi_docs(KindList, summary="Kinds of tools with their inputs"))
 async def kinds() -> Response:
     return Json(_kinds())
 
 
-@router.get("/api/templates", **shows(TemplateList, summary="Playbooks to begin with"))
+@router.get("/api/templates", **openapi_docs(TemplateList, summary="Playbooks to begin with"))
 async def templates() -> Response:
     """The examples that ship with NoETL."""
     return Json(await asyncio.to_thread(_templates))
 
 
-@router.post("/api/steps/form", **shows(StepForm, reads=StepRequest, summary="A step as a form"))
+@router.post("/api/steps/form", **openapi_docs(StepForm, reads=StepRequest, summary="A step as a form"))
 async def form(request: Request) -> Response:
     from noetl.language.formatting.step_form import step_form
 
@@ -207,7 +206,7 @@ async def form(request: Request) -> Response:
     return Json(await _edited(lambda: step_form(Source("playbook.yaml", asked.source), asked.step, asked.task)))
 
 
-@router.post("/api/steps/change", **shows(Formatted, reads=StepChange, summary="Write a form into a text"))
+@router.post("/api/steps/change", **openapi_docs(Formatted, reads=StepChange, summary="Write a form into a text"))
 async def change(request: Request) -> Response:
     """Inputs that differ are written, empty ones are taken out; every other character stays."""
     from noetl.language.formatting.step_form import with_inputs
@@ -217,7 +216,7 @@ async def change(request: Request) -> Response:
     return Json(Formatted(source=text, changed=text != asked.source))
 
 
-@router.post("/api/steps/insert", **shows(Formatted, reads=StepInsertion, summary="Insert a step into a text"))
+@router.post("/api/steps/insert", **openapi_docs(Formatted, reads=StepInsertion, summary="Insert a step into a text"))
 async def insert(request: Request) -> Response:
     """Behind a step: into one of its arcs, or as its next step where it has none."""
     from noetl.language.formatting.step_form import with_step
@@ -234,10 +233,11 @@ async def _edited(edit: Callable[[], T]) -> T:
     try:
         return await asyncio.to_thread(edit)
     except FormatError as problem:
-        shown = [msgspec.to_builtins(one) for one in all_shown(problem.findings)]
+        shown = [msgspec.to_builtins(one) for one in diagnostic_views(problem.findings)]
         raise ProblemDetails(422, str(problem), kind="format", diagnostics=shown) from None
 
 
+# Kinds and plug-ins are known when the server starts, and do not change while it runs.
 @cache
 def _kinds() -> KindList:
     from noetl.language.formatting.step_form import control_of, form_inputs
@@ -249,17 +249,17 @@ def _kinds() -> KindList:
                 doc=kind.doc,
                 inputs=[
                     InputView(
-                        name=one.name,
-                        doc=one.doc,
-                        required=one.required,
-                        control=control_of(one),
-                        options=[str(word) for word in one.schema.get("enum", ())],
+                        name=field.name,
+                        doc=field.doc,
+                        required=field.required,
+                        control=control_of(field),
+                        options=[str(word) for word in field.schema.get("enum", ())],
                     )
-                    for one in form_inputs(kind)
+                    for field in form_inputs(kind)
                 ],
                 one_of=[list(group) for group in kind.one_of],
             )
-            for kind in sorted(load_kinds().values(), key=lambda one: one.name)
+            for kind in sorted(load_kinds().values(), key=lambda field: field.name)
         ]
     )
 
@@ -267,8 +267,8 @@ def _kinds() -> KindList:
 def _templates() -> TemplateList:
     return TemplateList(
         templates=[
-            TemplateView(name=one.name, summary=one.summary, source=one.file.read_text("utf-8"))
-            for one in example_files()
-            if not one.needs  # a playbook that calls others does not run alone
+            TemplateView(name=example.name, summary=example.summary, source=example.file.read_text("utf-8"))
+            for example in example_files()
+            if not example.needs  # a playbook that calls others does not run alone
         ]
     )

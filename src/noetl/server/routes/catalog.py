@@ -10,8 +10,9 @@ import msgspec
 from fastapi import Query, Request, Response
 
 from noetl.net.net import Net, from_json
-from noetl.operations.api_shapes import CatalogPage, VersionDetail, Versions
+from noetl.operations.api_shapes import CatalogPage, PlaybookSteps, VersionDetail, Versions
 from noetl.operations.catalog import (
+    matching_steps,
     playbook_source,
     playbook_versions,
     register_playbook,
@@ -20,18 +21,18 @@ from noetl.operations.catalog import (
     version_view,
 )
 from noetl.server.access.audit_writer import OBJECT
-from noetl.server.bodies import JSON, YAML, body_of, media_type, read, require
-from noetl.server.guarded_router import GuardedRouter, Json, shows
+from noetl.server.bodies import JSON, YAML, body_of, media_type, read, require_media_type
+from noetl.server.guarded_router import GuardedRouter, Json, openapi_docs
 from noetl.server.playbook_texts import (
     DiagnosticView,
     PlaybookText,
-    all_shown,
-    checked,
-    decoded,
+    certificate_view,
+    check_text,
+    decode_text,
+    diagnostic_views,
     migrated_text,
-    offered,
-    refused,
-    shown_certificate,
+    migration_outcome,
+    playbook_problem,
 )
 from noetl.server.problem_details import ProblemDetails
 from noetl.server.services import services_of
@@ -66,65 +67,78 @@ class Registered(VersionDetail, frozen=True, kw_only=True):
     absent_credentials: list[str] = []
 
 
-@router.post("/api/catalog", **shows(Registered, reads=Registering, status=201, summary="Register a playbook"))
+@router.post("/api/catalog", **openapi_docs(Registered, reads=Registering, status=201, summary="Register a playbook"))
 async def register(request: Request) -> Response:
     """Check a playbook and put it into the catalogue: a new version, unless the newest one has the same content (then
     200). The body is the YAML text, or JSON with it. 422 with all diagnostics when it has errors; `migration` says
     then whether `POST /api/migrate` would give a text that is accepted."""
     services = services_of(request)
-    require(request, (*JSON, *YAML))
+    require_media_type(request, (*JSON, *YAML))
     if media_type(request) in JSON:
         asked = await read(request, Registering)
     else:
-        asked = Registering(source=decoded(await body_of(request)))
+        asked = Registering(source=decode_text(await body_of(request)))
     source = await migrated_text(asked.source) if asked.migrate else asked.source
-    found = await checked(PlaybookText(source=source, strict=asked.strict or services.settings.strict))
-    if found.net is None or found.certificate is None:
-        raise refused(found, migration=await offered(found))
-    if asked.path not in (None, found.net.path):
-        raise ProblemDetails(422, f'path: the playbook calls itself "{found.net.path}"')
+    result = await check_text(PlaybookText(source=source, strict=asked.strict or services.settings.strict))
+    if result.net is None or result.certificate is None:
+        raise playbook_problem(result, migration=await migration_outcome(result))
+    # The path is part of the text. A request that names another one is about the wrong file.
+    if asked.path not in (None, result.net.path):
+        raise ProblemDetails(422, f'path: the path in the playbook is "{result.net.path}"')
     registered = await register_playbook(
-        services.store, found.net, source=source, at=services.clock.now(), schedule=asked.schedule
+        services.store, result.net, source=source, at=services.clock.now(), schedule=asked.schedule
     )
     row = registered.row
+    # For the audit log: the version is known only now.
     request.scope[OBJECT] = f"{request.url.path}?path={row.path}&version={row.version}"
-    told = Registered(
+    answer = Registered(
         **version_fields(row),
         created=registered.created,
-        dialect=found.dialect.value if found.dialect is not None else "",
-        verdict=found.certificate.verdict,
-        diagnostics=all_shown(found.diagnostics),
+        dialect=result.dialect.value if result.dialect is not None else "",
+        verdict=result.certificate.verdict,
+        diagnostics=diagnostic_views(result.diagnostics),
         migrated=source != asked.source,
         absent_credentials=registered.absent_credentials,
     )
-    return Json(told, 201 if registered.created else 200)
+    return Json(answer, 201 if registered.created else 200)
 
 
-@router.get("/api/catalog", **shows(CatalogPage, summary="List playbooks"))
+@router.get("/api/catalog", **openapi_docs(CatalogPage, summary="List playbooks"))
 async def catalogue(request: Request, limit: Annotated[int, Query(ge=1, le=1000)] = 200) -> Response:
     """The newest version of each path, by path."""
     rows = await services_of(request).store.catalog.paths(limit=limit)
     return Json(CatalogPage(playbooks=[version_view(row) for row in rows]))
 
 
-@router.get("/api/catalog/{path:path}/versions", **shows(Versions, summary="List the versions of a playbook"))
+@router.get("/api/steps", **openapi_docs(PlaybookSteps, summary="Find steps of playbooks"))
+async def steps(
+    request: Request,
+    text: Annotated[str, Query(max_length=200)] = "",
+    limit: Annotated[int, Query(ge=1, le=100)] = 20,
+) -> Response:
+    """Steps whose names contain every word of `text`, of the newest version of each playbook."""
+    found = await matching_steps(services_of(request).store, text, limit=limit)
+    return Json(PlaybookSteps(steps=found))
+
+
+@router.get("/api/catalog/{path:path}/versions", **openapi_docs(Versions, summary="List the versions of a playbook"))
 async def versions(request: Request, path: str) -> Response:
     return Json(Versions(path=path, versions=await playbook_versions(services_of(request).store.catalog, path)))
 
 
-@router.get("/api/catalog/{path:path}/versions/{version}", **shows(VersionDetail, summary="One version"))
+@router.get("/api/catalog/{path:path}/versions/{version}", **openapi_docs(VersionDetail, summary="One version"))
 async def one_version(request: Request, path: str, version: str) -> Response:
     return Json(await _detailed(request, path, version))
 
 
-@router.get("/api/catalog/{path:path}/source", **shows(media="text/yaml", summary="The text of a version"))
+@router.get("/api/catalog/{path:path}/source", **openapi_docs(media="text/yaml", summary="The text of a version"))
 async def source(request: Request, path: str, version: Version | None = None) -> Response:
     """As it was registered, of the newest version unless another is named."""
     text = await playbook_source(services_of(request).store.catalog, path, version)
     return Response(text, media_type="text/yaml; charset=utf-8")
 
 
-@router.get("/api/catalog/{path:path}/diff", **shows(media="text/x-diff", summary="What two versions differ in"))
+@router.get("/api/catalog/{path:path}/diff", **openapi_docs(media="text/x-diff", summary="What two versions differ in"))
 async def difference(
     request: Request, path: str, old: Annotated[str, Query(alias="from")], new: Annotated[str, Query(alias="to")]
 ) -> Response:
@@ -136,21 +150,24 @@ async def difference(
     return Response("".join(lines), media_type="text/x-diff; charset=utf-8")
 
 
-@router.get("/api/catalog/{path:path}/certificate", **shows(dict[str, Any], summary="What was proved of a version"))
+@router.get(
+    "/api/catalog/{path:path}/certificate", **openapi_docs(dict[str, Any], summary="What was proved of a version")
+)
 async def certificate(request: Request, path: str, version: Version | None = None) -> Response:
     """The analyser's verdict on a version's net, with witnesses and the reasons why its cycles end."""
     services = services_of(request)
     row = await registered_version(services.store.catalog, path, version)
+    # From the text where there is one: its findings have places in it.
     if row.source is not None:
-        found = await checked(PlaybookText(source=row.source))
-        if found.certificate is not None:
-            return Json(shown_certificate(found.certificate))
+        result = await check_text(PlaybookText(source=row.source))
+        if result.certificate is not None:
+            return Json(certificate_view(result.certificate))
     net = from_json(await services.store.net(row.net_hash))
-    # In a thread: a proof may take half a second, and everybody else shares this event loop.
-    return Json(shown_certificate(await asyncio.to_thread(_proved, net)))
+    # In a thread: a proof may take half a second, and all other requests share this event loop.
+    return Json(certificate_view(await asyncio.to_thread(_proved, net)))
 
 
-@router.get("/api/catalog/{path:path}", **shows(VersionDetail, summary="The newest version of a playbook"))
+@router.get("/api/catalog/{path:path}", **openapi_docs(VersionDetail, summary="The newest version of a playbook"))
 async def newest(request: Request, path: str) -> Response:
     return Json(await _detailed(request, path))
 

@@ -24,13 +24,13 @@ from noetl.server.execution_control import (
     Filter,
     Status,
     checked_cursor,
+    control_in_bulk,
+    control_one,
     execution_of,
-    in_bulk,
-    labelled,
-    matching,
-    steer_one,
+    matching_executions,
+    parse_labels,
 )
-from noetl.server.guarded_router import GuardedRouter, Json, shows
+from noetl.server.guarded_router import GuardedRouter, Json, openapi_docs
 from noetl.server.idempotency import HEADER, REPLAYED
 from noetl.server.problem_details import ProblemDetails
 from noetl.server.services import Services, identity_of, services_of
@@ -45,12 +45,12 @@ from noetl.server.start_requests import (
     start_net,
 )
 from noetl.server.tracing import HEADER as TRACEPARENT
-from noetl.store.contract import ExecutionRow, SingleRow
+from noetl.store.contract import EventFilter, ExecutionRow
 
 
-async def detailed(services: Services, row: ExecutionRow) -> ExecutionDetail:
+async def execution_detail(services: Services, row: ExecutionRow) -> ExecutionDetail:
     first = await services.store.events(
-        row.execution_id, only=SingleRow(limit=2)
+        row.execution_id, only=EventFilter(limit=2)
     )  # the request, and what was made of it
     request = await services.read_back(first[0].payload) if first else None
     assert request is None or isinstance(request, ExecutionRequested)
@@ -75,6 +75,7 @@ async def detailed(services: Services, row: ExecutionRow) -> ExecutionDetail:
 
 async def version_of(services: Services, row: ExecutionRow) -> int | None:
     """The version in the catalogue that the execution is pinned to; none for one that was run from a file."""
+    # By the hash of the net: an execution is pinned to what ran, and several versions may have the same path.
     for registered in await services.store.catalog.versions(row.path):
         if registered.net_hash == row.net_hash:
             return registered.version
@@ -123,27 +124,33 @@ def _with_key(shown: dict[str, Any]) -> dict[str, Any]:
     return shown
 
 
-@router.post("/api/executions", **_with_key(shows(Started, reads=StartRequest, status=201, summary="Start a playbook")))
+@router.post(
+    "/api/executions", **_with_key(openapi_docs(Started, reads=StartRequest, status=201, summary="Start a playbook"))
+)
 async def begin(request: Request) -> Response:
     """Begin an execution of a registered playbook. Once this is answered, it is durable and will be completed."""
     asked = await read(request, StartRequest)
+    # The audit log names what was started, which the path of the request does not say.
     request.scope[OBJECT] = f"{request.url.path}?path={asked.path}"
-    return await _started(request, asked)
+    return await _start_response(request, asked)
 
 
-@router.post("/api/executions/draft", **shows(StartedDraft, reads=DraftRequest, status=201, summary="Run a text once"))
+@router.post(
+    "/api/executions/draft", **openapi_docs(StartedDraft, reads=DraftRequest, status=201, summary="Run a text once")
+)
 async def run_draft(request: Request) -> Response:
     """Begin an execution of a text that is not registered. The catalogue and its schedules stay as they are."""
     asked, subject = await read(request, DraftRequest), str(identity_of(request).subject)
     caller = caller_of(request.headers.get(TRACEPARENT))
-    services, found = services_of(request), await checked_draft(services_of(request), asked.source)
-    assert found.net is not None, "a text with errors was refused"
-    begun = await start_net(services, found, found.net, asked.payload, subject=subject, caller=caller)
+    services, draft = services_of(request), await checked_draft(services_of(request), asked.source)
+    assert draft.net is not None, "a text with errors was refused"
+    begun = await start_net(services, draft, draft.net, asked.payload, subject=subject, caller=caller)
+    # After the start: the path of a draft is in its text.
     request.scope[OBJECT] = f"{request.url.path}?path={begun.path}"
     return Json(begun, 201)
 
 
-async def _started(
+async def _start_response(
     request: Request, asked: StartRequest, source: RerunSource | None = None, consent: Consent | None = None
 ) -> Response:
     key, subject = request.headers.get(HEADER), str(identity_of(request).subject)
@@ -154,7 +161,7 @@ async def _started(
     return Response(answer, 201, REPLAYED if replayed else None, "application/json")
 
 
-@router.get("/api/executions", **shows(ExecutionPage, summary="List executions"))
+@router.get("/api/executions", **openapi_docs(ExecutionPage, summary="List executions"))
 async def executions(
     request: Request,
     status: Status | None = None,
@@ -168,9 +175,10 @@ async def executions(
 ) -> Response:
     """The newest first. `next` of a page is the `cursor` of the one after."""
     services = services_of(request)
-    wanted = Filter(status=status, path=path, since=since, until=until, text=text, labels=labelled(label))
+    wanted = Filter(status=status, path=path, since=since, until=until, text=text, labels=parse_labels(label))
     rows = []
-    async for row in matching(services, wanted, await checked_cursor(services, cursor), about=limit + 1):
+    # One more than is shown: it says whether there is a next page.
+    async for row in matching_executions(services, wanted, await checked_cursor(services, cursor), about=limit + 1):
         rows.append(row)
         if len(rows) > limit:
             break
@@ -178,55 +186,60 @@ async def executions(
     return Json(ExecutionPage(executions=[execution_view(row) for row in rows[:limit]], next=beyond))
 
 
-@router.post("/api/executions/bulk", **shows(Bulk, reads=BulkRequest, summary="Steer many executions"))
+@router.post("/api/executions/bulk", **openapi_docs(Bulk, reads=BulkRequest, summary="Steer many executions"))
 async def bulk(request: Request) -> Response:
     """Pause, resume or cancel all open executions that fit, at most 1,000 at a time."""
-    return Json(await in_bulk(services_of(request), await read(request, BulkRequest)))
+    return Json(await control_in_bulk(services_of(request), await read(request, BulkRequest)))
 
 
-@router.get("/api/executions/{execution_id}", **shows(ExecutionDetail, summary="One execution"))
+@router.get("/api/executions/{execution_id}", **openapi_docs(ExecutionDetail, summary="One execution"))
 async def execution(request: Request, execution_id: str) -> Response:
     row = await execution_of(request, execution_id)
-    return Json(await detailed(services_of(request), row))
-
-
-@router.post("/api/executions/{execution_id}/pause", **shows(Steered, reads=Reason, summary="Pause an execution"))
-async def pause(request: Request, execution_id: str) -> Response:
-    """Nothing new is dispatched; what runs may end."""
-    return await _steer(request, execution_id, "pause")
-
-
-@router.post("/api/executions/{execution_id}/resume", **shows(Steered, reads=Reason, summary="Resume an execution"))
-async def resume(request: Request, execution_id: str) -> Response:
-    return await _steer(request, execution_id, "resume")
+    return Json(await execution_detail(services_of(request), row))
 
 
 @router.post(
-    "/api/executions/{execution_id}/cancel", **shows(Steered, reads=Cancellation, summary="Cancel an execution")
+    "/api/executions/{execution_id}/pause", **openapi_docs(Steered, reads=Reason, summary="Pause an execution")
+)
+async def pause(request: Request, execution_id: str) -> Response:
+    """Nothing new is dispatched; what runs may end."""
+    return await _control(request, execution_id, "pause")
+
+
+@router.post(
+    "/api/executions/{execution_id}/resume", **openapi_docs(Steered, reads=Reason, summary="Resume an execution")
+)
+async def resume(request: Request, execution_id: str) -> Response:
+    return await _control(request, execution_id, "resume")
+
+
+@router.post(
+    "/api/executions/{execution_id}/cancel", **openapi_docs(Steered, reads=Cancellation, summary="Cancel an execution")
 )
 async def cancel(request: Request, execution_id: str) -> Response:
     """Everything of it is stopped, its children too, and it ends as cancelled."""
     asked = await read_optional(request, Cancellation)
     row = await execution_of(request, execution_id)
     services = services_of(request)
-    return Json(await steer_one(services, row, "cancel", asked.reason, compensate=asked.compensate))
+    return Json(await control_one(services, row, "cancel", asked.reason, compensate=asked.compensate))
 
 
-async def _steer(request: Request, execution_id: str, action: Action) -> Response:
+async def _control(request: Request, execution_id: str, action: Action) -> Response:
     row = await execution_of(request, execution_id)
     reason = (await read_optional(request, Reason)).reason
-    return Json(await steer_one(services_of(request), row, action, reason))
+    return Json(await control_one(services_of(request), row, action, reason))
 
 
 @router.post(
     "/api/executions/{execution_id}/rerun",
-    **_with_key(shows(Started, reads=Rerun, status=201, summary="Run it again, from the start or from a step")),
+    **_with_key(openapi_docs(Started, reads=Rerun, status=201, summary="Run it again, from the start or from a step")),
 )
 async def rerun(request: Request, execution_id: str) -> Response:
     """A new execution of the same playbook, with another version or payload where one is given."""
     services, row = services_of(request), await execution_of(request, execution_id)
     asked = await read_optional(request, Rerun)
-    before = await detailed(services, row)
+    before = await execution_detail(services, row)
+    # The version that ran, not the newest: a rerun repeats what was done.
     version = asked.version if asked.version is not None else await version_of(services, row)
     payload = asked.payload if asked.payload is not None else before.payload
     step = asked.from_step
@@ -236,7 +249,7 @@ async def rerun(request: Request, execution_id: str) -> Response:
     wanted = StartRequest(path=row.path, version=version, payload=payload, wait=asked.wait)
     identity = identity_of(request)
     consent = Consent(actor=identity.subject, roles=identity.human_roles, approves=asked.approve)
-    return await _started(request, wanted, source, consent)
+    return await _start_response(request, wanted, source, consent)
 
 
 async def _failed_loop(services: Services, execution_id: str) -> str:

@@ -11,8 +11,7 @@ from fastapi import Query, Request, Response
 
 from noetl.base.clock import rfc3339
 from noetl.control.views.live_output import LiveOutput, LiveTaskRun, lines_after
-from noetl.control.views.side_run_views import SideRunView
-from noetl.control.views.token_views import TokenView
+from noetl.control.views.token_views import SideRunView, TokenView
 from noetl.events.legacy_names import Names, shown_event
 from noetl.events.tasks import TaskProcessed
 from noetl.operations.api_shapes import (
@@ -27,7 +26,9 @@ from noetl.operations.api_shapes import (
 from noetl.operations.executions import Explanation, explanation_of, live_side_runs, live_tokens
 from noetl.operations.results import (
     NONE,
+    Level,
     LineLevels,
+    LogFilter,
     RecordedEnding,
     execution_ending,
     log_line,
@@ -36,20 +37,21 @@ from noetl.operations.results import (
 )
 from noetl.operations.value_pages import ValuePage
 from noetl.server.execution_control import execution_of
-from noetl.server.guarded_router import GuardedRouter, Json, shows
+from noetl.server.guarded_router import GuardedRouter, Json, openapi_docs
 from noetl.server.routes.authoring import GRAPH_MEDIA, GraphFormat, drawing_response
-from noetl.server.routes.results import Limit, Offset, Pointer, answered_page
+from noetl.server.routes.results import Limit, Offset, Pointer, page_response
 from noetl.server.services import Services, services_of
 from noetl.server.static_files import ranged
-from noetl.server.views.states import StateView, shown_state, state_of
-from noetl.server.views.timeline import Timeline, timeline_of
+from noetl.server.views.states import StateView, state_of, state_view
+from noetl.server.views.timeline import Timeline, timeline
 from noetl.server.workers import obstacles_of
-from noetl.store.contract import SingleRow
+from noetl.store.contract import EventFilter
 
 
 def live_output_page(output: LiveOutput, execution_id: str, after: str, step: str | None) -> LiveOutputPage:
-    cursors = dict(one.partition(".")[::2] for one in after.split(","))  # of each server that the reader has met
+    cursors = dict(cursor.partition(".")[::2] for cursor in after.split(","))  # of each server that the reader has met
     number = cursors.get(output.era, "")
+    # Longer numbers are none of ours; `int` of a very long text takes a long time.
     is_known = number.isdecimal() and len(number) < 18 and int(number) <= output.number
     known = int(number) if is_known else 0
     runs = [run for run in output.of_execution(execution_id) if step in (None, run.step)]
@@ -80,6 +82,7 @@ def _task_view(run: LiveTaskRun, known: int) -> TaskOutputView:
 
 router = GuardedRouter(tags=["one execution"])
 _PAGE = 2_000
+_MOST_LOG_EVENTS = 20_000  # read for one page of logs: with a filter none of them may be wanted
 Step = Annotated[str | None, Query(max_length=300)]
 After = Annotated[int, Query(ge=0, le=2**62, description="Only events past this number.")]
 
@@ -91,7 +94,7 @@ class TokenList(msgspec.Struct, frozen=True, kw_only=True):
     side_runs: list[SideRunView] = []
 
 
-@router.get("/api/executions/{execution_id}/events", **shows(EventPage, summary="Its events"))
+@router.get("/api/executions/{execution_id}/events", **openapi_docs(EventPage, summary="Its events"))
 async def events(
     request: Request,
     execution_id: str,
@@ -103,24 +106,28 @@ async def events(
 ) -> Response:
     """In the order of `seq`, in pages."""
     services, row = services_of(request), await execution_of(request, execution_id)
-    wanted = tuple(name for given in types or () for name in given.split(",") if name)
-    found = await services.store.events(execution_id, after=after, only=SingleRow(types=wanted, step=step, limit=limit))
-    beyond = found[-1].seq if len(found) == limit else None
-    shown = [shown_event(event, names) for event in found]
-    return Json(EventPage(events=shown, next=beyond, last_seq=max(row.last_seq, found[-1].seq if found else 0)))
+    wanted = tuple(name for text in types or () for name in text.split(",") if name)
+    page = await services.store.events(
+        execution_id, after=after, only=EventFilter(types=wanted, step=step, limit=limit)
+    )
+    # A full page may be the last one. The client finds out with one more request, which returns nothing.
+    beyond = page[-1].seq if len(page) == limit else None
+    views = [shown_event(event, names) for event in page]
+    # The row was read before the events, and the log may have moved on in between.
+    return Json(EventPage(events=views, next=beyond, last_seq=max(row.last_seq, page[-1].seq if page else 0)))
 
 
-@router.get("/api/executions/{execution_id}/tokens", **shows(TokenList, summary="Its live tokens"))
+@router.get("/api/executions/{execution_id}/tokens", **openapi_docs(TokenList, summary="Its live tokens"))
 async def tokens(request: Request, execution_id: str) -> Response:
     """Where each token is, and what it waits for; and what runs beside them."""
     services, row = services_of(request), await execution_of(request, execution_id)
     execution = await state_of(services, row)
-    found = await live_tokens(services.store, execution)
+    tokens_here = await live_tokens(services.store, execution)
     side_runs = await live_side_runs(services.store, execution, services.clock.now())
-    return Json(TokenList(execution_id=execution_id, status=row.status, tokens=found, side_runs=side_runs))
+    return Json(TokenList(execution_id=execution_id, status=row.status, tokens=tokens_here, side_runs=side_runs))
 
 
-@router.get("/api/executions/{execution_id}/result", **shows(ResultView, summary="Its result"))
+@router.get("/api/executions/{execution_id}/result", **openapi_docs(ResultView, summary="Its result"))
 async def result(request: Request, execution_id: str, step: Step = None) -> Response:
     """What it gave, or what one of its steps gave. 409 while there is none. Large ones can be read by Range."""
     body = msgspec.json.encode((await _ending(request, execution_id, step)).view(execution_id, step))
@@ -133,7 +140,7 @@ async def _ending(request: Request, execution_id: str, step: str | None) -> Reco
     return await (execution_ending(*place) if step is None else step_ending(*place, step))
 
 
-@router.get("/api/executions/{execution_id}/result/part", **shows(ValuePage, summary="A part of its result"))
+@router.get("/api/executions/{execution_id}/result/part", **openapi_docs(ValuePage, summary="A part of its result"))
 async def result_part(
     request: Request,
     execution_id: str,
@@ -146,10 +153,10 @@ async def result_part(
     its error there."""
     ending = await _ending(request, execution_id, step)
     value = ending.error.readable() if ending.error is not None else ending.result
-    return await answered_page(lambda: value, pointer, offset, limit)
+    return await page_response(lambda: value, pointer, offset, limit)
 
 
-@router.get("/api/executions/{execution_id}/result/file", **shows(summary="Its result as a file"))
+@router.get("/api/executions/{execution_id}/result/file", **openapi_docs(summary="Its result as a file"))
 async def result_file(request: Request, execution_id: str, step: Step = None) -> Response:
     """The value alone, as JSON."""
     ending = await _ending(request, execution_id, step)
@@ -159,12 +166,14 @@ async def result_file(request: Request, execution_id: str, step: Step = None) ->
     return answer
 
 
-@router.get("/api/executions/{execution_id}/ctx", **shows(dict[str, Any], summary="Its variables"))
+@router.get("/api/executions/{execution_id}/ctx", **openapi_docs(dict[str, Any], summary="Its variables"))
 async def ctx(request: Request, execution_id: str) -> Response:
     return await _ctx(request, execution_id)
 
 
-@router.get("/api/executions/{execution_id}/vars", **shows(dict[str, Any], summary="Its variables, by the older name"))
+@router.get(
+    "/api/executions/{execution_id}/vars", **openapi_docs(dict[str, Any], summary="Its variables, by the older name")
+)
 async def variables(request: Request, execution_id: str) -> Response:
     return await _ctx(request, execution_id)
 
@@ -174,7 +183,7 @@ async def _ctx(request: Request, execution_id: str) -> Response:
     return Json(await recorded_ctx(services.store, services.control.executions.values, row.execution_id))
 
 
-@router.get("/api/executions/{execution_id}/logs", **shows(LogPage, summary="What its tasks printed"))
+@router.get("/api/executions/{execution_id}/logs", **openapi_docs(LogPage, summary="What its tasks printed"))
 async def logs(
     request: Request,
     execution_id: str,
@@ -182,24 +191,33 @@ async def logs(
     task: Step = None,
     after: After = 0,
     limit: Annotated[int, Query(ge=1, le=1000)] = 200,
+    find: Annotated[str, Query(max_length=1000, description="A text in the output, the error or a name.")] = "",
+    failed: Annotated[bool, Query(description="Only task runs that failed.")] = False,
+    path: Annotated[str, Query(max_length=200, description="Of an iteration: `3`, or `3.5`.")] = "",
+    level: Annotated[Level | None, Query(description="Only entries with a line of this level or above.")] = None,
 ) -> Response:
-    """One entry for each task run that printed something or failed."""
+    """One entry for each task run that printed something or failed. A page may hold fewer entries than its limit, or
+    none, and still have a next one: a server reads a part of a long log at a time."""
     services = services_of(request)
     await execution_of(request, execution_id)
+    wanted = LogFilter(task=task, find=find.strip(), failed=failed, path=path, level=level)
     lines: list[LogLine] = []
-    only = SingleRow(types=(TaskProcessed.event_type,), step=step, limit=_PAGE)
+    read, only = 0, EventFilter(types=(TaskProcessed.event_type,), step=step, limit=_PAGE)
     while page := await services.store.events(execution_id, after=after, only=only):
         for event in page:
             after = event.seq
-            if (line := await _line(event, services)) is not None and task in (None, line.task):
+            if (line := await _line(event, services, wanted)) is not None:
                 lines.append(line)
                 await asyncio.sleep(0)  # looking for levels takes its time: others get their turn
                 if len(lines) == limit:
                     return Json(LogPage(lines=lines, next=after))
+        read += len(page)
+        if read >= _MOST_LOG_EVENTS:
+            return Json(LogPage(lines=lines, next=after))
     return Json(LogPage(lines=lines, next=None))
 
 
-@router.get("/api/executions/{execution_id}/output", **shows(LiveOutputPage, summary="What its tasks print now"))
+@router.get("/api/executions/{execution_id}/output", **openapi_docs(LiveOutputPage, summary="What its tasks print now"))
 async def output(
     request: Request,
     execution_id: str,
@@ -209,34 +227,39 @@ async def output(
     """The newest lines of tasks that run, in memory and best effort: those that this server has heard of, and not yet
     in the log. `/api/stream` says when there are more."""
     services, row = services_of(request), await execution_of(request, execution_id)
+    # Another server may have stored its end: this one would keep the lines until they are pushed out.
     if row.finished_at is not None:
         services.listeners.live_output.forget_execution(execution_id)
     return Json(live_output_page(services.listeners.live_output, execution_id, after, step))
 
 
-async def _line(event: Any, services: Services) -> LogLine | None:
-    """Values that are stored apart are brought only for what is shown."""
-    if log_line(event, event.payload) is None:
+async def _line(event: Any, services: Services, wanted: LogFilter) -> LogLine | None:
+    """Values that are stored apart are read only for what may be shown."""
+    line = log_line(event, event.payload)
+    if line is None or not wanted.admits(line):
         return None
-    return log_line(event, await services.read_back(event.payload))
+    # Judged twice: without stored values as far as that goes, and again with them, since `find` may mean a text in
+    # them.
+    line = log_line(event, await services.read_back(event.payload))
+    return line if line is not None and wanted.matches(line) else None
 
 
-@router.get("/api/executions/{execution_id}/steps", **shows(Timeline, summary="Its step runs with their times"))
+@router.get("/api/executions/{execution_id}/steps", **openapi_docs(Timeline, summary="Its step runs with their times"))
 async def steps(request: Request, execution_id: str) -> Response:
     row = await execution_of(request, execution_id)
-    return Json(await timeline_of(services_of(request), row))
+    return Json(await timeline(services_of(request), row))
 
 
-@router.get("/api/executions/{execution_id}/state", **shows(StateView, summary="Its state at any event"))
+@router.get("/api/executions/{execution_id}/state", **openapi_docs(StateView, summary="Its state at any event"))
 async def state(
     request: Request, execution_id: str, at: Annotated[int | None, Query(description="A seq; now without it.")] = None
 ) -> Response:
     """Replayed from the log: marking, variables, step runs, results."""
     services, row = services_of(request), await execution_of(request, execution_id)
-    return Json(shown_state(await state_of(services, row, at)))
+    return Json(state_view(await state_of(services, row, at)))
 
 
-@router.get("/api/executions/{execution_id}/explain", **shows(Explanation, summary="Why it is where it is"))
+@router.get("/api/executions/{execution_id}/explain", **openapi_docs(Explanation, summary="Why it is where it is"))
 async def explain(request: Request, execution_id: str) -> Response:
     services, row = services_of(request), await execution_of(request, execution_id)
     execution = await state_of(services, row)
@@ -244,7 +267,7 @@ async def explain(request: Request, execution_id: str) -> Response:
     return Json(await explanation_of(services.store, row, execution, services.clock.now(), obstacles))
 
 
-@router.get("/api/executions/{execution_id}/graph", **shows(media=GRAPH_MEDIA, summary="Its net as a picture"))
+@router.get("/api/executions/{execution_id}/graph", **openapi_docs(media=GRAPH_MEDIA, summary="Its net as a picture"))
 async def graph(
     request: Request, execution_id: str, form: Annotated[GraphFormat, Query(alias="format")] = "svg"
 ) -> Response:

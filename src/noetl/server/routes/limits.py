@@ -14,7 +14,7 @@ from noetl.operations.api_shapes import PlaybookLimitView, StepLimitView
 from noetl.operations.limits import limit_playbook, limit_step, playbook_limits, step_limits
 from noetl.server.bodies import read
 from noetl.server.execution_control import execution_of
-from noetl.server.guarded_router import GuardedRouter, Json, shows
+from noetl.server.guarded_router import GuardedRouter, Json, openapi_docs
 from noetl.server.services import Services, identity_of, services_of
 from noetl.server.views.states import state_of
 from noetl.store.contract import ExecutionRow
@@ -66,13 +66,15 @@ class StepLimited(msgspec.Struct, frozen=True, kw_only=True):
     limit: StepLimitView | None
 
 
-@router.get("/api/limits", **shows(PlaybookLimitList, summary="Limits of playbooks"))
+@router.get("/api/limits", **openapi_docs(PlaybookLimitList, summary="Limits of playbooks"))
 async def limits(request: Request, path: Annotated[str | None, Query(max_length=500)] = None) -> Response:
-    """Those that were set, and those that somebody runs under now."""
+    """The limits that were set, and those of running executions."""
     return Json(PlaybookLimitList(limits=await _of_playbooks(services_of(request), path)))
 
 
-@router.put("/api/limits/{path:path}", **shows(PlaybookLimited, reads=PlaybookLimiting, summary="Limit a playbook"))
+@router.put(
+    "/api/limits/{path:path}", **openapi_docs(PlaybookLimited, reads=PlaybookLimiting, summary="Limit a playbook")
+)
 async def set_playbook(request: Request, path: str) -> Response:
     """From now on, on every server, in place of what the playbook says. Those that wait are let in at once where there
     is room; nothing that runs is stopped."""
@@ -80,7 +82,7 @@ async def set_playbook(request: Request, path: str) -> Response:
     return Json(await _limit_playbook(request, path, asked.limit, asked.reason))
 
 
-@router.delete("/api/limits/{path:path}", **shows(PlaybookLimited, summary="Reset the limit of a playbook"))
+@router.delete("/api/limits/{path:path}", **openapi_docs(PlaybookLimited, summary="Reset the limit of a playbook"))
 async def reset_playbook(request: Request, path: str) -> Response:
     """It is as the playbook says again."""
     return Json(await _limit_playbook(request, path, None))
@@ -90,11 +92,12 @@ async def _limit_playbook(request: Request, path: str, limit: int | None, reason
     services, actor = services_of(request), str(identity_of(request).subject)
     gate = services.control.background_jobs.gate
     changed = await limit_playbook(services.store, gate.limits, path, limit, actor=actor, reason=reason)
+    # A higher limit lets waiting executions in at once, instead of with the next sweep.
     await gate.look_at(path)
     return PlaybookLimited(changed=changed, limits=await _of_playbooks(services, path))
 
 
-@router.get("/api/executions/{execution_id}/limits", **shows(StepLimitList, summary="Limits of its steps"))
+@router.get("/api/executions/{execution_id}/limits", **openapi_docs(StepLimitList, summary="Limits of its steps"))
 async def of_execution(request: Request, execution_id: str) -> Response:
     """Of the steps that have a limit or a rate, with how many run and wait under it."""
     row = await execution_of(request, execution_id)
@@ -103,7 +106,7 @@ async def of_execution(request: Request, execution_id: str) -> Response:
 
 @router.put(
     "/api/executions/{execution_id}/limits/{step:path}",
-    **shows(StepLimited, reads=StepLimiting, summary="Limit a step of an execution"),
+    **openapi_docs(StepLimited, reads=StepLimiting, summary="Limit a step of an execution"),
 )
 async def set_step(request: Request, execution_id: str, step: str) -> Response:
     """From now on, in this execution alone. Runs that wait begin at once where there is room; nothing is stopped."""
@@ -114,7 +117,8 @@ async def set_step(request: Request, execution_id: str, step: str) -> Response:
 
 
 @router.delete(
-    "/api/executions/{execution_id}/limits/{step:path}", **shows(StepLimited, summary="Reset the limits of a step")
+    "/api/executions/{execution_id}/limits/{step:path}",
+    **openapi_docs(StepLimited, summary="Reset the limits of a step"),
 )
 async def reset_step(request: Request, execution_id: str, step: str) -> Response:
     """They are as the playbook says again."""
@@ -134,9 +138,10 @@ async def _limited(
     services, actor = services_of(request), str(identity_of(request).subject)
     command = ChangeLimit(at=services.clock.now(), step=step, limit=limit, rate=rate, actor=actor, reason=reason)
     changed = await limit_step(services.control.executions, row.execution_id, command)
+    # Read again, since the command has changed the state that the answer shows.
     now = await services.store.execution(row.execution_id) or row
-    found = next((one for one in await _of_steps(services, now) if one.step == step), None)
-    return StepLimited(changed=changed, limit=found)
+    limit_view = next((view for view in await _of_steps(services, now) if view.step == step), None)
+    return StepLimited(changed=changed, limit=limit_view)
 
 
 async def _of_playbooks(services: Services, path: str | None) -> list[PlaybookLimitView]:

@@ -10,10 +10,10 @@ import msgspec
 from fastapi import Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from noetl.base.clock import rfc3339
 from noetl.control.background.lost_work import INCIDENT
 from noetl.control.commit.quarantine import Incident
-from noetl.server.guarded_router import GuardedRouter, Json, shows
+from noetl.operations.api_shapes import view_of
+from noetl.server.guarded_router import GuardedRouter, Json, openapi_docs
 from noetl.server.problem_details import ProblemDetails
 from noetl.server.services import Services, services_of
 from noetl.server.workers import LIVE_S
@@ -41,15 +41,16 @@ class Incidents(msgspec.Struct, frozen=True, kw_only=True):
     incidents: list[IncidentView]
 
 
-@router.get("/api/health/live", **shows(Health, summary="The process lives"))
+@router.get("/api/health/live", **openapi_docs(Health, summary="The process lives"))
 async def live() -> Response:
     return Json(Health())
 
 
-@router.get("/api/health/ready", **shows(Health, summary="The server can serve"))
+@router.get("/api/health/ready", **openapi_docs(Health, summary="The server can serve"))
 async def ready(request: Request) -> Response:
     """503 while the store cannot be read or written, or the server is about to stop."""
     services = services_of(request)
+    # Asked first: a load balancer has to stop sending requests here before the server closes its store.
     if services.stopping:
         raise ProblemDetails(503, "the server is about to stop")
     if (problem := await services.readiness.problem()) is not None:
@@ -57,33 +58,28 @@ async def ready(request: Request) -> Response:
     return Json(Health())
 
 
-@router.get("/api/incidents", **shows(Incidents, summary="What an operator should look at"))
+@router.get("/api/incidents", **openapi_docs(Incidents, summary="What an operator should look at"))
 async def incidents(request: Request) -> Response:
     """Quarantined records: processing them fails again and again."""
-    things = await services_of(request).store.key_values.list(INCIDENT)
-    return Json(Incidents(incidents=[_incident(thing.body) for thing in things]))
+    rows = await services_of(request).store.key_values.list(INCIDENT)
+    stored = [msgspec.json.decode(row.body, type=Incident) for row in rows]
+    return Json(Incidents(incidents=[view_of(IncidentView, incident) for incident in stored]))
 
 
-def _incident(body: bytes) -> IncidentView:
-    one = msgspec.json.decode(body, type=Incident)
-    return IncidentView(
-        record=one.record, problem=one.problem, failures=one.failures, since=rfc3339(one.since), last=rfc3339(one.last)
-    )
-
-
-@router.get("/metrics", **shows(media="text/plain", summary="Figures for Prometheus"))
+@router.get("/metrics", **openapi_docs(media="text/plain", summary="Figures for Prometheus"))
 async def metrics(request: Request) -> Response:
     services = services_of(request)
-    await _looked_up(services)
+    await _update_store_metrics(services)
     return Response(services.listeners.meters.text(), media_type=CONTENT_TYPE_LATEST)
 
 
-async def _looked_up(services: Services) -> None:
-    """Figures that are read from the store when somebody asks, and not counted on the way."""
+async def _update_store_metrics(services: Services) -> None:
+    """Figures that are read from the store on request, and not counted continuously."""
     meters, store, now = services.listeners.meters, services.store, services.clock.now()
+    # Zeros too: a series that is missing and one that is zero are different things to an alert.
     for status, number in (dict.fromkeys(STATES, 0) | await store.tally()).items():
-        meters.kept.labels(status).set(number)
-    meters.saw_orders(ready=await store.unclaimed(now=now), leased=await store.leased(now=now))
+        meters.stored_executions.labels(status).set(number)
+    meters.set_open_orders(ready=await store.unclaimed(now=now), leased=await store.leased(now=now))
     for state, number in (dict.fromkeys(NoticeState, 0) | await store.notices.tally()).items():
         meters.notices.labels(str(state)).set(number)
     rows = await services.roster.list()
@@ -101,12 +97,13 @@ _KINDS = {
 }
 
 
-@router.get("/openapi.json", **shows(dict[str, Any], summary="This description"))
+@router.get("/openapi.json", **openapi_docs(dict[str, Any], summary="This description"))
 async def openapi(request: Request) -> Response:
+    # FastAPI builds the description once and keeps it.
     return Json(request.app.openapi())
 
 
-@router.get("/openapi", **shows(media="text/html", summary="This description, to read"))
+@router.get("/openapi", **openapi_docs(media="text/html", summary="This description, to read"))
 async def page() -> Response:
     return _file("index.html")
 

@@ -9,14 +9,15 @@ import msgspec
 from fastapi import Query, Request, Response
 
 from noetl.base.clock import rfc3339
-from noetl.base.ids import uuid7
 from noetl.operations.administration_shapes import LateExecution
-from noetl.operations.catalog import catalog_id
+from noetl.operations.api_shapes import ExecutionView, view_of
+from noetl.operations.executions import execution_view
 from noetl.operations.net_cost import percentile
-from noetl.server.guarded_router import GuardedRouter, Json, shows
-from noetl.server.playbook_texts import PlaybookText, checked, refused
-from noetl.server.services import Services, services_of
-from noetl.server.start_requests import Started, begin
+from noetl.server.guarded_router import GuardedRouter, Json, openapi_docs
+from noetl.server.playbook_texts import PlaybookText, check_text, playbook_problem
+from noetl.server.services import Services, identity_of, services_of
+from noetl.server.start_requests import Started, StartRequest, start
+from noetl.server.workers import LIVE_S
 from noetl.store.contract import ExecutionRow
 from noetl.store.installation import CatalogRow
 
@@ -24,6 +25,7 @@ router = GuardedRouter(tags=["overview"])
 _MINUTES = 60
 _LOOKED_AT = 5_000  # executions of the last hour; past that the charts show the newest part of it
 _PAGE = 500
+_MOST_PARTIAL = 8
 _SPANS = {"hour": (3_600, 24), "day": (86_400, 30)}  # how long, how many
 _STATES = ("running", "paused", "completed", "failed", "cancelled")
 Limit = Annotated[int, Query(ge=1, le=1000)]
@@ -51,10 +53,12 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Trends(msgspec.Struct, frozen=True, kw_only=True):
-    """Of the last day hour by hour, or of the last month day by day, the oldest first. `at` is where each begins."""
+    """Of the last day hour by hour, or of the last month day by day, the oldest first. `at` is where each begins.
+    `partial` are the newest executions of that time that completed although items of their loops failed."""
 
     by: Literal["hour", "day"]
     spans: list[Minute]
+    partial: list[ExecutionView] = []
 
 
 class WaitView(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,7 +74,7 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     waits: list[WaitView]
 
 
-@router.get("/api/overview", **shows(Overview, summary="What goes on"))
+@router.get("/api/overview", **openapi_docs(Overview, summary="What goes on"))
 async def overview(request: Request) -> Response:
     """Counts by status, the last hour minute by minute, orders that wait, workers that are here, what is late."""
     services = services_of(request)
@@ -78,28 +82,32 @@ async def overview(request: Request) -> Response:
     now = services.clock.now()
     leased = sum((await services.store.leased(now=now)).values())
     ready = sum((await services.store.unclaimed(now=now)).values())
-    told = Overview(
+    answer = Overview(
         counts=counts,
         minutes=_by_span(await _recent(services), now, 60, _MINUTES),
         orders={"ready": ready, "leased": leased},
-        workers=len(await services.roster.list()),
+        # The roster remembers a worker for a day after its last word; only those that are there count.
+        workers=sum(now - row.last_seen < LIVE_S for row in await services.roster.list()),
         late=await services.notifications.late(services.store),
     )
-    return Json(told)
+    return Json(answer)
 
 
-@router.get("/api/trends", **shows(Trends, summary="What began and ended by hour or by day"))
+@router.get("/api/trends", **openapi_docs(Trends, summary="What began and ended by hour or by day"))
 async def trends(request: Request, by: Literal["hour", "day"] = "hour") -> Response:
     """Hours and days begin as they do in UTC."""
     services = services_of(request)
     span_s, count = _SPANS[by]
     rows = await _recent(services, span_s * count)
-    return Json(Trends(by=by, spans=_by_span(rows, services.clock.now(), span_s, count)))
+    partial = [execution_view(row) for row in rows if row.status == "completed" and row.failed_iterations]
+    spans = _by_span(rows, services.clock.now(), span_s, count)
+    return Json(Trends(by=by, spans=spans, partial=partial[:_MOST_PARTIAL]))
 
 
 async def _recent(services: Services, past_s: int = _MINUTES * 60) -> list[ExecutionRow]:
     rows: list[ExecutionRow] = []
     since = services.clock.now() - past_s
+    # Bounded: on a busy server the newest that fit are shown, and the page stays quick.
     while len(rows) < _LOOKED_AT:
         beyond = rows[-1].execution_id if rows else None
         page = await services.store.executions(limit=_PAGE, beyond=beyond, since=since)
@@ -111,13 +119,16 @@ async def _recent(services: Services, past_s: int = _MINUTES * 60) -> list[Execu
 
 def _by_span(rows: list[ExecutionRow], now: float, span_s: int, count: int) -> list[Minute]:
     first = int(now // span_s) - count + 1
+    # Every span has a row, also one in which nothing happened.
     minutes = [Minute(at=rfc3339(float((first + n) * span_s))) for n in range(count)]
     took: dict[int, list[float]] = {}
     for row in rows:
         if 0 <= (n := int(row.created_at // span_s) - first) < count:
             minutes[n].started += 1
+        # Counted where it ended, which may be another span than that of its start.
         if row.finished_at is not None and 0 <= (n := int(row.finished_at // span_s) - first) < count:
             minutes[n].completed += row.status == "completed"
+            # Cancelled ones are neither: a user wanted them to end.
             minutes[n].failed += row.status == "failed"
             took.setdefault(n, []).append(row.finished_at - row.created_at)
     for n, spans in took.items():
@@ -126,48 +137,27 @@ def _by_span(rows: list[ExecutionRow], now: float, span_s: int, count: int) -> l
     return minutes
 
 
-@router.get("/api/waits", **shows(Waiting, summary="Who waits for messages and signals"))
+@router.get("/api/waits", **openapi_docs(Waiting, summary="Who waits for messages and signals"))
 async def waits(request: Request, limit: Limit = 200) -> Response:
     """The newest first."""
     rows = await services_of(request).store.waits.newest(limit=limit)
-    return Json(
-        Waiting(
-            waits=[
-                WaitView(
-                    wait_id=row.wait_id,
-                    execution_id=row.execution_id,
-                    kind=row.kind,
-                    name=row.name,
-                    correlation=msgspec.json.decode(row.correlation),
-                    opened_at=rfc3339(row.opened_at),
-                )
-                for row in rows
-            ]
-        )
-    )
+    views = [view_of(WaitView, row, correlation=msgspec.json.decode(row.correlation)) for row in rows]
+    return Json(Waiting(waits=views))
 
 
-@router.post("/api/demo", **shows(Started, status=201, summary="Run the demo"))
+@router.post("/api/demo", **openapi_docs(Started, status=201, summary="Run the demo"))
 async def demo(request: Request) -> Response:
     """Register a small playbook that needs nothing but this server, and start it."""
     services = services_of(request)
     row = await _demo_row(services)
-    execution_id = uuid7(services.clock.now())
-    await begin(services, row, execution_id, {})
-    told = Started(
-        execution_id=execution_id,
-        path=row.path,
-        version=row.version,
-        catalog_id=catalog_id(row.path, row.version),
-        status="running",
-        trace_id=execution_id.replace("-", ""),
-    )
-    return Json(told, 201)
+    asked = StartRequest(path=row.path, version=row.version)
+    answer, _ = await start(services, asked, subject=str(identity_of(request).subject), key=None)
+    return Response(answer, 201, media_type="application/json")
 
 
 async def _demo_row(services: Services) -> CatalogRow:
     source = (files("noetl.server") / "pages" / "demo.yaml").read_text("utf-8")
-    found = await checked(PlaybookText(source=source))
-    if found.net is None:
-        raise refused(found)
-    return await services.library.register(found.net, source=source)
+    result = await check_text(PlaybookText(source=source))
+    if result.net is None:
+        raise playbook_problem(result)
+    return await services.library.register(result.net, source=source)

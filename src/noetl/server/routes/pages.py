@@ -17,7 +17,7 @@ from noetl.server.access.request_check import POLICY
 from noetl.server.access.roles import SCREENS
 from noetl.server.guarded_router import GuardedRouter
 from noetl.server.problem_details import ProblemDetails
-from noetl.server.static_files import UI_FOLDER, built_file, built_files, built_folder, page_for, page_for_nothing
+from noetl.server.static_files import UI_FOLDER, built_file, built_files, built_folder, not_found_page, ui_response
 
 router = GuardedRouter(include_in_schema=False)
 DOCS_FOLDER = "_docs"
@@ -37,6 +37,7 @@ install that one, and restart the server. A server that runs from the clone itse
 
 @router.get("/docs")
 async def start() -> Response:
+    # Relative, as the server may be reached under a prefix that only its proxy knows.
     return Response(status_code=307, headers={"location": "docs/"})
 
 
@@ -49,7 +50,7 @@ async def documentation_page(request: Request, path: str) -> Response:
         return Response(status_code=307, headers={"location": f"{path.rpartition('/')[2]}/"})
     name = f"{path}index.html" if not path or path.endswith("/") else path
     if name not in known:
-        nothing = page_for_nothing(request.scope, 404, {})
+        nothing = not_found_page(request.scope, 404, {})
         if nothing is None:
             raise ProblemDetails(404, f'there is no page "{path}" in the documentation')
         return nothing
@@ -73,7 +74,7 @@ _FOREVER = "public, max-age=31536000, immutable"  # names of these files are mad
 
 @router.get("/")
 async def ui_page(request: Request) -> Response:
-    return page_for(request.scope)
+    return ui_response(request.scope)
 
 
 for _screen in SCREENS:

@@ -1,4 +1,4 @@
-"""Routes for whoever is about to start a playbook, or has: what it takes, what is proved of a text, its last runs.
+"""Routes about one playbook, before and after a start: its inputs, what is proved of a text, its last runs.
 
 Runs are shown side by side: how each ended, how long it took, and what became of each step. Each run is read up to a
 bound, and only the events of steps: a loop of 100,000 items costs no more than its step.
@@ -21,9 +21,9 @@ from noetl.operations.comparisons import step_order, step_runs
 from noetl.operations.executions import end_error, failed_step
 from noetl.operations.net_cost import NetCost, net_cost, percentile
 from noetl.server.bodies import read
-from noetl.server.guarded_router import GuardedRouter, Json, shows
-from noetl.server.playbook_texts import PlaybookText, checked, refused, shown_certificate, text_of
-from noetl.server.problem_details import unknown
+from noetl.server.guarded_router import GuardedRouter, Json, openapi_docs
+from noetl.server.playbook_texts import PlaybookText, certificate_view, check_text, playbook_problem, text_of
+from noetl.server.problem_details import not_found
 from noetl.server.services import Services, services_of
 from noetl.store.contract import ExecutionRow
 
@@ -31,7 +31,7 @@ router = GuardedRouter(tags=["catalogue"])
 
 
 class WorkloadInput(msgspec.Struct, frozen=True, kw_only=True):
-    """One key of the workload. `type` is told from its default, as JSON names types."""
+    """One key of the workload. `type` is the JSON type of its default."""
 
     name: str
     type: str
@@ -49,7 +49,7 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
     metadata: dict[str, Any] = {}
 
 
-@router.get("/api/catalog/{path:path}/inputs", **shows(Inputs, summary="What a playbook takes"))
+@router.get("/api/catalog/{path:path}/inputs", **openapi_docs(Inputs, summary="What a playbook takes"))
 async def inputs(request: Request, path: str, version: Annotated[str | None, Query(max_length=200)] = None) -> Response:
     """The workload of a version with its defaults, for a form."""
     services = services_of(request)
@@ -57,32 +57,35 @@ async def inputs(request: Request, path: str, version: Annotated[str | None, Que
     return Json(_inputs_of(from_json(await services.store.net(row.net_hash)), row.version))
 
 
-@router.post("/api/inputs", **shows(Inputs, reads=PlaybookText, summary="What a text takes"))
+@router.post("/api/inputs", **openapi_docs(Inputs, reads=PlaybookText, summary="What a text takes"))
 async def inputs_of_text(request: Request) -> Response:
     """The same of a text that is not registered."""
-    found = await checked(await text_of(request), proofs=False)
+    found = await check_text(await text_of(request), proofs=False)
     if found.net is None:
-        raise refused(found)
+        raise playbook_problem(found)
     return Json(_inputs_of(found.net, None))
 
 
 def _inputs_of(net: Net, version: int | None) -> Inputs:
-    found = [WorkloadInput(name=name, type=_type(value), default=value) for name, value in net.workload.items()]
+    inputs = [WorkloadInput(name=name, type=_type(value), default=value) for name, value in net.workload.items()]
     secrets = [entry.name for entry in net.keychain]
-    return Inputs(path=net.path, version=version, inputs=found, secrets=secrets, metadata=net.metadata)
+    return Inputs(path=net.path, version=version, inputs=inputs, secrets=secrets, metadata=net.metadata)
 
 
-@router.post("/api/analyze", **shows(dict[str, Any], reads=PlaybookText, summary="Prove things about a playbook"))
+@router.post(
+    "/api/analyze", **openapi_docs(dict[str, Any], reads=PlaybookText, summary="Prove things about a playbook")
+)
 async def analyze(request: Request) -> Response:
     """The analyser's verdict on a text, with witnesses that can be played."""
-    found = await checked(await text_of(request))
+    found = await check_text(await text_of(request))
     if found.certificate is None:
-        raise refused(found)
-    return Json(shown_certificate(found.certificate))
+        raise playbook_problem(found)
+    return Json(certificate_view(found.certificate))
 
 
 def _type(value: Any) -> str:
     match value:
+        # Before int, as a bool is one.
         case bool():
             return "boolean"
         case int():
@@ -137,8 +140,13 @@ class RunHistory(msgspec.Struct, frozen=True, kw_only=True):
 
 async def run_history(services: Services, path: str, limit: int) -> RunHistory:
     rows = await services.store.executions(limit=limit, path=path)
-    versions = {one.net_hash: one.version for one in reversed(await services.store.catalog.versions(path))}
+    # Two versions may have the same net; `versions` lists the newest first, so the last one written here is the newest.
+    versions = {
+        version_row.net_hash: version_row.version
+        for version_row in reversed(await services.store.catalog.versions(path))
+    }
     runs = [await _run(services, row, versions.get(row.net_hash)) for row in rows]
+    # Drafts run under the same path, and their nets are of no version.
     counted = [row for row in rows if row.net_hash in versions]
     spans = sorted(row.finished_at - row.created_at for row in counted if row.finished_at is not None)
     return RunHistory(
@@ -166,11 +174,11 @@ async def _run(services: Services, row: ExecutionRow, version: int | None) -> Pl
 
 def _reason(error: Error | None) -> str:
     """What went wrong, with what was behind it."""
-    said = []
+    messages = []
     while error is not None:
-        said.append(error.message or error.kind)
+        messages.append(error.message or error.kind)
         error = error.cause
-    return ": ".join(said)
+    return ": ".join(messages)
 
 
 def _cells(runs: list[StepRunView]) -> list[StepCell]:
@@ -180,12 +188,12 @@ def _cells(runs: list[StepRunView]) -> list[StepCell]:
     return [
         StepCell(
             step=step,
-            status=found[-1].status,
-            duration_s=_total(found),
-            visits=len(found),
-            failed=sum(run.loop.levels[0].failed for run in found if run.loop is not None),
+            status=visits[-1].status,
+            duration_s=_total(visits),
+            visits=len(visits),
+            failed=sum(run.loop.levels[0].failed for run in visits if run.loop is not None),
         )
-        for step, found in by_step.items()
+        for step, visits in by_step.items()
     ]
 
 
@@ -194,30 +202,34 @@ def _total(runs: list[StepRunView]) -> float | None:
     return round(sum(spans), 3) if spans else None
 
 
-@router.get("/api/catalog/{path:path}/runs", **shows(RunHistory, summary="The last runs of a playbook, step by step"))
+@router.get(
+    "/api/catalog/{path:path}/runs", **openapi_docs(RunHistory, summary="The last runs of a playbook, step by step")
+)
 async def runs(request: Request, path: str, limit: Annotated[int, Query(ge=1, le=100)] = 50) -> Response:
     """How each ended and how long its steps took, for trends and for comparing."""
     services = services_of(request)
     if not await services.store.catalog.versions(path):
-        raise unknown("playbook", path)
+        raise not_found("playbook", path)
     return Json(await run_history(services, path, limit))
 
 
 class CostRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`path` is the playbook whose executions tell; without it the one that the text names."""
+    """`path` is the playbook whose executions are measured; by default that of the text."""
 
     source: str
     path: str | None = None
 
 
-@router.post("/api/cost", **shows(NetCost, reads=CostRequest, summary="What a net costs, from recent executions"))
+@router.post(
+    "/api/cost", **openapi_docs(NetCost, reads=CostRequest, summary="What a net costs, from recent executions")
+)
 async def cost(request: Request) -> Response:
     """Median and p95 of each step in recent executions that are over, and the longest chain of medians. The text may be
     a draft: a step that no execution had under its name has no history."""
     asked = await read(request, CostRequest)
-    found = await checked(PlaybookText(source=asked.source), proofs=False)
+    found = await check_text(PlaybookText(source=asked.source), proofs=False)
     if found.net is None:
-        raise refused(found)
+        raise playbook_problem(found)
     path = asked.path or found.net.path
     history = await services_of(request).step_durations.recent(path)
     return Json(await asyncio.to_thread(net_cost, found.net, path, history))

@@ -28,12 +28,12 @@ from noetl.events.tasks import TaskProcessed
 from noetl.operations.results import newest_event
 from noetl.server.bodies import read
 from noetl.server.execution_control import execution_of
-from noetl.server.guarded_router import GuardedRouter, Json, shows
+from noetl.server.guarded_router import GuardedRouter, Json, openapi_docs
 from noetl.server.problem_details import ProblemDetails
 from noetl.server.services import Services, services_of
-from noetl.server.views.projection import LoopsView, ProjectionView, shown_loops, shown_projection
+from noetl.server.views.projection import LoopsView, ProjectionView, loops_view, projection_view
 from noetl.server.views.states import state_of
-from noetl.store.contract import SingleRow
+from noetl.store.contract import EventFilter
 from noetl.templates.budget import MAX_STEPS
 from noetl.templates.render import render_within
 from noetl.templates.scope import Scope
@@ -79,7 +79,7 @@ async def iteration_of(
         named = ".".join(map(str, path))
         raise ProblemDetails(404, f"execution {execution_id} has no iteration {named} in step run {step_run_id}")
     view = IterationView(step=cells.step, step_run_id=step_run_id, path=list(path))
-    for started in await services.store.events(execution_id, after=cells.seq - 1, only=SingleRow(limit=1)):
+    for started in await services.store.events(execution_id, after=cells.seq - 1, only=EventFilter(limit=1)):
         items = started.payload.items if isinstance(started.payload, LoopStarted) else None
         if items is not None and path[-1] < len(items):
             view.has_item, view.item = True, items[path[-1]]
@@ -95,7 +95,8 @@ async def _own_events(
     begun, ended = span
     if not begun and not ended:
         return
-    after, only = (begun or cells.seq) - 1, SingleRow(types=_TYPES, step=cells.step, limit=_PAGE)
+    # Between its first event and its last, not the whole log: both are known from the fold.
+    after, only = (begun or cells.seq) - 1, EventFilter(types=_TYPES, step=cells.step, limit=_PAGE)
     while page := await services.store.events(execution_id, after=after, only=only):
         for event in page:
             if event.step_run_id == cells.step_run_id and getattr(event.payload, "path", None) == path:
@@ -143,7 +144,7 @@ async def _history(request: Request, execution_id: str) -> StateHistory:
 
 
 def _moment(history: StateHistory, at: int | None, since: int) -> int:
-    """The event that is meant, after which there is a state to tell."""
+    """The number of the requested event; 422 if there is no such event, or `since` is after it."""
     if at is not None and at > history.seq:
         raise ProblemDetails(422, f"at: there are events 1 to {history.seq}, not {at}")
     moment = history.seq if at is None else at
@@ -157,16 +158,17 @@ def _indices(path: str) -> tuple[int, ...]:
 
 
 @router.get(
-    "/api/executions/{execution_id}/projection", **shows(ProjectionView, summary="Its steps and side runs at any event")
+    "/api/executions/{execution_id}/projection",
+    **openapi_docs(ProjectionView, summary="Its steps and side runs at any event"),
 )
 async def projection(request: Request, execution_id: str, at: At = None, since: Since = 0) -> Response:
     """What a screen draws of it: folded from the log, now or as it was after any event. Follow it by asking again
     with `since`, and replace what the answer has, by step and by number."""
     history = await _history(request, execution_id)
-    return Json(shown_projection(execution_id, history, _moment(history, at, since), since))
+    return Json(projection_view(execution_id, history, _moment(history, at, since), since))
 
 
-@router.get("/api/executions/{execution_id}/loops", **shows(LoopsView, summary="Its loops at any event"))
+@router.get("/api/executions/{execution_id}/loops", **openapi_docs(LoopsView, summary="Its loops at any event"))
 async def loops(
     request: Request,
     execution_id: str,
@@ -176,13 +178,15 @@ async def loops(
     step_run_id: Step = None,
     path: Path = "",
 ) -> Response:
-    """Every iteration as a digit. Loops inside a loop are told for one iteration: `step_run_id` and `path`."""
+    """Every iteration as a digit. Inner loops are listed for one iteration: `step_run_id` and `path`."""
     history = await _history(request, execution_id)
-    moment, around = _moment(history, at, since), _indices(path)
-    return Json(shown_loops(execution_id, history, moment, since, step=step, step_run_id=step_run_id, path=around))
+    moment, iteration = _moment(history, at, since), _indices(path)
+    return Json(loops_view(execution_id, history, moment, since, step=step, step_run_id=step_run_id, path=iteration))
 
 
-@router.get("/api/executions/{execution_id}/iteration", **shows(IterationView, summary="One iteration of a loop"))
+@router.get(
+    "/api/executions/{execution_id}/iteration", **openapi_docs(IterationView, summary="One iteration of a loop")
+)
 async def iteration(
     request: Request, execution_id: str, step_run_id: Annotated[str, Query(max_length=300)], path: Path
 ) -> Response:
@@ -212,7 +216,7 @@ class Rendered(msgspec.Struct, frozen=True, kw_only=True):
     at: int
 
 
-@router.post("/api/render", **shows(Rendered, reads=RenderRequest, summary="Render a template"))
+@router.post("/api/render", **openapi_docs(Rendered, reads=RenderRequest, summary="Render a template"))
 async def rendered(request: Request) -> Response:
     services, asked = services_of(request), await read(request, RenderRequest)
     if len(msgspec.json.encode(asked.template)) > _LONGEST:

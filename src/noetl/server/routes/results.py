@@ -1,33 +1,40 @@
-"""Routes of results: large values by their checksum, and the schemas that results must have, in versions (RES-07)."""
+"""Routes of results: large values and tables by their checksum, and the schemas that results must have (RES-07).
+
+Workers store and fetch values and tables, a table as a file (RES-01, RES-05). People read parts of a value and pages of
+rows.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
-import re
+import shutil
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 from fastapi import Query, Request, Response
+from starlette.background import BackgroundTask
+from starlette.responses import FileResponse
 
-from noetl.base.clock import rfc3339
 from noetl.base.errors import RefusedError, ToolError
-from noetl.events.outcomes import Reference
-from noetl.operations.value_pages import MOST_ENTRIES, ValuePage, value_page
-from noetl.server.bodies import JSON, body_of, read, require
-from noetl.server.guarded_router import GuardedRouter, Json, shows
-from noetl.server.problem_details import ProblemDetails, unknown
+from noetl.events.outcomes import PARQUET, Reference
+from noetl.operations.api_shapes import TablePage, view_of
+from noetl.operations.value_pages import MOST_ENTRIES, ValuePage, opened_tables, table_page, value_page
+from noetl.server.bodies import JSON, body_of, read, require_media_type, too_large
+from noetl.server.guarded_router import GuardedRouter, Json, openapi_docs
+from noetl.server.problem_details import ProblemDetails, not_found
 from noetl.server.services import Services, services_of
 from noetl.server.static_files import ranged
-from noetl.store.installation import ResultSchema, find_schema, newest_schemas, register_schema
-from noetl.store.results.files import key_of, schema_hint
+from noetl.store.installation import find_schema, newest_schemas, register_schema
+from noetl.store.results.files import is_checksum, key_of, schema_hint, table_reference
 
 router = GuardedRouter(tags=["results"])
-_CHECKSUM = re.compile(r"[0-9a-f]{64}")
 
 
-@router.get("/api/results/{checksum}", **shows(media="application/octet-stream", summary="A stored value"))
+@router.get("/api/results/{checksum}", **openapi_docs(media="application/octet-stream", summary="A stored value"))
 async def stored(request: Request, checksum: str) -> Response:
     """The JSON value as it was stored, whole or by Range."""
     body = await _stored_body(request, checksum)
@@ -38,13 +45,13 @@ async def stored(request: Request, checksum: str) -> Response:
 
 
 async def _stored_body(request: Request, checksum: str) -> bytes:
-    if not _CHECKSUM.fullmatch(checksum):
-        raise unknown("result", checksum)
+    if not is_checksum(checksum):
+        raise not_found("result", checksum)
     try:
         return await services_of(request).results.fetch(checksum)
     except ToolError as problem:
         if problem.kind == "result.missing":
-            raise unknown("result", checksum) from None
+            raise not_found("result", checksum) from None
         raise  # it will be no better when it is asked for again, so it is no error of 500 and above
 
 
@@ -53,16 +60,16 @@ Offset = Annotated[int, Query(ge=0, le=1 << 53)]
 Limit = Annotated[int, Query(ge=1, le=MOST_ENTRIES)]
 
 
-@router.get("/api/results/{checksum}/part", **shows(ValuePage, summary="A part of a stored value"))
+@router.get("/api/results/{checksum}/part", **openapi_docs(ValuePage, summary="A part of a stored value"))
 async def part(
     request: Request, checksum: str, pointer: Pointer = "", offset: Offset = 0, limit: Limit = 100
 ) -> Response:
     """What a JSON pointer leads to: whole where it is small, else a page of its entries."""
     body = await _stored_body(request, checksum)
-    return await answered_page(lambda: msgspec.json.decode(body), pointer, offset, limit)
+    return await page_response(lambda: msgspec.json.decode(body), pointer, offset, limit)
 
 
-async def answered_page(load: Callable[[], Any], pointer: str, offset: int, limit: int) -> Response:
+async def page_response(load: Callable[[], Any], pointer: str, offset: int, limit: int) -> Response:
     """A page of what `load` gives. In a thread: a large value takes its time, and others are served meanwhile."""
     try:
         return Json(await asyncio.to_thread(lambda: value_page(load(), pointer, offset=offset, limit=limit)))
@@ -70,25 +77,28 @@ async def answered_page(load: Callable[[], Any], pointer: str, offset: int, limi
         raise ProblemDetails(422, str(problem), kind="pointer") from None
 
 
-@router.put("/api/results/{checksum}", **shows(Reference, summary="Store a value"))
+@router.put("/api/results/{checksum}", **openapi_docs(Reference, summary="Store a value"))
 async def store(
     request: Request, checksum: str, execution_id: Annotated[str | None, Query(max_length=100)] = None
 ) -> Response:
     """A worker stores what is too large for an event, before the report that names it. Doing so again changes
     nothing. Secrets that the execution has read are masked; the answer names what was stored."""
     services = services_of(request)
-    require(request, (*JSON, "application/octet-stream"))
+    require_media_type(request, (*JSON, "application/octet-stream"))
     body = await body_of(request, services.settings.max_result_bytes)
+    # A value is stored under its hash: a worker must not be able to put another one in its place.
     if hashlib.sha256(body).hexdigest() != checksum:
         raise ProblemDetails(422, "the body is not what its checksum says", kind="checksum")
     try:
-        # In a thread, here and below: parsing tens of megabytes would hold up everybody.
-        hint, shortest = await asyncio.to_thread(_looked_at, body)
+        # In a thread, here and below: parsing tens of megabytes would block all other requests.
+        hint, shortest = await asyncio.to_thread(_inspect_value, body)
     except (msgspec.MsgspecError, RecursionError):
         raise ProblemDetails(400, "the body is not JSON", kind="json") from None
+    # One value has one hash only if it is written in one way.
     if not shortest:
         raise ProblemDetails(422, "a value is stored in its shortest form: no blanks, no escapes that are not needed")
     if execution_id is not None:
+        # Another worker of the execution may have read the secret; this one does not know it and could not mask it.
         body = await _masked(services, execution_id, body)
         checksum = hashlib.sha256(body).hexdigest()
     await services.results.send(body)
@@ -107,7 +117,7 @@ async def _masked(services: Services, execution_id: str, body: bytes) -> bytes:
     return await asyncio.to_thread(masked)
 
 
-def _looked_at(body: bytes) -> tuple[str, bool]:
+def _inspect_value(body: bytes) -> tuple[str, bool]:
     """What kind of value it is, and whether it is written as we write it."""
     value = msgspec.json.decode(body)
     return schema_hint(value), msgspec.json.encode(value) == body
@@ -130,23 +140,25 @@ class Schemas(msgspec.Struct, frozen=True, kw_only=True):
     schemas: list[SchemaView]
 
 
-@router.get("/api/schemas", **shows(Schemas, summary="List result schemas"))
+@router.get("/api/schemas", **openapi_docs(Schemas, summary="List result schemas"))
 async def schemas(request: Request) -> Response:
     """The newest version of each."""
-    found = await newest_schemas(services_of(request).store.key_values)
-    return Json(Schemas(schemas=[_schema_view(one) for one in found]))
+    newest = await newest_schemas(services_of(request).store.key_values)
+    return Json(Schemas(schemas=[view_of(SchemaView, row) for row in newest]))
 
 
-@router.get("/api/schemas/{name}", **shows(SchemaView, summary="One result schema"))
+@router.get("/api/schemas/{name}", **openapi_docs(SchemaView, summary="One result schema"))
 async def schema(request: Request, name: str) -> Response:
     """The newest of a name, or that of a version: `orders`, `orders@2`."""
-    found = await find_schema(services_of(request).store.key_values, name)
-    if found is None:
-        raise unknown("schema", name)
-    return Json(_schema_view(found))
+    row = await find_schema(services_of(request).store.key_values, name)
+    if row is None:
+        raise not_found("schema", name)
+    return Json(view_of(SchemaView, row))
 
 
-@router.put("/api/schemas/{name}", **shows(SchemaView, reads=RegisteringSchema, summary="Register a result schema"))
+@router.put(
+    "/api/schemas/{name}", **openapi_docs(SchemaView, reads=RegisteringSchema, summary="Register a result schema")
+)
 async def register(request: Request, name: str) -> Response:
     """A new version, unless the newest one says the same."""
     services, asked = services_of(request), await read(request, RegisteringSchema)
@@ -154,8 +166,92 @@ async def register(request: Request, name: str) -> Response:
         made = await register_schema(services.store.key_values, name, asked.schema, at=services.clock.now())
     except RefusedError as problem:
         raise ProblemDetails(422, str(problem), kind="schema") from None
-    return Json(_schema_view(made))
+    return Json(view_of(SchemaView, made))
 
 
-def _schema_view(one: ResultSchema) -> SchemaView:
-    return SchemaView(name=one.name, version=one.version, schema=one.schema, registered_at=rfc3339(one.registered_at))
+MOST_ROWS = 10_000  # of a page
+
+
+@router.put("/api/results/{checksum}/table", **openapi_docs(Reference, summary="Store a table"))
+async def store_table(
+    request: Request, checksum: str, execution_id: Annotated[str, Query(min_length=1, max_length=100)]
+) -> Response:
+    """A worker stores rows as Parquet, before the report that names them. Secrets that the execution has read are
+    masked; the answer names what was stored."""
+    services = services_of(request)
+    require_media_type(request, (PARQUET,))
+    async with opened_tables() as (tables, folder):
+        file = folder / "received.parquet"
+        if await _receive_file(request, file, services.settings.max_table_bytes) != checksum:
+            raise ProblemDetails(422, "the body is not what its checksum says", kind="checksum")
+        forms = (await services.control.for_workers.mask(execution_id)).redactor.forms
+        try:
+            await tables.shape(execution_id, file)  # whatever a worker sends as a table is one
+            await tables.mask(execution_id, file, forms)
+        except ToolError as problem:
+            if problem.kind == "tool.unknown_kind":
+                message = "this server cannot look through tables: install noetl-engine[duckdb] there"
+                raise ProblemDetails(422, message, kind="table") from None
+            raise ProblemDetails(400, "the body is not Parquet", kind="table") from None
+        stored, size = await services.results.send_file(file), file.stat().st_size
+    return Json(table_reference(services.results.store, stored, size))
+
+
+@router.get("/api/results/{checksum}/table", **openapi_docs(media=PARQUET, summary="A stored table"))
+async def table(request: Request, checksum: str) -> Response:
+    """The file, in Parquet."""
+    results = services_of(request).results
+    if not is_checksum(checksum):
+        raise not_found("table", checksum)
+    folder = None
+    try:
+        file = results.table_file(checksum)
+        if file is None:  # it lies elsewhere: a copy of it goes with the answer
+            folder = Path(tempfile.mkdtemp(prefix="noetl-table-"))
+            file = folder / "fetched.parquet"
+            await results.fetch_file(checksum, file)
+    # Also when the request is cancelled: otherwise the response removes the folder once it is sent.
+    except BaseException as problem:
+        _remove(folder)
+        if isinstance(problem, ToolError) and problem.kind == "result.missing":
+            raise not_found("table", checksum) from None
+        raise
+    headers = {"cache-control": "private, max-age=31536000, immutable"}  # its name is its content
+    name = f"{checksum[:16]}.parquet"
+    gone = BackgroundTask(_remove, folder)
+    return FileResponse(file, headers=headers, media_type=PARQUET, filename=name, background=gone)
+
+
+def _remove(folder: Path | None) -> None:
+    if folder is not None:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+async def _receive_file(request: Request, file: Path, most: int) -> str:
+    """Write the body to a file as it comes; returns its checksum."""
+    digest, size = hashlib.sha256(), 0
+    with file.open("wb") as into:
+        # To the disk and not to memory: a table may have gigabytes.
+        async for part in request.stream():
+            size += len(part)
+            if size > most:
+                raise too_large(most)
+            digest.update(part)
+            into.write(part)
+    return digest.hexdigest()
+
+
+@router.get("/api/results/{checksum}/rows", **openapi_docs(TablePage, summary="Rows of a stored table"))
+async def rows(
+    request: Request,
+    checksum: str,
+    offset: Annotated[int, Query(ge=0, le=1 << 53)] = 0,
+    limit: Annotated[int, Query(ge=0, le=MOST_ROWS)] = 100,
+) -> Response:
+    """A page of rows as JSON, in the order in which they were stored."""
+    try:
+        return Json(await table_page(services_of(request).results, checksum, offset=offset, limit=limit))
+    except ToolError as problem:
+        if problem.kind == "result.missing":
+            raise not_found("table", checksum) from None
+        raise

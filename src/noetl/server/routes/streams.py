@@ -14,24 +14,25 @@ from starlette.types import Receive, Scope, Send
 from noetl.events.executions import PlaybookProcessed
 from noetl.events.legacy_names import Names, shown_event
 from noetl.operations.executions import execution_view
-from noetl.server.event_hub import heard_within
+from noetl.server.event_hub import is_set_within
 from noetl.server.execution_control import execution_of
-from noetl.server.guarded_router import GuardedRouter, shows
+from noetl.server.guarded_router import GuardedRouter, openapi_docs
 from noetl.server.problem_details import ProblemDetails
 from noetl.server.services import Services, identity_of, services_of
-from noetl.store.contract import SingleRow
+from noetl.store.contract import EventFilter
 
 router = GuardedRouter(tags=["live"])
 _PAGE = 500
-_GATHER_S = 0.1  # rows that change often are told so often at most
-_OUTPUT_S = 0.25  # and lines of output so often
+# A row that changes often is sent at most this often, and so is the notice of live output.
+_GATHER_S = 0.1
+_OUTPUT_S = 0.25
 _LAST = "last-event-id"
 MEDIA_TYPE = "text/event-stream"
 COMMENT = b": still here\n\n"
 
 
 def event_bytes(data: Any, *, at: str | None = None, name: str | None = None) -> bytes:
-    """One event. `at` is what the reader says when it comes back."""
+    """The bytes of one event. A reader sends `at` as Last-Event-ID when it reconnects."""
     lines = [f"id: {at}"] if at is not None else []
     lines += [f"event: {name}"] if name is not None else []
     text = msgspec.json.encode(data).decode()  # has no line break of its own
@@ -39,9 +40,9 @@ def event_bytes(data: Any, *, at: str | None = None, name: str | None = None) ->
 
 
 class EventStream(Response):
-    """Server-sent events to one reader, with a comment now and then so that nobody on the way gives up. A reader that
-    does not take what it is sent is let go; nobody waits for it. `parts` are written as they come; None among them
-    stands for a comment. `counted` hears +1 and -1."""
+    """Server-sent events for one reader. Comments keep proxies from closing a silent connection. A reader that does not
+    read for `patience_s` is disconnected. `parts` are written as they come; None stands for a comment. `counted` is
+    called with +1 and -1."""
 
     media_type = MEDIA_TYPE
 
@@ -73,7 +74,7 @@ class EventStream(Response):
         try:
             async with aclosing(self._parts) as parts:  # type: ignore[type-var]
                 async for part in parts:
-                    # A reader that takes nothing must not hold the stream for ever.
+                    # A reader that takes nothing must not hold the stream forever.
                     async with asyncio.timeout(self._patience_s):
                         body = COMMENT if part is None else part
                         await send({"type": "http.response.body", "body": body, "more_body": True})
@@ -98,7 +99,9 @@ def _stream(request: Request, parts: AsyncIterator[bytes | None]) -> Response:
     return EventStream(parts, patience_s=services.settings.stream_patience_s, counted=counted)
 
 
-@router.get("/api/executions/{execution_id}/stream", **shows(media=MEDIA_TYPE, summary="Its events as they happen"))
+@router.get(
+    "/api/executions/{execution_id}/stream", **openapi_docs(media=MEDIA_TYPE, summary="Its events as they happen")
+)
 async def one(
     request: Request,
     execution_id: str,
@@ -108,21 +111,21 @@ async def one(
     """Each event's id is its `seq`. Ends with an event named `end` once the execution is over."""
     services = services_of(request)
     await execution_of(request, execution_id)
-    if (given := request.headers.get(_LAST)) is not None:
-        if not given.isdecimal() or len(given) > 18:
+    if (last_id := request.headers.get(_LAST)) is not None:
+        if not last_id.isdecimal() or len(last_id) > 18:
             raise ProblemDetails(400, "Last-Event-ID: it is the seq of an event")
-        after = int(given)
+        after = int(last_id)
     return _stream(request, _events(services, execution_id, after, names))
 
 
 async def _events(services: Services, execution_id: str, after: int, names: Names) -> AsyncIterator[bytes | None]:
-    with services.listeners.hub.listen(execution_id) as heard:
+    with services.listeners.hub.listen(execution_id) as changed:
         yield None  # so that the reader knows at once that it is connected
         while not services.listeners.hub.is_closed:
             # Clear before reading: an event that is stored while the log is read sets it again, and the loop reads once
             # more.
-            heard.clear()
-            while page := await services.store.events(execution_id, after=after, only=SingleRow(limit=_PAGE)):
+            changed.clear()
+            while page := await services.store.events(execution_id, after=after, only=EventFilter(limit=_PAGE)):
                 after, last = page[-1].seq, page[-1].payload
                 # A page goes out in one piece: a long log is read in a second that way.
                 yield b"".join(event_bytes(shown_event(event, names), at=str(event.seq)) for event in page)
@@ -135,34 +138,34 @@ async def _events(services: Services, execution_id: str, after: int, names: Name
             if row is None or (row.finished_at is not None and row.last_seq <= after):
                 yield event_bytes({"status": row.status if row is not None else "gone"}, name="end")
                 return
-            if not await heard_within(heard, services.settings.stream_heartbeat_s):
+            if not await is_set_within(changed, services.settings.stream_heartbeat_s):
                 yield None
 
 
-@router.get("/api/stream", **shows(media=MEDIA_TYPE, summary="Executions as they change"))
+@router.get("/api/stream", **openapi_docs(media=MEDIA_TYPE, summary="Executions as they change"))
 async def everything(request: Request) -> Response:
-    """Each event is a row of the list. One named `output` names an execution whose tasks have printed something that
-    `…/output` tells, several times a second at most. One named `reset` says that what came before is not known here (a
-    restart, a long absence): list the executions again. One named `still` comes while nothing moves: look again at
-    what no execution tells, such as workers. Changes that other servers make are seen within a second or so."""
+    """Each event is a row of the list. An event `output` names an execution with new live output (`…/output`), a few
+    times a second at most. An event `reset` says that earlier changes are unknown here (a restart, a long absence):
+    list the executions again. An event `still` is sent while nothing changes: refresh what no execution shows, such as
+    workers. Changes by other servers appear within about a second."""
     services = services_of(request)
     return _stream(request, _rows(services, request.headers.get(_LAST)))
 
 
-async def _rows(services: Services, given: str | None) -> AsyncIterator[bytes | None]:
+async def _rows(services: Services, last_id: str | None) -> AsyncIterator[bytes | None]:
     hub = services.listeners.hub
-    # Numbers of changes begin anew with each process. The era tells numbers of an earlier one apart.
-    era, _, number = (given or "").partition(".")
+    # Numbers of changes start again with each process; the era identifies the process.
+    era, _, number = (last_id or "").partition(".")
     at = int(number) if era == hub.era and number.isdecimal() and len(number) < 18 else None
     output_at = hub.output_number
-    with hub.listen(None) as heard:
+    with hub.listen(None) as changed:
         if at is None or hub.since(at) is None:
             at = hub.number
-            yield event_bytes({}, at=f"{hub.era}.{at}", name="reset") if given else None
+            yield event_bytes({}, at=f"{hub.era}.{at}", name="reset") if last_id else None
         else:
             yield None
         while not hub.is_closed:
-            heard.clear()
+            changed.clear()
             changes = hub.since(at)
             if changes is None:
                 at = hub.number
@@ -176,8 +179,8 @@ async def _rows(services: Services, given: str | None) -> AsyncIterator[bytes | 
             printed, output_at = hub.printed_since(output_at), hub.output_number
             for execution_id in printed:
                 yield event_bytes({"execution_id": execution_id}, name="output")
-            # Gather: an execution that commits a hundred times a second is one row here, not a hundred.
+            # Collect changes: an execution that commits a hundred times a second is sent as one row, not a hundred.
             if changes or printed:
                 await asyncio.sleep(_GATHER_S if changes else _OUTPUT_S)
-            elif not await heard_within(heard, services.settings.stream_heartbeat_s):
+            elif not await is_set_within(changed, services.settings.stream_heartbeat_s):
                 yield event_bytes({}, at=f"{hub.era}.{at}", name="still")

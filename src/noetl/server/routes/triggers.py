@@ -27,10 +27,10 @@ from noetl.operations.webhooks import Webhook, made_webhook, webhook_view
 from noetl.server.access.access import Access, access_of
 from noetl.server.access.audit_writer import ACTOR, address_of
 from noetl.server.access.hosts import network_of
-from noetl.server.access.webhook_deliveries import Signed, given_signature, is_signed
-from noetl.server.bodies import JSON, body_of, read, require, strict_json
-from noetl.server.guarded_router import GuardedRouter, Json, shows
-from noetl.server.problem_details import ProblemDetails, too_busy, unknown
+from noetl.server.access.webhook_deliveries import Signed, is_signed, parse_signature
+from noetl.server.bodies import JSON, body_of, read, require_media_type, strict_json
+from noetl.server.guarded_router import GuardedRouter, Json, openapi_docs
+from noetl.server.problem_details import ProblemDetails, not_found, too_busy
 from noetl.server.services import Services, identity_of, services_of
 from noetl.server.start_requests import begin
 from noetl.store.contract import ConflictError
@@ -45,53 +45,57 @@ def _operations(request: Request) -> TriggerOperations:
     return TriggerOperations(services.store, services.clock, load_kinds)
 
 
-@router.get("/api/triggers", **shows(TriggerList, summary="List triggers"))
+@router.get("/api/triggers", **openapi_docs(TriggerList, summary="List triggers"))
 async def triggers(request: Request) -> Response:
     return Json(TriggerList(triggers=await _operations(request).all()))
 
 
-@router.post("/api/triggers", **shows(TriggerView, reads=NewTrigger, status=201, summary="Make a trigger"))
+@router.post("/api/triggers", **openapi_docs(TriggerView, reads=NewTrigger, status=201, summary="Make a trigger"))
 async def create(request: Request) -> Response:
     """A server begins to poll it within seconds."""
     asked = await read(request, NewTrigger)
     return Json(await _operations(request).create(asked, by=identity_of(request).subject), status_code=201)
 
 
-@router.get("/api/triggers/{name}", **shows(TriggerView, summary="One trigger"))
+@router.get("/api/triggers/{name}", **openapi_docs(TriggerView, summary="One trigger"))
 async def trigger(request: Request, name: str) -> Response:
     return Json(await _operations(request).get(name))
 
 
-@router.delete("/api/triggers/{name}", **shows(status=204, summary="Delete a trigger"))
+@router.delete("/api/triggers/{name}", **openapi_docs(status=204, summary="Delete a trigger"))
 async def delete(request: Request, name: str) -> Response:
     """Its executions go on."""
     await _operations(request).delete(name)
     return Response(status_code=204)
 
 
-@router.post("/api/triggers/{name}/pause", **shows(TriggerView, summary="Pause a trigger"))
+@router.post("/api/triggers/{name}/pause", **openapi_docs(TriggerView, summary="Pause a trigger"))
 async def pause(request: Request, name: str) -> Response:
     """What arrives meanwhile is read when it is resumed."""
     return Json(await _operations(request).pause(name))
 
 
-@router.post("/api/triggers/{name}/resume", **shows(TriggerView, summary="Resume a trigger"))
+@router.post("/api/triggers/{name}/resume", **openapi_docs(TriggerView, summary="Resume a trigger"))
 async def resume(request: Request, name: str) -> Response:
     return Json(await _operations(request).resume(name))
 
 
-@router.get("/api/triggers/{name}/dead-letters", **shows(DeadLetterList, summary="Items that could not be started"))
+@router.get(
+    "/api/triggers/{name}/dead-letters", **openapi_docs(DeadLetterList, summary="Items that could not be started")
+)
 async def dead_letters(request: Request, name: str) -> Response:
     return Json(DeadLetterList(dead_letters=await _operations(request).dead_letters(name)))
 
 
-@router.post("/api/triggers/{name}/dead-letters/retry", **shows(DeadLettersChanged, summary="Retry dead letters"))
+@router.post(
+    "/api/triggers/{name}/dead-letters/retry", **openapi_docs(DeadLettersChanged, summary="Retry dead letters")
+)
 async def retry(request: Request, name: str, item: Item = None) -> Response:
     """They are started at the next look."""
     return Json(DeadLettersChanged(count=await _operations(request).retry(name, item)))
 
 
-@router.delete("/api/triggers/{name}/dead-letters", **shows(DeadLettersChanged, summary="Discard dead letters"))
+@router.delete("/api/triggers/{name}/dead-letters", **openapi_docs(DeadLettersChanged, summary="Discard dead letters"))
 async def discard(request: Request, name: str, item: Item = None) -> Response:
     return Json(DeadLettersChanged(count=await _operations(request).discard(name, item)))
 
@@ -112,11 +116,11 @@ class Delivered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 async def take_effect(
-    services: Services, target: WebhookTarget, effect_id: str, body: Any, told: dict[str, Any]
+    services: Services, target: WebhookTarget, effect_id: str, body: Any, about: dict[str, Any]
 ) -> Delivered:
     """Start what the webhook starts with `{body, webhook}` as payload, or send its message with the body as payload."""
     if target.message is not None:
-        return await _sent(services, target.message, correlation_of(target, body), body, effect_id)
+        return await _send_message(services, target.message, correlation_of(target, body), body, effect_id)
     if await services.control.executions.is_known(effect_id):
         return Delivered(execution_id=effect_id, repeated=True)
     assert target.path is not None
@@ -124,13 +128,15 @@ async def take_effect(
     if row is None:
         raise ProblemDetails(409, f'this webhook starts "{target.path}", which is not registered here')
     try:
-        await begin(services, row, effect_id, {"body": body, "webhook": told})
+        await begin(services, row, effect_id, {"body": body, "webhook": about})
     except ConflictError:  # the same delivery at the same moment, or on another server
         return Delivered(execution_id=effect_id, repeated=True)
     return Delivered(execution_id=effect_id)
 
 
-async def _sent(services: Services, name: str, correlation: dict[str, Any], body: Any, message_id: str) -> Delivered:
+async def _send_message(
+    services: Services, name: str, correlation: dict[str, Any], body: Any, message_id: str
+) -> Delivered:
     deliveries = MessageDelivery(services.control.executions, services.store, services.clock)
     sent = await deliveries.send_message(name, correlation, body, message_id=message_id)
     return Delivered(message_id=sent.message_id, repeated=sent.known)
@@ -142,14 +148,14 @@ def correlation_of(target: WebhookTarget, body: Any) -> dict[str, Any]:
 
 
 def _field(body: Any, place: str) -> Any:
-    found = body
+    value = body
     for name in place.split("."):
-        if not isinstance(found, dict) or name not in found:
+        if not isinstance(value, dict) or name not in value:
             raise ProblemDetails(422, f'the body has no field "{place}", which this message is matched by')
-        found = found[name]
-    if isinstance(found, dict | list):
+        value = value[name]
+    if isinstance(value, dict | list):
         raise ProblemDetails(422, f'the field "{place}" is no single value, and this message is matched by it')
-    return found
+    return value
 
 
 webhooks_router = GuardedRouter(tags=["webhooks"])
@@ -173,13 +179,15 @@ class WebhookList(msgspec.Struct, frozen=True):
     webhooks: list[WebhookShape]
 
 
-@webhooks_router.get("/api/webhooks", **shows(WebhookList, summary="List webhooks"))
+@webhooks_router.get("/api/webhooks", **openapi_docs(WebhookList, summary="List webhooks"))
 async def list_webhooks(request: Request) -> Json:
     """All webhooks, without their keys."""
-    return Json(WebhookList([webhook_view(one) for one in await access_of(request).webhooks.list()]))
+    return Json(WebhookList([webhook_view(hook) for hook in await access_of(request).webhooks.list()]))
 
 
-@webhooks_router.post("/api/webhooks", **shows(MadeWebhook, reads=NewWebhook, status=201, summary="Make a webhook"))
+@webhooks_router.post(
+    "/api/webhooks", **openapi_docs(MadeWebhook, reads=NewWebhook, status=201, summary="Make a webhook")
+)
 async def create_webhook(request: Request) -> Json:
     """Make a webhook; its key is in this answer only."""
     new = await read(request, NewWebhook)
@@ -188,18 +196,20 @@ async def create_webhook(request: Request) -> Json:
     return Json(made_webhook(key, made), 201)
 
 
-@webhooks_router.delete("/api/webhooks/{name}", **shows(status=204, summary="Delete a webhook"))
+@webhooks_router.delete("/api/webhooks/{name}", **openapi_docs(status=204, summary="Delete a webhook"))
 async def delete_webhook(request: Request, name: str) -> Response:
-    """Close a webhook for ever; its address is never used again."""
+    """Close a webhook permanently; its address is never used again."""
     if not await access_of(request).webhooks.delete(name):
-        raise unknown("webhook", name)
+        raise not_found("webhook", name)
     return Response(status_code=204)
 
 
-@webhooks_router.post("/hooks/{hook_id}", **shows(Delivered, reads=Any, status=202, summary="Deliver to a webhook"))
+@webhooks_router.post(
+    "/hooks/{hook_id}", **openapi_docs(Delivered, reads=Any, status=202, summary="Deliver to a webhook")
+)
 async def deliver(request: Request, hook_id: str) -> Json:
     """Take a delivery, signed over its timestamp and body; repeated, it is answered as the first time."""
-    require(request, JSON)
+    require_media_type(request, JSON)
     body = await body_of(request, MAX_BYTES)
     access = access_of(request)
     hook, signed = await _verified(request, access, hook_id, body)
@@ -211,19 +221,19 @@ async def deliver(request: Request, hook_id: str) -> Json:
         effect_id = await access.deliveries.effect_of(hook_id, delivery_id, signed, body)
     except RefusedError as problem:
         raise ProblemDetails(422, str(problem), kind="idempotency") from None
-    told = {"name": hook.name, "delivery": delivery_id or signed.signature, "received_at": rfc3339(access.clock.now())}
-    delivered = await take_effect(services_of(request), hook.target, effect_id, value, told)
+    about = {"name": hook.name, "delivery": delivery_id or signed.signature, "received_at": rfc3339(access.clock.now())}
+    delivered = await take_effect(services_of(request), hook.target, effect_id, value, about)
     return Json(delivered, 202)
 
 
 async def _verified(request: Request, access: Access, hook_id: str, body: bytes) -> tuple[Webhook, Signed]:
     """The webhook and the signature that fits. The same steps and the same answer for every failure."""
     headers = request.headers
-    signed = given_signature(headers.get(TIMESTAMP), headers.get(SIGNATURE), now=access.clock.now())
+    signed = parse_signature(headers.get(TIMESTAMP), headers.get(SIGNATURE), now=access.clock.now())
     hook, key = await access.webhooks.find(hook_id)
-    # Checked also for a signature that is none, so that the time of the answer does not tell what was wrong.
-    is_right = is_signed(signed or Signed("0", "0" * 64), key, body)
-    if hook is not None and signed is not None and is_right:
+    # Check also a malformed signature, so that the time of the answer does not reveal what was wrong.
+    is_valid = is_signed(signed or Signed("0", "0" * 64), key, body)
+    if hook is not None and signed is not None and is_valid:
         return hook, signed
     if wait_s := access.limits.failures.take(network_of(address_of(request.scope))):
         raise too_busy("too many requests; come again later", int(wait_s) + 1)
@@ -231,9 +241,9 @@ async def _verified(request: Request, access: Access, hook_id: str, body: bytes)
 
 
 def _delivery_id(request: Request) -> str | None:
-    given = request.headers.getlist(DELIVERY)
-    if not given:
+    ids = request.headers.getlist(DELIVERY)
+    if not ids:
         return None
-    if len(given) > 1 or not 1 <= len(given[0]) <= _LONGEST_ID or not given[0].isprintable():
+    if len(ids) > 1 or not 1 <= len(ids[0]) <= _LONGEST_ID or not ids[0].isprintable():
         raise ProblemDetails(400, f"a delivery has one id of 1 to {_LONGEST_ID} printable characters")
-    return given[0]
+    return ids[0]

@@ -10,11 +10,11 @@ from fastapi import Request, Response
 from noetl.control.claiming.order_needs import WorkerAbilities, labels_text
 from noetl.control.claiming.pools import Pool, PoolRate
 from noetl.server.bodies import read
-from noetl.server.guarded_router import GuardedRouter, Json, shows
-from noetl.server.problem_details import ProblemDetails, unknown
+from noetl.server.guarded_router import GuardedRouter, Json, openapi_docs
+from noetl.server.problem_details import ProblemDetails, not_found
 from noetl.server.routes.orders import PROTOCOL, check_own, check_pools, check_protocol
 from noetl.server.services import Services, identity_of, services_of
-from noetl.server.workers import Crew, WorkerRow, WorkerView, crews_of, given_id, obstacles, worker_view
+from noetl.server.workers import Crew, WorkerRow, WorkerView, crews_of, obstacles, worker_id_of, worker_view
 from noetl.store.contract import DEFAULT_POOL
 
 router = GuardedRouter(tags=["workers"])
@@ -49,9 +49,9 @@ class PoolSetting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 class PoolView(msgspec.Struct, frozen=True, kw_only=True):
     """`leased` orders are held now. `workers` are those heard of within the last minute that may take its orders;
-    `kinds` are the tool kinds they run, null where one of them did not say. `obstacles` say in words why orders wait
-    that nobody of them can take. `depths` are how many orders waited, every 30 s over the last hour and now, the newest
-    last: as often as the server has looked since it started."""
+    `kinds` are the tool kinds they run, null where one of them did not say. `obstacles` say why orders
+    wait that none of them can take. `depths` are how many orders waited, every 30 s over the last hour and now, the
+    newest last; they begin with the start of the server."""
 
     name: str
     capacity: int | None
@@ -68,7 +68,7 @@ class PoolList(msgspec.Struct, frozen=True, kw_only=True):
     pools: list[PoolView]
 
 
-@router.post("/api/workers", **shows(WorkerView, reads=Announcing, status=201, summary="Announce a worker"))
+@router.post("/api/workers", **openapi_docs(WorkerView, reads=Announcing, status=201, summary="Announce a worker"))
 async def register(request: Request) -> Response:
     """The answer has the id that the worker speaks under from then on. Doing so again renews it."""
     services = services_of(request)
@@ -77,15 +77,16 @@ async def register(request: Request) -> Response:
     _check(asked)
     check_pools(request, asked.pools)
     await _check_labels(services, asked)
-    told = msgspec.structs.asdict(asked)
-    worker_id = given_id(identity.token_id, told.pop("name"), told.pop("instance"))
-    row = await services.roster.register(WorkerRow(**told, worker_id=worker_id, token_id=identity.token_id))
+    fields = msgspec.structs.asdict(asked)
+    # The token is part of the id, so that one token cannot register, drain or report as the worker of another.
+    worker_id = worker_id_of(identity.token_id, fields.pop("name"), fields.pop("instance"))
+    row = await services.roster.register(WorkerRow(**fields, worker_id=worker_id, token_id=identity.token_id))
     return Json(worker_view(row, services.clock.now()), 201)
 
 
 async def _check_labels(services: Services, asked: Announcing) -> None:
-    """403 for a pool whose labels the worker lacks: it would wait there for ever. Who serves every pool is let in, and
-    not given the orders of such a one."""
+    """403 for a pool whose labels the worker lacks: it would wait there forever. A worker that serves every pool is
+    accepted, but receives no orders of such a pool."""
     ability = WorkerAbilities(labels=asked.labels)
     for pool in await services.control.pools.all():
         if pool.name in asked.pools and not ability.carries(pool.require):
@@ -106,18 +107,20 @@ def _check(asked: Announcing) -> None:
         raise ProblemDetails(426, f"this server speaks worker protocol {PROTOCOL}, the worker speaks {asked.protocol}")
 
 
-@router.delete("/api/workers/{worker_id:path}", **shows(status=204, summary="A worker leaves"))
+@router.delete("/api/workers/{worker_id:path}", **openapi_docs(status=204, summary="A worker leaves"))
 async def remove(request: Request, worker_id: str) -> Response:
     services, identity = services_of(request), identity_of(request)
     row = await _known_worker(request, worker_id)
     if identity.role == "worker":
+        # The token of a worker removes its own workers only; people with the right to may remove any.
         check_own(row, identity.token_id)
     await services.roster.remove(worker_id)
+    # Orders that it still holds become ready now, instead of when their leases run out.
     await services.control.for_workers.give_back(worker_id)
     return Response(status_code=204)
 
 
-@router.get("/api/workers", **shows(Workers, summary="List workers"))
+@router.get("/api/workers", **openapi_docs(Workers, summary="List workers"))
 async def workers(request: Request) -> Response:
     """Those registered, with what they serve, when they were last heard of, and what they held then."""
     services = services_of(request)
@@ -126,7 +129,7 @@ async def workers(request: Request) -> Response:
     return Json(Workers(workers=[worker_view(row, now, drains.get(row.worker_id)) for row in rows]))
 
 
-@router.post("/api/workers/{worker_id:path}/drain", **shows(WorkerView, summary="Drain a worker"))
+@router.post("/api/workers/{worker_id:path}/drain", **openapi_docs(WorkerView, summary="Drain a worker"))
 async def drain(request: Request, worker_id: str) -> Response:
     """It finishes what it holds and is given nothing more, by any server, until it is resumed."""
     services, row = services_of(request), await _known_worker(request, worker_id)
@@ -134,7 +137,7 @@ async def drain(request: Request, worker_id: str) -> Response:
     return Json(worker_view(row, services.clock.now(), begun))
 
 
-@router.post("/api/workers/{worker_id:path}/resume", **shows(WorkerView, summary="Resume a drained worker"))
+@router.post("/api/workers/{worker_id:path}/resume", **openapi_docs(WorkerView, summary="Resume a drained worker"))
 async def resume(request: Request, worker_id: str) -> Response:
     """It takes orders again, with its next turn. Doing so to one that is not drained changes nothing."""
     services, row = services_of(request), await _known_worker(request, worker_id)
@@ -145,28 +148,30 @@ async def resume(request: Request, worker_id: str) -> Response:
 async def _known_worker(request: Request, worker_id: str) -> WorkerRow:
     row = await services_of(request).roster.get(worker_id)
     if row is None:
-        raise unknown("worker", worker_id)
+        raise not_found("worker", worker_id)
     return row
 
 
-@router.get("/api/pools", **shows(PoolList, summary="List pools"))
+@router.get("/api/pools", **openapi_docs(PoolList, summary="List pools"))
 async def pools(request: Request) -> Response:
     """Those with a setting, those that some worker serves, and those in which orders wait."""
     services = services_of(request)
     crews, now = await crews_of(services), services.clock.now()
     waiting = await services.store.unclaimed(now=now)
+    # A pool needs no declaration: it exists as soon as a worker serves it or an order names it.
     names = sorted({*crews, *waiting, *services.queue_depths.pools, DEFAULT_POOL})
     leased = await services.store.leased(now=now, pools=names)
     return Json(PoolList(pools=[await _view(services, crews.of(name), leased, waiting) for name in names]))
 
 
-@router.put("/api/pools/{name}", **shows(PoolView, reads=PoolSetting, summary="Set a pool's limits"))
+@router.put("/api/pools/{name}", **openapi_docs(PoolView, reads=PoolSetting, summary="Set a pool's limits"))
 async def set_pool(request: Request, name: str) -> Response:
     """From now on, for every server; orders that are held stay held."""
     services, asked = services_of(request), await read(request, PoolSetting)
     if not name.isprintable() or len(name) > 200:
         raise ProblemDetails(422, "name: 1 to 200 printable characters")
     require = asked.require
+    # Left out means unchanged. Only an empty mapping takes the labels away.
     if require is None:
         require = (await services.control.pools.get(name)).require
     await services.control.pools.put(Pool(name=name, capacity=asked.capacity, rate=asked.rate, require=require))

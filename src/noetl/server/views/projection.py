@@ -1,6 +1,6 @@
 """The folded state of an execution as a screen draws it, now or after any event: its steps, its loops, its side runs.
 
-What an event means is told by `events/projection`; here its state gets the shape of the API.
+`events/projection` defines the meaning of events; this module gives the state the shape of the API.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class LoopCountsView(msgspec.Struct, frozen=True, kw_only=True):
 
 class StepProjection(msgspec.Struct, frozen=True, kw_only=True):
     """One step: `tokens` are before it, `running` of its runs have not left it, `waiting` of those wait for somebody
-    outside. `status` is running, waiting, failed or done, null before its first run. `loop` counts the innermost
-    iterations of all its runs, `side_runs` what ran beside them, by kind and status."""
+    outside. `status` is running, waiting, failed, cancelled or done, null before its first run. `loop` counts the
+    innermost iterations of all its runs, `side_runs` what ran beside them, by kind and status."""
 
     step: str
     status: str | None
@@ -97,7 +97,8 @@ class LoopProjection(msgspec.Struct, frozen=True, kw_only=True):
 
 class LoopsView(msgspec.Struct, frozen=True, kw_only=True):
     """The loops after event `at`: the outermost, and those inside the iteration that was asked for. With `since` only
-    blocks and failures that are new after that event. Of more than 200 the last are told; `loops_total` counts all."""
+    blocks and failures that are new after that event. Of more than 200 loops the last are listed; `loops_total` counts
+    all."""
 
     execution_id: str
     at: int
@@ -107,10 +108,12 @@ class LoopsView(msgspec.Struct, frozen=True, kw_only=True):
     loops_total: int
 
 
-def shown_projection(execution_id: str, history: StateHistory, at: int, since: int) -> ProjectionView:
+def projection_view(execution_id: str, history: StateHistory, at: int, since: int) -> ProjectionView:
     counts, changed = history.side_runs.counts(at, since)
-    steps = {one.step: one for one in history.steps(at)}
-    wanted = {one.step for one in history.steps(at, since)} | changed
+    # All steps, not only those that changed: a step is listed for its side runs too, and its own counts go along.
+    steps = {moment.step: moment for moment in history.steps(at)}
+    # A side run that moved changes the badges of its step, though the step itself stood still.
+    wanted = {moment.step for moment in history.steps(at, since)} | changed
     time = history.time(at)
     return ProjectionView(
         execution_id=execution_id,
@@ -120,7 +123,7 @@ def shown_projection(execution_id: str, history: StateHistory, at: int, since: i
         status=history.status(at),
         undoable=history.undoable(at),
         steps=[_step(steps.get(step) or StepMoment(step=step), counts.get(step, {})) for step in sorted(wanted)],
-        side_runs=[_side_run(one) for one in history.side_runs.latest(at, most=MOST_SIDE_RUNS, since=since)],
+        side_runs=[_side_run(moment) for moment in history.side_runs.latest(at, most=MOST_SIDE_RUNS, since=since)],
         side_runs_total=history.side_runs.known(at),
     )
 
@@ -157,7 +160,7 @@ def _side_run(moment: SideRunMoment) -> SideRunProjection:
     )
 
 
-def shown_loops(
+def loops_view(
     execution_id: str,
     history: StateHistory,
     at: int,
@@ -168,15 +171,21 @@ def shown_loops(
     path: tuple[int, ...] = (),
 ) -> LoopsView:
     """The outermost loops, of one step if it is named, and those around and in the iteration `path` of a step run."""
-    known = [one for one in history.loops.values() if one.seq <= at and step in (None, one.step)]
-    outermost = [one for one in known if not one.path]
-    inside = [one for one in known if one.path and one.step_run_id == step_run_id and path[: len(one.path)] == one.path]
+    known = [loop for loop in history.loops.values() if loop.seq <= at and step in (None, loop.step)]
+    outermost = [loop for loop in known if not loop.path]
+    inside = [
+        # Of nested loops only those around the iteration that the reader has chosen: there is one inside every outer
+        # iteration.
+        loop
+        for loop in known
+        if loop.path and loop.step_run_id == step_run_id and path[: len(loop.path)] == loop.path
+    ]
     return LoopsView(
         execution_id=execution_id,
         at=at,
         since=since,
         block=BLOCK,
-        loops=[_loop(one, at, since) for one in (*outermost[-MOST_LOOPS:], *inside)],
+        loops=[_loop(loop, at, since) for loop in (*outermost[-MOST_LOOPS:], *inside)],
         loops_total=len(outermost),
     )
 
@@ -192,8 +201,8 @@ def _loop(cells: LoopCells, at: int, since: int) -> LoopProjection:
         failed=counts.failed,
         blocks=cells.blocks(at, since),
         failures=[
-            FailedIterationView(index=one.index, kind=one.kind, message=one.message)
-            for one in cells.failures
-            if since < one.seq <= at
+            FailedIterationView(index=failure.index, kind=failure.kind, message=failure.message)
+            for failure in cells.failures
+            if since < failure.seq <= at
         ],
     )

@@ -1,4 +1,4 @@
-"""States: an execution as its log tells it, now or after any of its events (EVT-07).
+"""States of executions, replayed from their logs, now or after any event (EVT-07).
 
 `StateHistories` keeps the folds of executions that people look at, so that a look reads only the events that are new,
 and a look back reads none. They are bounded by their bytes: the one that was not looked at for longest goes first. A
@@ -14,12 +14,12 @@ import msgspec
 
 from noetl.base.errors import BackendError, ToolError
 from noetl.control.views.token_views import loop_of
-from noetl.engine.evolve import replayed
+from noetl.engine.evolve import replay
 from noetl.engine.execution import Execution, StepRun
 from noetl.events.envelope import Event, with_stored_values
 from noetl.events.large_values import Load
 from noetl.server.problem_details import ProblemDetails
-from noetl.store.contract import ExecutionRow, SingleRow
+from noetl.store.contract import EventFilter, ExecutionRow
 
 if TYPE_CHECKING:
     from noetl.server.services import Services  # which holds the histories
@@ -45,15 +45,15 @@ class StateView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def state_of(services: Services, row: ExecutionRow, at: int | None = None) -> Execution:
-    """The execution after event `at`, None for now. Read only: whoever changes it changes what is driven."""
+    """The execution after event `at`, None for now. Read only: it may be the object that the server drives."""
     if at is None and (live := await _live(services, row)) is not None:
         return live
     if at is not None and not 0 < at <= row.last_seq:
         raise ProblemDetails(422, f"at: there are events 1 to {row.last_seq}, not {at}")
-    events = await services.store.events(row.execution_id, only=SingleRow(limit=at) if at is not None else None)
-    told = await whole_events(services, row, events)
-    # In a thread: replaying a long log takes seconds, in which the server would answer nobody.
-    return await asyncio.to_thread(replayed, row.execution_id, row.trace_id, told)
+    events = await services.store.events(row.execution_id, only=EventFilter(limit=at) if at is not None else None)
+    events_with_values = await whole_events(services, row, events)
+    # In a thread: replaying a long log takes seconds, and would block all other requests.
+    return await asyncio.to_thread(replay, row.execution_id, row.trace_id, events_with_values)
 
 
 async def whole_events(services: Services, row: ExecutionRow, events: list[Event]) -> list[Event]:
@@ -64,6 +64,7 @@ async def whole_events(services: Services, row: ExecutionRow, events: list[Event
 
     try:
         if services.results.is_outside:
+            # Values in a bucket are fetched by the event loop, which a thread cannot do.
             return await services.control.executions.values.read(complete_events)
         return await asyncio.to_thread(complete_events, services.results.load)
     except ToolError as problem:
@@ -71,13 +72,13 @@ async def whole_events(services: Services, row: ExecutionRow, events: list[Event
 
 
 async def _live(services: Services, row: ExecutionRow) -> Execution | None:
-    """As memory has it, where it is driven here and nobody has moved it elsewhere."""
+    """The execution in memory, if this server drives it and no other server has moved it on."""
     if not services.control.executions.drives(row.execution_id):
         return None
     # Only a state without events that are decided and not stored yet: people must not see what a failed commit takes
     # back.
-    hot = await services.control.executions.execution(row.execution_id)
-    return hot.execution if hot.committed == row.last_seq == hot.execution.seq else None
+    loaded = await services.control.executions.execution(row.execution_id)
+    return loaded.execution if loaded.committed == row.last_seq == loaded.execution.seq else None
 
 
 def status_of(execution: Execution) -> str:
@@ -86,7 +87,7 @@ def status_of(execution: Execution) -> str:
     return "paused" if execution.lifecycle.paused else "running"
 
 
-def shown_state(execution: Execution) -> StateView:
+def state_view(execution: Execution) -> StateView:
     marking: dict[str, int] = {}
     for token in execution.tokens.values():
         marking[token.step] = marking.get(token.step, 0) + 1
@@ -96,10 +97,10 @@ def shown_state(execution: Execution) -> StateView:
         status=status_of(execution),
         marking=marking,
         tokens=[
-            {"token_id": one.token_id, "step": one.step, "args": one.args, "held": one.held}
-            for one in execution.tokens.values()
+            {"token_id": item.token_id, "step": item.step, "args": item.args, "held": item.held}
+            for item in execution.tokens.values()
         ],
-        runs=[_run(one) for one in execution.runs.values()],
+        runs=[_run(item) for item in execution.runs.values()],
         ctx=execution.ctx,
         workload=execution.origin.workload,
         results={name: msgspec.to_builtins(result) for name, result in execution.outputs.results.items()},
@@ -129,9 +130,11 @@ MOST_BYTES = 64_000_000  # about 20 executions of 100,000 events
 _PAGE = 1_000  # events that are folded between two looks at other requests
 
 
-class _Kept(msgspec.Struct):
+class _CachedHistory(msgspec.Struct):
     history: StateHistory = msgspec.field(default_factory=StateHistory)
+    # held while its log is read: two readers at once would take the same events twice
     reading: asyncio.Lock = msgspec.field(default_factory=asyncio.Lock)
+    # as it was after the last reading; `_forget` adds up these instead of measuring all histories
     size_bytes: int = 0
 
 
@@ -140,35 +143,36 @@ class StateHistories:
 
     def __init__(self, store: History, most_bytes: int = MOST_BYTES) -> None:
         self._store, self._most_bytes = store, most_bytes
-        self._kept: OrderedDict[str, _Kept] = OrderedDict()
+        self._kept: OrderedDict[str, _CachedHistory] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._kept)
 
     async def of(self, row: ExecutionRow) -> StateHistory:
         """The fold of an execution with all events that are stored. Two who ask at once read its log once."""
-        kept = self._kept.setdefault(row.execution_id, _Kept())
+        cached = self._kept.setdefault(row.execution_id, _CachedHistory())
         self._kept.move_to_end(row.execution_id)
-        async with kept.reading:
-            # Only the events since the last look are read: whoever watches an execution asks again with each event.
-            if kept.history.seq < row.last_seq:
+        async with cached.reading:
+            # Only new events are read: a page that watches an execution asks again with each event.
+            if cached.history.seq < row.last_seq:
                 try:
-                    await self._read(row.execution_id, kept.history)
+                    await self._read(row.execution_id, cached.history)
                 except Exception:
                     self._kept.pop(row.execution_id, None)  # half of a page may have been taken
                     raise
-                kept.size_bytes = kept.history.size_bytes
+                cached.size_bytes = cached.history.size_bytes
                 self._forget()
-        return kept.history
+        return cached.history
 
     async def _read(self, execution_id: str, history: StateHistory) -> None:
-        only = SingleRow(limit=_PAGE)
+        only = EventFilter(limit=_PAGE)
+        # Page by page, each read with an await: folding a long log at once would hold up every other request.
         while page := await self._store.events(execution_id, after=history.seq, only=only):
             history.take_all(page)
             if len(page) < _PAGE:
                 return
 
     def _forget(self) -> None:
-        total = sum(one.size_bytes for one in self._kept.values())
+        total = sum(cached.size_bytes for cached in self._kept.values())
         while total > self._most_bytes and self._kept:
             total -= self._kept.popitem(last=False)[1].size_bytes

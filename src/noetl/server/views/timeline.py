@@ -12,15 +12,17 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from noetl.base.clock import rfc3339
+from noetl.events.loops import LoopLevel
 from noetl.events.projection.projection import SIDE_RUN_EVENTS, STEP_EVENTS, TASK_EVENTS, Projection
-from noetl.events.projection.views import Awaited, LoopLevel, StepRunView, TaskRunView
-from noetl.events.v2_case_runs import CaseWaiting
+from noetl.events.projection.views import Awaited, StepRunView, TaskRunView
+from noetl.events.steps import CaseWaiting
 from noetl.events.waits import HumanCreated, MessageAwaited, SignalAwaited, TimerScheduled
-from noetl.store.contract import ExecutionRow, SingleRow
+from noetl.store.contract import EventFilter, ExecutionRow
 
 if TYPE_CHECKING:
     from noetl.server.services import Services
 
+# Everything else is left in the store: events of loops and variables are most of a long log.
 _TYPES = (*STEP_EVENTS, *TASK_EVENTS, "loop.iteration.done", *SIDE_RUN_EVENTS)
 _PAGE = 2_000
 
@@ -85,10 +87,13 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
     side_runs: list[SideRunBar] = []
 
 
-async def timeline_of(services: Services, row: ExecutionRow) -> Timeline:
+async def timeline(services: Services, row: ExecutionRow) -> Timeline:
     history: list[StepRunView] = []
     projection, after = Projection(history), 0
-    while page := await services.store.events(row.execution_id, after=after, only=SingleRow(types=_TYPES, limit=_PAGE)):
+    # In pages: a log may have a million events, and the projection keeps far less than it reads.
+    while page := await services.store.events(
+        row.execution_id, after=after, only=EventFilter(types=_TYPES, limit=_PAGE)
+    ):
         projection.take_all(page)
         after = page[-1].seq
     return Timeline(
@@ -103,8 +108,8 @@ def _step_bar(view: StepRunView) -> StepBar:
     return StepBar(
         **_shared_fields(view, StepBar, task_runs=view.pipeline.runs, done=loop.done, failed=loop.failed),
         total=loop.total if view.loop is not None else None,
-        waits_for=[_wait_text(one) for one in view.waits_for],
-        tasks=[TaskBar(**_shared_fields(one, TaskBar)) for one in view.pipeline.listed],
+        waits_for=[_wait_text(item) for item in view.waits_for],
+        tasks=[TaskBar(**_shared_fields(item, TaskBar)) for item in view.pipeline.listed],
     )
 
 

@@ -71,7 +71,7 @@ def test_status_and_explain_tell_what_runs_beside_the_tokens(run: WaitingRun) ->
     said = " | ".join(explained["sentences"])
     assert "the compensation of step late, task undo_late is running: it waits for worker" in said
     assert "which ends at 2" in said
-    assert "a task of step late that nobody waits for, task beside is running" in said
+    assert "an asynchronous task of step late, task beside is running" in said
     assert "to be undone after that, in this order: start" in said
     assert [one["state"] for one in explained["side_runs"]] == ["running", "running", "pending"]
 

@@ -244,11 +244,11 @@ async def test_setting_other_limits_leaves_the_labels_and_an_empty_mapping_lifts
         await talk.client.put("/api/pools/gpu", json={"require": {"gpu": "yes"}})
         kept = (await talk.client.put("/api/pools/gpu", json={"capacity": 3})).json()
         lifted = (await talk.client.put("/api/pools/gpu", json={"capacity": 3, "require": {}})).json()
-        nameless = await talk.client.put("/api/pools/gpu", json={"require": {"": "yes"}})
+        tokenless = await talk.client.put("/api/pools/gpu", json={"require": {"": "yes"}})
 
         assert (kept["capacity"], kept["require"]) == (3, {"gpu": "yes"})
         assert lifted["require"] == {}
-        assert nameless.status_code == 409
+        assert tokenless.status_code == 409
 
 
 async def test_what_compensates_a_step_is_needed_when_it_is_undone_and_not_before() -> None:

@@ -85,5 +85,5 @@ async def test_a_server_that_may_not_listen_leaves_no_token_behind(tmp_path: Pat
             pass
 
     store = SqliteStore.open(tmp_path / "store.db")
-    assert not await AccessTokens(store.key_values, SystemClock()).exist()
+    assert not await AccessTokens(store.key_values, SystemClock()).any_exist()
     await store.close()

@@ -66,7 +66,7 @@ def test_kept_messages_are_listed_and_deleted_alike_on_a_server_and_on_its_file(
     assert call("message", "delete", "a/1", *there) == call("message", "delete", "a/1", *here)
     assert call("message", "delete", "--name", "paid", "--yes", *there)[1] == 'deleted 2 messages "paid"\n'
     assert call("message", "delete", "--name", "billed", "--yes", *here)[1] == 'deleted 1 message "billed"\n'
-    assert call("message", "list", *there) == (0, "no message is kept\n", "")
+    assert call("message", "list", *there) == (0, "no message is undelivered\n", "")
 
 
 @pytest.mark.req("MSG-03")
@@ -109,7 +109,7 @@ def test_what_cannot_be_deleted_is_told_and_the_rest_is_deleted(db: str) -> None
     assert (code, out) == (4, "deleted message kept\n")
     first, second = err.splitlines()
     assert first.startswith('error: message "taken" was delivered to execution ')
-    assert second.startswith('error: no message "unknown" is kept here')
+    assert second.startswith('error: there is no message "unknown" here')
     assert told(db, "message", "list") == []
     assert told(db, "message", "send", "paid", "-c", "order=7", "--id", "taken")["delivered_to"] is not None
     actions = [(one["action"], one["object"]) for one in told(db, "audit", "list")]
@@ -121,7 +121,7 @@ def test_all_of_a_name_are_deleted_only_when_that_is_meant(db: str, monkeypatch:
     done(db, "message", "send", "paid", "--id", "m1")
     every = ("message", "delete", "--name", "paid", "--db", db)
 
-    assert "say --yes" in call(*every)[2]
+    assert "use --yes" in call(*every)[2]
     assert call(*every)[0] == 2
     monkeypatch.setattr("noetl.cli.messages._is_at_a_terminal", lambda: True)
     code, out, err = call(*every, stdin="n\n")
@@ -130,13 +130,13 @@ def test_all_of_a_name_are_deleted_only_when_that_is_meant(db: str, monkeypatch:
     code, out, err = call(*every, stdin="y\n")
 
     assert (code, out) == (0, 'deleted 1 message "paid"\n')
-    assert 'delete all kept messages "paid"?' in err
+    assert 'delete all undelivered messages "paid"?' in err
     assert call(*every, "--yes")[1] == 'deleted 0 messages "paid"\n'
 
 
 def test_what_is_meant_must_be_said(db: str) -> None:
     for wrong in ((), ("m1", "--name", "paid")):
         code, _, err = call("message", "delete", *wrong, "--db", db)
-        assert (code, "say which: ID..., or --name NAME" in err) == (2, True), err
+        assert (code, "or use --name NAME for all" in err) == (2, True), err
     assert "there is no store" in refused(db, "message", "list")
     assert "there is no store" in refused(db, "message", "delete", "m1")

@@ -1,4 +1,4 @@
-"""`rerun`, `replay` and `explain`: what was run, run again, told anew, and why it rests (CLI-04)."""
+"""`rerun`, `replay` and `explain`: run an execution again, replay its log, explain what it waits for (CLI-04)."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_rerun_from_a_step_without_a_past_is_refused(tmp_path: Path, step: str, 
 def test_explain_says_how_it_ended(runs: Runs) -> None:
     db, good, bad = runs
 
-    assert "it is over: completed" in call("explain", good.execution_id, "--db", db)[1]
+    assert "the execution has ended: completed" in call("explain", good.execution_id, "--db", db)[1]
     assert "no luck" in call("explain", bad.execution_id, "--db", db)[1]
 
 
@@ -152,6 +152,12 @@ def test_only_the_failed_items_of_a_loop_run_again_and_the_other_results_are_kep
     assert (code, json.loads(stdout)) == (0, {"all": [0, 10, 20, 30, 40, 50]})
     assert printed_by(db) == ["1", "4"]
     assert status["status"] == "completed"
+    rows = json.loads(call("executions", "-o", "json", "--db", db)[1])
+    assert [(row["failed_iterations"], row["iterations"]) for row in rows] == [(0, 0), (2, 6)]
+    heading, healed, broken = call("executions", "--db", db)[1].splitlines()
+    assert "ITERATIONS" in heading
+    assert "2 of 6 failed" in broken
+    assert "failed" not in healed
     assert call("rerun", "last", "--failed-items", "--db", db)[2].startswith("error: no item of a loop has failed")
     assert "there is nothing to run" in call("rerun", "last", "--failed-items", "--from", "start", "--db", db)[2]
 

@@ -55,7 +55,7 @@ def there(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("message send x --payload {", 2, "this is not JSON"),
         ("task complete zzz --values [1]", 2, "a JSON object is needed"),
         ("watch last --timeout soon", 2, "is not a duration"),
-        ("pool set gpu --capacity many", 2, '"none" lifts the limit'),
+        ("pool set gpu --capacity many", 2, '"none" removes the limit'),
         ("run hello.yaml --allow rm", 2, "is not one of shell, script, container"),
         (
             "run hello.yaml --sandbox --allow shell --server http://127.0.0.1:9",
@@ -86,14 +86,14 @@ def there(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("task show zzz", 4, 'no human task "zzz" here: noetl task list'),
         ("timer list zzz", 4, 'no execution "zzz" here'),
         ("schedule next etl/none", 4, "has no schedule: register a playbook"),
-        ("catalog show nope", 4, 'there is no playbook "nope" here: noetl catalog list names what is registered'),
+        ("catalog show nope", 4, 'there is no playbook "nope" here: noetl catalog list shows the registered playbooks'),
         (
             "status last --db postgres//db/x",
             2,
             '"postgres//db/x" is neither a file nor postgresql://user@host/database',
         ),
         ("run x --db mysql://me:pass@db/x", 2, '"db/x" is neither a file nor postgresql://'),
-        ("catalog show tests/tets", 4, 'did you mean "tests/test"? noetl catalog list names'),
+        ("catalog show tests/tets", 4, 'did you mean "tests/test"? noetl catalog list shows'),
         ("run tests/tets", 2, 'registered here: did you mean "tests/test"?'),
         ("context use none", 4, "noetl context use --none goes back to the store file"),
         ("credential delete nope", 4, 'there is no credential "nope"'),
@@ -103,7 +103,7 @@ def there(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("context use nope", 4, "noetl context add NAME URL"),
         ("executions --beyond zzz", 4, 'no execution "zzz" here'),
         # servers
-        ("pool list", 4, "which server? say --server URL"),
+        ("pool list", 4, "no server is selected: use --server URL"),
         (f"status last --server {NOBODY}", 4, "does not answer: Connection refused; is a server running there?"),
         (f"message send x --server {NOBODY}", 4, "is a server running there?"),
         (f"task list --server {NOBODY}", 4, "is a server running there?"),
@@ -111,7 +111,7 @@ def there(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (f"schedule list --server {NOBODY}", 4, "is a server running there?"),
         (f"credential list --server {NOBODY}", 4, "is a server running there?"),
         (f"status last --server {NOBODY} --db x", 2, "exclude each other"),
-        ("task list --server ftp://x", 4, "is no address of a server"),
+        ("task list --server ftp://x", 4, "is not the address of a server"),
         # commands
         ("task lsit", 2, "Did you mean 'list'?"),
         ("statsu last", 2, 'did you mean "status"?'),
