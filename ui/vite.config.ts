@@ -15,7 +15,15 @@ export default defineConfig({
     assetsInlineLimit: 0,
   },
   server: { proxy: { "/api": process.env.NOETL_SERVER ?? "http://127.0.0.1:8082" } },
-  // A document for each file took most of the time of all tests: those that need one say so in their first line.
-  // No test fails for the time it takes: a busy machine takes more than vitest's five seconds.
-  test: { environment: "node", include: ["src/**/*.test.ts"], testTimeout: 600_000 },
+  test: {
+    testTimeout: 600_000, // no test fails for the time it takes: a busy machine takes more than vitest's five seconds
+    // Modules and a document of their own for each file took most of the time of all tests. They share them, and put
+    // back what they change; those that need a document are named NAME.dom.test.ts.
+    isolate: false,
+    unstubGlobals: true,
+    projects: [
+      { extends: true, test: { name: "plain", include: ["src/**/*.test.ts"], exclude: ["src/**/*.dom.test.ts"] } },
+      { extends: true, test: { name: "dom", include: ["src/**/*.dom.test.ts"], environment: "happy-dom" } },
+    ],
+  },
 });

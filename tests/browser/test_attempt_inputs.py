@@ -64,7 +64,7 @@ def test_the_inputs_of_the_attempt_that_failed_are_shown_with_what_differs(
     assert findings(page) == []
 
     part.get_by_role("combobox", name="Attempt").select_option(label="copy, attempt 1 ✕")
-    expect(part).to_contain_text("The first attempt: there is none before it.")
+    expect(part).to_contain_text("This is the first attempt.")
     expect(part).to_contain_text("500")
     part.get_by_role("combobox", name="Step").select_option("extract")
     expect(part).to_contain_text("2026-01-09")

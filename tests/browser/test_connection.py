@@ -9,7 +9,7 @@ import httpx2
 import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
-from tests.browser.conftest import PATIENCE_MS, Picture
+from tests.browser.conftest import PATIENCE_MS, ROOT, Picture
 from tests.browser.serving import Site
 from tests.browser.way import Way
 
@@ -39,20 +39,43 @@ def menu(page: Page, name: str) -> None:
     page.get_by_role("navigation").get_by_role("link", name=name, exact=True).click()
 
 
+def addresses() -> list[str]:
+    """One of each screen of the router, and one that none has; what is not there has a screen of its own too."""
+    text = (ROOT / "ui" / "src" / "screens" / "index.ts").read_text("utf-8")
+    routes = re.findall(r'^  \w+: "(/[^"]*)"', text, re.MULTILINE)
+    return [one.replace("*path", "tests/chain").replace(":id", "none") for one in routes] + ["/nonsense"]
+
+
+# A screen is made anew for each address, so what was marked on the one before is gone with it.
+LEAVE = """(path) => {
+  for (const part of document.querySelectorAll("main > :not(.lost)")) part.dataset.left = "true";
+  history.pushState(null, "", path);
+  dispatchEvent(new PopStateEvent("popstate"));
+}"""
+
+
+def visit(page: Page, path: str) -> None:
+    page.evaluate(LEAVE, path)
+    expect(page.locator("main > [data-left]")).to_have_count(0)
+    expect(page.locator("main > :not(.lost)").first).to_be_attached()
+
+
 def test_a_lost_server_is_told_of_on_every_screen_and_the_page_goes_on_when_it_is_back(
     page: Page, way: Way, picture: Picture
 ) -> None:
-    menu(page, "Executions")
-    expect(page.get_by_role("heading", level=1)).to_have_text("Executions")
     lost = page.get_by_role("status").filter(has_text="Connection lost")
-    expect(lost).to_have_count(0)
+    for path in addresses()[1:]:  # so that the script of each is here; the first is
+        visit(page, path)
+        expect(lost).to_have_count(0)
 
     way.cut()
 
-    expect(lost).to_be_visible()
-    menu(page, "Home")
+    expect(lost).to_be_visible()  # on a screen that asks the server for nothing
+    for path in (*addresses(), "/"):
+        visit(page, path)
+        expect(lost, path).to_be_visible()
+        expect(page.get_by_role("alert").filter(has_text="could not be loaded")).to_have_count(0)
     expect(page.get_by_role("heading", level=1)).to_have_text("Home")
-    expect(lost).to_be_visible()
     picture(page, "connection-lost")
     way.mend()
     expect(lost).to_have_count(0)
@@ -67,6 +90,7 @@ def test_a_screen_that_cannot_be_loaded_keeps_the_menu_and_comes_when_it_can(
     waiting = page.get_by_role("alert").filter(has_text="could not be loaded")
     expect(waiting).to_be_visible()
     expect(page.get_by_role("navigation")).to_be_visible()
+    expect(page.get_by_role("status").filter(has_text="Connection lost")).to_be_visible()
     picture(page, "screen-lost")
     menu(page, "Home")
     expect(page.get_by_role("heading", level=1)).to_have_text("Home")

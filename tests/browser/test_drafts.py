@@ -43,9 +43,6 @@ def test_a_draft_runs_with_inputs_and_replaces_nothing(open_at: Open, here: Site
     assert [one["version"] for one in versions] == [1]
 
     page.go_back()
-    # Once the page rests: what is found about the text comes above the button, and one that moves away between the
-    # press and its end is not pressed.
-    page.locator(".step").first.wait_for(state="attached")
     page.get_by_role("button", name="Restore").click()
     expect(page.get_by_role("button", name="Restore")).to_have_count(0)
     expect(page.locator(".editor .cm-content")).to_contain_text("from the draft")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.browser.conftest import Picture, Visitor, is_told
 from tests.browser.editing import type_into_editor
@@ -31,14 +31,13 @@ def test_a_finding_leads_to_its_line_and_is_fixed_with_one_press(open_at: Open, 
     expect(page.locator(".cm-content")).not_to_contain_text("edn")
 
 
-def test_a_task_is_completed_by_its_kind_in_any_step_and_templates_by_their_names(open_at: Open) -> None:
+def test_a_task_is_completed_by_its_kind_in_any_step(open_at: Open) -> None:
     page = open_at("/catalog/edit/tests/chain")
     expect(page.locator(WITH_SCHEMA)).to_be_visible()
     page.locator(".editor .cm-content").click()
     page.keyboard.press("Control+End")
     page.keyboard.insert_text("  - step: more\n    tool:\n      - kind: noop\n      - kind: http\n        ")
     page.keyboard.press("Control+Space")
-    options = page.locator(".cm-tooltip-autocomplete li")
     labels = page.locator(".cm-tooltip-autocomplete .cm-completionLabel")
     expect(labels.get_by_text("url", exact=True)).to_have_count(1)
     expect(labels.get_by_text("code", exact=True)).to_have_count(0)
@@ -47,9 +46,36 @@ def test_a_task_is_completed_by_its_kind_in_any_step_and_templates_by_their_name
     colour = "(element) => getComputedStyle(element).color"
     assert chosen.evaluate(colour) == row.evaluate(colour)
     page.keyboard.press("Escape")
-    page.keyboard.insert_text('url: "{{ ')
-    page.keyboard.type("workl")
-    expect(options.filter(has_text="workload.who")).to_be_visible()
+
+
+@pytest.fixture(scope="module")
+def asks_first(here: Site) -> str:
+    """A playbook with all that a template can read: inputs, variables, results of steps and fields of a form."""
+    text = CHAIN.replace("tests/chain", "tests/asks_first").replace("name: chain", "name: asks_first")
+    here.register(text + "  - step: ask\n    human_task: { title: Sure?, form: [{ field: decision, type: text }] }\n")
+    return "/catalog/edit/tests/asks_first"
+
+
+def test_a_template_is_completed_by_all_that_it_can_read(open_at: Open, asks_first: str) -> None:
+    page = open_at(asks_first)
+    expect(page.locator(WITH_SCHEMA)).to_be_visible()
+    page.locator(".editor .cm-content").click()
+    page.keyboard.press("Control+End")
+    page.keyboard.insert_text("  - step: more\n    args:\n      a: '")
+    labels = page.locator(".cm-tooltip-autocomplete .cm-completionLabel")
+
+    def offers(typed: str, *names: str) -> None:
+        page.keyboard.type(typed)
+        for one in names:
+            expect(labels.get_by_text(one, exact=True)).to_be_visible()
+        page.keyboard.press("Escape")
+
+    offers("{{ workload.", "workload.n", "workload.who")
+    offers(" + ctx.", "ctx.greeted")
+    offers(" + ask.", "ask.decision")
+    # Its quote is not closed yet, so the text is no YAML, and the server knows no step of it.
+    expect(page.get_by_role("button", name="E_YAML")).to_be_visible()
+    offers(" + sta", "start")
 
 
 def test_keys_and_values_are_completed_from_the_schema(open_at: Open, picture: Picture) -> None:
@@ -97,8 +123,8 @@ def test_a_new_version_is_registered_and_compared_with_the_one_before(open_at: O
 @pytest.mark.req("ADV-06")
 def test_the_witness_of_an_unsound_net_is_played(open_at: Open, picture: Picture) -> None:
     page = open_at("/catalog/edit/tests/stuck")
-    page.get_by_role("button", name="Play the witness").click()
-    witness = page.get_by_role("group", name="Witness of W_JOIN_UNFILLED")
+    page.get_by_role("button", name="Show how it happens").click()
+    witness = page.get_by_role("group", name="How W_JOIN_UNFILLED happens")
     expect(witness.get_by_role("listitem")).to_have_count(3)
     expect(witness).to_contain_text("3 / 3")
     expect(page.locator(".step.failed", has_text="both")).to_be_visible()
@@ -126,7 +152,7 @@ def test_an_older_dialect_is_rewritten_as_v10_after_a_look(open_at: Open) -> Non
     type_into_editor(page, OLD)
     page.get_by_role("button", name="Migrate to v10").click()
     expect(page.get_by_role("dialog")).to_contain_text("noetl.io/v10")
-    page.get_by_role("button", name="Take it").click()
+    page.get_by_role("button", name="Use this text").click()
     expect(page.locator(".cm-content")).to_contain_text("noetl.io/v10")
     expect(page.get_by_role("button", name="Migrate to v10")).to_have_count(0)
 
@@ -142,7 +168,7 @@ def test_a_refused_playbook_is_offered_its_migration_and_registered_with_its_war
     picture(page, "editor-migration")
     offer.get_by_role("button", name="Migrate to v10").click()
     expect(page.get_by_role("dialog")).to_contain_text("is read as")
-    page.get_by_role("button", name="Take it").click()
+    page.get_by_role("button", name="Use this text").click()
     expect(page.locator(".facts")).to_contain_text("no errors")
     page.get_by_role("button", name="Register").click()
 
@@ -161,16 +187,16 @@ def test_who_may_not_write_reads(visitor: Visitor, here: Site) -> None:
 
 def test_a_playbook_is_limited_while_it_runs_and_then_as_it_says(open_at: Open, here: Site) -> None:
     page = open_at("/catalog/edit/tests/limited")
-    limit = page.get_by_role("region", name="Limit", exact=True)
+    limit = page.get_by_role("region", name="Executions at once", exact=True)
     limit.get_by_role("button", name="Set").click()
     dialog = page.get_by_role("dialog", name="Limit this playbook")
     dialog.get_by_label("At once").fill("7")
     page.keyboard.press("Enter")
-    expect(limit).to_contain_text("7 at once, set here")
+    expect(limit).to_contain_text("at most 7, set here")
     assert [one["limit"] for one in here.api.get("limits", params={"path": "tests/limited"}).json()["limits"]] == [7]
     limit.get_by_role("button", name="Reset").click()
-    page.get_by_role("dialog", name="Reset the limit?").get_by_role("button", name="Reset it").click()
-    expect(limit).to_contain_text("as the playbook says")
+    page.get_by_role("dialog", name="Reset the limit?").get_by_role("button", name="Reset limit").click()
+    expect(limit).to_contain_text("as in the playbook")
 
 
 def test_what_was_typed_and_not_registered_is_there_when_one_comes_back(open_at: Open, here: Site) -> None:
@@ -192,13 +218,47 @@ def test_what_was_typed_and_not_registered_is_there_when_one_comes_back(open_at:
     expect(page.get_by_role("button", name="Restore")).to_have_count(0)
 
 
+SIZES = ((1280, 800), (390, 844))
+
+
+def test_what_can_be_pressed_stays_where_it_is_when_the_findings_arrive(open_at: Open, here: Site) -> None:
+    text = CHAIN.replace("tests/chain", "tests/steady").replace("name: chain", "name: steady")
+    here.register(text.replace("kind: noop, args: { said", "kind: duckdb, command: SELEC 1, args: { said"))
+    page = open_at("/catalog/edit/tests/steady")
+    warning = page.get_by_role("button", name="W_SQL")
+    expect(warning).to_be_visible()
+    type_into_editor(page, text.replace("n: 3", "n: 4"))
+    expect(warning).to_have_count(0)  # it was looked at, and kept before
+    checks: list[Route] = []
+    page.route("**/api/validate", lambda route: checks.append(route))
+
+    for width, height in SIZES:
+        page.set_viewport_size({"width": width, "height": height})
+        page.goto(f"{here.url}/catalog")
+        page.goto(f"{here.url}/catalog/edit/tests/steady")
+        places = [page.get_by_role("button", name=name) for name in ("Restore", "Discard", "Format", "Register")]
+        places.append(page.locator(".editor"))
+        page.locator(".cm-content").wait_for()
+        expect(page.locator(".facts")).to_have_text("checking …")
+        before = [place.bounding_box() for place in places]
+        while not checks:  # it is asked for a moment later
+            page.wait_for_timeout(20)
+        checks.pop().continue_()
+        expect(warning).to_be_visible()
+        expect(page.locator(".step")).to_have_count(3)
+        page.locator(".cm-line", has_text="step: each").last.click()
+        expect(page.get_by_role("button", name="Test step")).to_be_enabled()
+
+        assert [place.bounding_box() for place in places] == before
+
+
 BAD_WORDS = """apiVersion: noetl.io/v10
 kind: Playbook
 metadata: { name: words, path: tests/words }
 workflow:
   - step: start
     sleep: 5s
-    tool: { kind: duckdb, command: SELEC 1, table: t, args: { a: 1 }, mode: upsrt, key: a }
+    tool: { kind: duckdb, command: SELEC 1, table: t, args: { a: 1 }, mode: upsrt, key: a, if: yes }
 """
 
 
@@ -208,6 +268,7 @@ def test_a_word_of_another_system_leads_to_the_right_key_and_only_fixes_that_hel
     type_into_editor(page, BAD_WORDS)
 
     expect(page.get_by_role("button", name="E_STEP_KEY")).to_contain_text("timer: {duration: 5s}")
+    expect(page.get_by_role("button", name="E_TASK_KEY")).to_contain_text("arcs: [{step: …, when:")
     expect(page.get_by_role("button", name="Replace with step")).to_have_count(0)
     page.get_by_role("button", name="Replace with upsert").click()
     expect(page.get_by_role("button", name="E_INPUT_SHAPE")).to_have_count(0)

@@ -13,6 +13,23 @@ from tests.browser.conftest import Picture, Visitor, is_copied, is_followed
 from tests.browser.serving import Site
 
 Open = Callable[[str], Page]
+LONG_PATH = """apiVersion: noetl.io/v10
+kind: Playbook
+metadata: { name: daily_orders_by_region, path: sales/reporting/daily_orders_by_region }
+workflow:
+  - step: pay
+    message: { name: paid, correlation: { order: "1" } }
+executor: { spec: { entry_step: pay } }
+"""
+# How many lines things stand in: one begins where something is below all that came before.
+ROWS = """(all) => {
+  let rows = 0, bottom = -1;
+  for (const { top, bottom: end } of all.map((one) => one.getBoundingClientRect())) {
+    if (top >= bottom) rows += 1;
+    bottom = Math.max(bottom, end);
+  }
+  return rows;
+}"""
 
 
 @pytest.fixture(scope="module")
@@ -49,12 +66,12 @@ def test_any_moment_can_be_looked_from(open_at: Open, here: Site, chain: str) ->
     is_followed(page, here, chain)
     expect(page.get_by_role("tabpanel")).to_contain_text("greeted")
     page.get_by_label("Moment that is shown").fill("5")
-    expect(page.get_by_role("heading", name="ctx after event 5")).to_be_visible()
+    expect(page.get_by_role("heading", name="Variables (ctx) after event 5")).to_be_visible()
     expect(page.get_by_role("tabpanel")).not_to_contain_text("greeted")
-    page.get_by_role("button", name="One event on").click()
-    expect(page.get_by_role("heading", name="ctx after event 6")).to_be_visible()
+    page.get_by_role("button", name="One event forward").click()
+    expect(page.get_by_role("heading", name="Variables (ctx) after event 6")).to_be_visible()
     page.reload()
-    expect(page.get_by_role("heading", name="ctx after event 6")).to_be_visible()
+    expect(page.get_by_role("heading", name="Variables (ctx) after event 6")).to_be_visible()
     page.get_by_role("button", name="Back to now").click()
     expect(page.get_by_role("tabpanel")).to_contain_text("greeted")
 
@@ -96,7 +113,7 @@ def test_events_are_found_and_opened_whole(open_at: Open, chain: str) -> None:
     expect(aside).to_contain_text("Hello, world!")
     aside.get_by_role("button", name="Copy").click()
     is_copied(page, '"step.done"')
-    aside.get_by_role("button", name="Look from here").click()
+    aside.get_by_role("button", name="Show this moment").click()
     expect(page.get_by_role("button", name="Back to now")).to_be_visible()
 
 
@@ -139,10 +156,25 @@ def test_it_says_why_it_rests_and_the_sentence_goes_when_it_moves(open_at: Open,
     expect(page.get_by_role("tabpanel")).to_contain_text("it is paused")
     page.get_by_role("button", name="Resume").click()
     here.api.post("messages", json={"name": "paid", "correlation": {"order": 42}})
-    expect(page.get_by_role("tabpanel")).to_contain_text("it is over: completed")
+    expect(page.get_by_role("tabpanel")).to_contain_text("the execution has ended: completed")
 
 
 @pytest.mark.req("SRV-11")
+def test_the_header_of_what_runs_has_a_line_for_its_name_and_one_for_its_facts(
+    open_at: Open, here: Site, picture: Picture
+) -> None:
+    here.register(LONG_PATH)
+    execution_id = here.start("sales/reporting/daily_orders_by_region")
+    here.until_waiting(execution_id, "pay")
+    page = open_at(f"/executions/{execution_id}")
+    expect(page.locator("main header").get_by_role("button")).to_have_count(4)
+    picture(page, "header")
+    assert findings(page) == []
+
+    for what in (".facts > *", ".actions > *", "h1, .actions"):
+        assert page.locator("main header").locator(what).evaluate_all(ROWS) == 1, what
+
+
 def test_it_is_cancelled_after_a_question(open_at: Open, here: Site) -> None:
     execution_id = here.start("tests/slow")
     here.until_waiting(execution_id, "start")
@@ -160,6 +192,8 @@ def test_it_is_cancelled_after_a_question(open_at: Open, here: Site) -> None:
     dialog.get_by_label("Reason").fill("the wrong month")
     page.keyboard.press("Enter")
     expect(page.locator("main header .status")).to_contain_text("cancelled")
+    expect(page.get_by_text("Cancelled: the wrong month")).to_be_visible()
+    expect(page.locator(".step.cancelled")).to_contain_text("start")
     told = here.api.get(f"executions/{execution_id}/events").json()["events"]
     assert [one["payload"]["reason"] for one in told if one["event_type"] == "playbook.cancelled"] == [
         "the wrong month"
@@ -335,16 +369,16 @@ def test_a_step_gets_another_limit_while_it_runs_and_its_own_again(open_at: Open
     dialog.get_by_label("At once").fill("2")
     dialog.get_by_label("Reason").fill("they have more room")
     page.keyboard.press("Enter")
-    expect(row).to_contain_text("2 set, in place of 1")
+    expect(row).to_contain_text("2 set, instead of 1")
     expect(waiting).to_have_text("1")
     row.get_by_role("button", name="Reset").click()
-    page.get_by_role("dialog", name="Reset the limits of call?").get_by_role("button", name="Reset them").click()
-    expect(row).not_to_contain_text("in place of")
+    page.get_by_role("dialog", name="Reset the limits of call?").get_by_role("button", name="Reset limits").click()
+    expect(row).not_to_contain_text("instead of")
 
 
 def test_a_viewer_sees_limits_and_changes_none(visitor: Visitor, here: Site) -> None:
     execution_id = here.start("tests/limited")
     page = visitor(here.make_token("vito", "viewer"), f"/executions/{execution_id}?tab=limits")
     expect(page.get_by_role("row", name="call")).to_be_visible()
-    for name in ("Change", "Limit it"):
+    for name in ("Change", "Set limit"):
         expect(page.get_by_role("button", name=name)).to_have_count(0)

@@ -8,7 +8,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import Visitor, is_told
+from tests.browser.audit import findings
+from tests.browser.conftest import Picture, Visitor, is_told
 from tests.browser.serving import Site
 
 Open = Callable[[str], Page]
@@ -72,6 +73,12 @@ def test_many_are_paused_resumed_and_cancelled_at_once(open_at: Open, here: Site
         page.get_by_label(f"Select {one}").check()
     bar = page.get_by_role("toolbar")
     expect(bar).to_contain_text("3 selected")
+    page.set_viewport_size({"width": 1280, "height": 300})
+    page.mouse.move(700, 200)
+    page.mouse.wheel(0, 2000)
+    page.wait_for_function("() => scrollY > 200")  # past the place where the bar stands at first
+    expect(bar).to_be_in_viewport(ratio=1)
+    page.set_viewport_size({"width": 1280, "height": 800})
     bar.get_by_role("button", name="Pause").click()
     expect(page.locator("tbody tr", has_text=ids[0][-8:])).to_contain_text("paused")
     expect(bar).to_have_count(0)
@@ -127,6 +134,25 @@ def test_on_a_narrow_screen_the_menu_opens_and_closes(page: Page) -> None:
     page.get_by_role("link", name="Workers").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Workers and pools")
     expect(page.get_by_role("link", name="Tasks", exact=True)).to_be_hidden()
+
+
+def test_on_a_phone_every_state_can_be_chosen(page: Page, here: Site, picture: Picture) -> None:
+    page.set_viewport_size({"width": 390, "height": 780})
+    page.goto(f"{here.url}/executions")
+    states = page.get_by_role("group", name="State").get_by_role("button")
+    expect(states).to_have_count(6)
+    for state in states.all():
+        expect(state).to_be_in_viewport(ratio=1)
+        # The container cuts what it has no room for, and scrolls without a bar on most phones.
+        assert state.evaluate(
+            "(one) => one.getBoundingClientRect().right <= one.parentElement.getBoundingClientRect().right"
+        )
+    picture(page, "executions-phone")
+    assert findings(page) == []
+
+    page.get_by_role("button", name="cancelled", exact=True).click()
+
+    expect(page).to_have_url(f"{here.url}/executions?status=cancelled")
 
 
 def test_what_may_not_be_done_is_not_offered(visitor: Visitor, here: Site) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -61,6 +62,27 @@ def test_a_completed_run_says_in_its_header_and_net_how_many_iterations_failed(
     expect(page.get_by_role("list", name="Failed iterations of start").get_by_role("listitem")).to_have_count(7)
 
 
+def test_the_catalogue_says_how_many_iterations_of_the_last_run_failed(
+    open_at: Callable[[str], Page], partial: str, here: Site, picture: Picture
+) -> None:
+    page = open_at("/catalog")
+    row = page.get_by_role("listitem").filter(has=page.get_by_role("link", name="tests/partial", exact=True))
+    badge = row.get_by_role("link", name="7 of 50 failed", exact=True)
+    expect(badge).to_be_visible()
+    expect(row.get_by_role("link", name="completed, 7 of 50 failed")).to_be_visible()
+    picture(page, "catalogue-partial")
+    assert findings(page) == []
+    whole = here.start("tests/partial", n=2)
+    assert here.ended(whole) == "completed"
+    expect(row.get_by_role("link", name="completed", exact=True)).to_be_visible()
+    expect(badge).to_have_count(0)  # the newest run has none; the one before still says so
+    expect(row.get_by_role("link", name="completed, 7 of 50 failed")).to_be_visible()
+
+    row.get_by_role("link", name="completed, 7 of 50 failed").click()
+
+    expect(page).to_have_url(f"{here.url}/executions/{partial}")
+
+
 def test_a_failed_iteration_opens_from_the_list_and_tells_why(
     open_at: Callable[[str], Page], partial: str, picture: Picture
 ) -> None:
@@ -106,10 +128,14 @@ def test_only_the_failed_items_run_again_and_the_other_results_are_kept(
     execution_id = here.start("tests/healing")
     assert here.ended(execution_id) == "completed"
     here.register(HEALING.replace("customer % 7 == 3", "customer == 10"))
-    page = open_at("/executions?text=tests/healing")
-    with presses(page, 4):
-        page.get_by_role("link", name="healing").first.click()
-        page.get_by_role("link", name="7 of 50 iterations failed").click()
+    page = open_at("/")
+    failures = page.locator("section", has=page.get_by_role("heading", name="Recent failures"))
+    completed = failures.get_by_role("listitem").filter(has=page.get_by_role("link", name="healing"))
+    expect(completed).to_contain_text("Completed, but items of a loop failed")
+    picture(page, "home-partial")
+    assert findings(page) == []
+    with presses(page, 3):
+        completed.get_by_role("link", name="7 of 50 failed").click()
         page.get_by_role("button", name="Run failed items again").click()
         dialog = page.get_by_role("dialog")
         expect(dialog.get_by_label("only the failed items of its loop")).to_be_checked()
@@ -148,3 +174,117 @@ def test_runs_that_are_compared_say_how_many_iterations_failed_and_others_can_be
     assert findings(page) == []
     steps.get_by_role("link", name="3 of 20 failed").click()
     expect(page.get_by_role("list", name="Failed iterations of start").get_by_role("listitem")).to_have_count(3)
+
+
+MANY = """apiVersion: noetl.io/v10
+kind: Playbook
+metadata: { name: many, path: tests/many }
+workflow:
+  - step: load
+    loop: { in: "{{ range(600) | list }}", iterator: n, spec: { mode: parallel } }
+    spec: { policy: { failure: { mode: best_effort } } }
+    tool:
+      kind: python
+      args: { n: "{{ iter.n }}" }
+      code: |
+        print("loading", n)
+        if n % 100 == 99:
+            raise ValueError(f"no country for {n}")
+    next: { arcs: [{ step: check }] }
+  - step: check
+    tool: { kind: python, code: "raise RuntimeError('too few were loaded')" }
+executor: { spec: { entry_step: load } }
+"""
+
+
+@pytest.fixture(scope="module")
+def many(here: Site) -> str:
+    """A run whose log has more entries than a page of it."""
+    here.register(MANY)
+    execution_id = here.start("tests/many")
+    assert here.ended(execution_id) == "failed"
+    return execution_id
+
+
+def test_logs_are_searched_filtered_and_saved_whole_however_long_they_are(
+    open_at: Callable[[str], Page], many: str, here: Site
+) -> None:
+    page = open_at(f"/executions/{many}?tab=logs")
+    entries = page.get_by_role("tabpanel").get_by_role("listitem").filter(has=page.locator("pre"))
+    newest = here.api.get(f"executions/{many}/logs", params={"limit": 1000}).raise_for_status().json()["lines"][-2]
+    expect(page.get_by_role("tabpanel")).to_contain_text("500 entries so far")
+    page.get_by_label("failed only").check()
+    expect(entries).to_have_count(7)
+    expect(page.get_by_role("tabpanel")).to_contain_text("7 entries")
+    page.get_by_label("failed only").uncheck()
+
+    page.get_by_label("Find in logs").fill(newest["stdout"].strip())
+
+    expect(entries).to_have_count(1)
+    page.get_by_label("Find in logs").fill("")
+    page.get_by_label("Iteration").fill(str(newest["path"][0]))
+    page.get_by_label("Iteration").press("Enter")
+    expect(entries).to_have_count(1)
+    assert findings(page) == []
+    page.get_by_label("Iteration").fill("")
+    page.get_by_label("Iteration").press("Enter")
+    expect(page.get_by_role("tabpanel")).to_contain_text("500 entries so far")
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Download").click()
+    assert Path(saved.value.path()).read_text("utf-8").count("loading ") == 600
+
+
+def test_loops_are_shown_when_the_chosen_step_has_none_and_a_filter_by_step_is_seen(
+    open_at: Callable[[str], Page], many: str
+) -> None:
+    page = open_at("/")
+    with presses(page, 2):  # the link to the failure chooses the step that failed, which has no loop
+        page.get_by_role("listitem").filter(has_text="too few were loaded").get_by_role("link", name="many").click()
+        page.get_by_role("tab", name="Loops").click()
+        expect(page.get_by_role("list", name="Failed iterations of load").get_by_role("listitem")).to_have_count(6)
+    expect(page.get_by_role("tabpanel")).to_contain_text("No loop of check has started; all loops are shown.")
+    assert findings(page) == []
+
+    page.get_by_role("tabpanel").get_by_role("button", name="load", exact=True).click()
+
+    page.get_by_role("button", name="step load ✕").click()
+    expect(page.get_by_role("button", name="step load ✕")).to_have_count(0)
+    expect(page.get_by_role("list", name="Failed iterations of load")).to_be_visible()
+
+
+HELD = (
+    PARTIAL.replace("tests/partial", "tests/held")
+    .replace("name: partial", "name: held")
+    .replace(
+        "next: { arcs: [{ step: end }] }",
+        'next: { arcs: [{ step: pay }] }\n  - step: pay\n    message: { name: paid, correlation: { order: "held" } }',
+    )
+)
+
+
+def test_a_list_says_while_it_runs_how_many_iterations_failed_and_leads_to_them(
+    open_at: Callable[[str], Page], here: Site, picture: Picture
+) -> None:
+    here.register(HELD)
+    page = open_at("/executions")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Executions")
+
+    execution_id = here.start("tests/held")
+
+    row = page.locator("tbody tr", has_text=execution_id[-8:])
+    expect(row.get_by_role("link", name="7 of 50 failed")).to_be_visible()
+    expect(row).to_contain_text("running")
+    picture(page, "partial-list")
+    assert findings(page) == []
+    for path, where in (("/", "section"), ("/catalog/playbook/tests/held", "tbody tr")):
+        page.goto(f"{here.url}{path}")
+        badge = page.locator(where).get_by_role("link", name="7 of 50 failed").first
+        expect(badge).to_be_visible()
+        picture(page, f"partial-{where.partition(' ')[0]}")
+        assert findings(page) == []
+    here.until_waiting(execution_id, "pay")
+    here.api.post("messages", json={"name": "paid", "correlation": {"order": "held"}})
+    assert here.ended(execution_id) == "completed"
+    with presses(page, 1):
+        badge.click()
+        expect(page.get_by_role("list", name="Failed iterations of start").get_by_role("listitem")).to_have_count(7)

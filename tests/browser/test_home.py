@@ -8,6 +8,13 @@ from tests.browser.audit import findings
 from tests.browser.conftest import Picture
 from tests.browser.serving import Site
 
+REVIEW = """apiVersion: noetl.io/v10
+kind: Playbook
+metadata: { name: review, path: tests/review }
+workflow:
+  - step: start
+    human_task: { title: "Approve the invoice?", assignee: { role: boss }, due_date: 2d }
+"""
 ENDLESS = "document.getAnimations().filter((one) => one.effect.getComputedTiming().iterations === Infinity).length"
 
 
@@ -30,11 +37,22 @@ def test_a_recent_failure_names_its_step_and_reason_and_leads_to_its_logs(
     expect(page.locator("pre.error").first).to_contain_text("no luck")
 
 
-def test_the_words_of_home_are_those_of_the_trade(page: Page, here: Site) -> None:
-    here.ended(here.start("tests/chain"))
-    page.goto(here.url)
-    for word in ("p95 duration", "started per minute", "Recent failures", "Your tasks"):
-        expect(page.get_by_text(word, exact=True)).to_be_visible()
+def test_who_has_no_task_is_led_to_those_of_others(page: Page, here: Site) -> None:
+    here.until_waiting(here.start("tests/asking"), "approve")
+    page.get_by_role("link", name="All open tasks").click()
+
+    expect(page.get_by_role("row", name="asking, step approve").first).to_contain_text("role boss")
+
+
+def test_menu_and_name_stay_when_the_page_is_scrolled(page: Page, here: Site) -> None:
+    page.set_viewport_size({"width": 1280, "height": 480})
+    page.get_by_role("heading", name="Recent failures").wait_for()
+    page.mouse.move(700, 300)
+    page.mouse.wheel(0, 400)
+    page.wait_for_function("() => scrollY > 100")
+
+    for name in ("NoETL", "Home"):
+        expect(page.get_by_role("link", name=name, exact=True)).to_be_in_viewport(ratio=1)
 
 
 def test_what_runs_says_since_when(page: Page, here: Site) -> None:
@@ -43,6 +61,21 @@ def test_what_runs_says_since_when(page: Page, here: Site) -> None:
 
     row = page.get_by_role("listitem").filter(has=page.get_by_role("link", name="slow", exact=True)).first
     expect(row).to_contain_text("started ")
+
+
+def test_what_waits_for_a_person_says_so_and_not_when_a_timer_is_due(page: Page, here: Site, picture: Picture) -> None:
+    here.register(REVIEW)
+    execution_id = here.start("tests/review")
+    here.until_waiting(execution_id, "start")
+    page.goto(here.url)
+
+    row = page.get_by_role("listitem").filter(has=page.get_by_role("link", name="review", exact=True)).first
+    expect(row).to_contain_text("Waiting for: Approve the invoice?")
+    expect(row).not_to_contain_text("next timer")
+    picture(page, "home-waiting")
+    assert findings(page) == []
+    here.api.post(f"executions/{execution_id}/cancel", json={}).raise_for_status()
+    expect(page.get_by_role("link", name="Approve the invoice?")).to_have_count(0)
 
 
 def test_what_runs_turns_only_for_whoever_likes_motion(page: Page, here: Site) -> None:

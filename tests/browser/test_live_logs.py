@@ -68,7 +68,7 @@ def test_lines_come_while_a_task_runs_and_are_in_the_log_once_when_it_has_ended(
         page.get_by_role("tab", name="Logs").click()
         lines = page.get_by_role("log")
         expect(lines).to_have_text("reading page 1")
-    expect(page.get_by_role("tabpanel")).to_contain_text("lines as they come")
+    expect(page.get_by_role("tabpanel")).to_contain_text("live output")
     viewer = visitor(here.make_token("reader of logs", "viewer"), f"/executions/{execution_id}?tab=logs")
     expect(viewer.get_by_role("log")).to_have_text("reading page 1")
     gate.touch()

@@ -50,7 +50,7 @@ def test_the_critical_path_is_on_the_net_of_a_draft_and_in_a_table(
     expect(page.locator(".way.critical")).to_have_count(3)
     expect(page.get_by_role("button", name="on the critical path: median 1.")).to_contain_text("load")
     page.get_by_text("Critical path 1.").click()
-    table = page.get_by_role("table", name="Cost of each step")
+    table = page.get_by_role("table", name="Duration of each step")
     expect(table.get_by_role("row", name="load")).to_contain_text("%")
     expect(table.get_by_role("row", name="check")).to_contain_text("not on the path")
     picture(page, "net-cost")
@@ -71,20 +71,25 @@ def test_the_page_of_a_playbook_shows_what_its_net_costs(
 ) -> None:
     page = open_at(f"/catalog/playbook/{costly}")
     page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
-    expect(page.get_by_role("table", name="Cost of each step").get_by_role("row", name="load")).to_contain_text("1.")
-    page.get_by_role("heading", name="Cost of the net").scroll_into_view_if_needed()
+    expect(page.get_by_role("table", name="Duration of each step").get_by_role("row", name="load")).to_contain_text(
+        "1."
+    )
+    page.get_by_role("heading", name="Duration by step").scroll_into_view_if_needed()
     expect(page.locator(".step.critical")).to_have_count(4)
     picture(page, f"playbook-cost-{scheme}")
     assert findings(page) == []
     runs = (
-        page.get_by_role("table", name="Cost of each step").get_by_role("row", name="load").get_by_role("cell").nth(3)
+        page.get_by_role("table", name="Duration of each step")
+        .get_by_role("row", name="load")
+        .get_by_role("cell")
+        .nth(3)
     )
     before = int(runs.inner_text())
     assert here.ended(here.start(costly)) == "completed"
     expect(runs).to_have_text(str(before + 1))  # with the end of an execution the figures are others
 
     page.set_viewport_size({"width": 390, "height": 844})
-    page.get_by_role("heading", name="Cost of the net").scroll_into_view_if_needed()
+    page.get_by_role("heading", name="Duration by step").scroll_into_view_if_needed()
     picture(page, f"playbook-cost-{scheme}-390")
     assert findings(page) == []
 

@@ -74,7 +74,7 @@ def test_a_dead_letter_is_seen_with_its_error_and_sent_again(
     expect(page.get_by_text("None in this state")).to_be_visible()
     page.get_by_label("State").select_option("dead")
     row.get_by_role("button", name="Retry").click()
-    is_told(page, "It is sent again")
+    is_told(page, "It will be sent again")
 
 
 def test_a_viewer_sees_notifications_and_may_not_retry_them(visitor: Visitor, here: Site, late: str) -> None:

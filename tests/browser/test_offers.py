@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from playwright.sync_api import Page, expect
@@ -34,13 +35,59 @@ def test_a_viewer_is_offered_only_what_a_viewer_may_do(visitor: Visitor, here: S
         expect(page.get_by_role("button", name=name, exact=True)).to_have_count(0)
 
 
+def test_whoever_has_not_the_role_of_a_task_is_told_who_has(page: Page, here: Site) -> None:
+    execution_id = here.start("tests/asking", amount=56)
+    here.until_waiting(execution_id, "approve")
+    task_id = here.api.get("tasks", params={"execution_id": execution_id}).json()["tasks"][0]["task_id"]
+    page.goto(f"{here.url}/tasks/{task_id}")
+
+    expect(page.get_by_text("Only role boss can claim or complete this task.")).to_be_visible()
+    expect(page.get_by_label("decision")).to_be_disabled()
+    for name in ("Claim", "Complete"):
+        expect(page.get_by_role("button", name=name)).to_have_count(0)
+    expect(page.get_by_role("button", name="Add comment")).to_be_visible()
+
+
+def test_screens_use_the_words_of_the_trade(page: Page, here: Site) -> None:
+    ids = {path: here.start(f"tests/{path}") for path in ("failing", "chain", "waiting")}
+    assert [here.ended(ids[path]) for path in ("failing", "chain")] == ["failed", "completed"]
+    here.until_waiting(ids["waiting"], "pay")
+
+    page.goto(here.url)
+    tile = page.locator(".tile", has_text="p95 duration")
+    expect(tile).to_contain_text(re.compile(r"\d (ms|s)"))
+    expect(page.get_by_text("Started per minute, last hour", exact=True)).to_be_visible()
+    for name in ("Your tasks", "Recent failures"):
+        expect(page.get_by_role("heading", name=name, exact=True)).to_be_visible()
+    reason = page.locator("li", has=page.get_by_role("link", name="failing", exact=True)).locator(".why").first
+    expect(reason).to_contain_text("Failed in step start: ")
+    expect(reason.locator("strong")).to_have_text("start")
+
+    page.goto(f"{here.url}/executions")
+    expect(page.get_by_role("columnheader", name="Started", exact=True)).to_be_visible()
+    page.goto(f"{here.url}/executions/{ids['failing']}")
+    expect(page.get_by_role("alert")).to_contain_text("Failed in step start: ")
+    page.goto(f"{here.url}/executions/{ids['waiting']}?tab=explain")
+    expect(page.get_by_role("button", name="Cancel", exact=True)).to_be_visible()
+    expect(page.get_by_role("columnheader", name="Waiting for", exact=True)).to_be_visible()
+    page.goto(f"{here.url}/catalog/playbook/tests/chain")
+    expect(page.get_by_text("p95 duration", exact=True)).to_be_visible()
+
+    page.goto(f"{here.url}/catalog/edit/tests/waiting")
+    type_into_editor(page, "a: 1")
+    expect(page.locator(".facts")).to_contain_text(re.compile(r"\d errors?"))  # it was looked at, and kept before
+    page.goto(f"{here.url}/catalog/edit/tests/waiting")
+    for name in ("Restore", "Discard"):
+        expect(page.get_by_role("button", name=name, exact=True)).to_be_visible()
+
+
 def test_times_of_a_schedule_are_those_of_its_zone_and_say_so(open_at: Callable[[str], Page]) -> None:
     page = open_at("/schedules")
     row = page.locator("tbody tr", has_text="tests/nightly")
     expect(row.locator(".next")).to_contain_text("02:30")
     expect(row.locator(".next")).to_contain_text("Europe/Berlin")
     row.get_by_role("button", name="Backfill").click()
-    expect(page.get_by_role("dialog")).to_contain_text("your time,")
+    expect(page.get_by_role("dialog")).to_contain_text("time in Europe/Berlin")
 
 
 def test_the_net_of_an_older_text_is_not_shown_as_the_net_of_a_broken_one(
@@ -51,7 +98,7 @@ def test_the_net_of_an_older_text_is_not_shown_as_the_net_of_a_broken_one(
     type_into_editor(page, CHAIN.replace("step: each, args", "step: nowhere, args"))
     expect(page.locator(".facts")).to_contain_text("1 error")
 
-    expect(page.get_by_text("This is the net of the text before its errors")).to_be_visible()
+    expect(page.get_by_text("This net belongs to the last text without errors")).to_be_visible()
     assert page.locator(".net").evaluate("(net) => getComputedStyle(net).filter") == "grayscale(1)"
     picture(page, "stale-net")
 

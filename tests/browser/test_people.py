@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.audit import findings
-from tests.browser.conftest import Picture, Visitor, is_copied, is_told
+from tests.browser.conftest import Picture, Visitor, is_copied, is_told, presses
 from tests.browser.serving import Site
 
 Open = Callable[[str], Page]
@@ -36,9 +36,9 @@ def test_a_schedule_has_a_calendar_of_what_ran_and_what_is_planned(open_at: Open
     picture(page, "schedule-calendar")
     assert findings(page) == []
     calendar.get_by_role("button", name="Month after").click()
-    expect(calendar.get_by_role("cell", name=re.compile(r"15 .*, 0[01]:30$"))).to_be_visible()  # 02:30 in Berlin
+    expect(calendar.get_by_role("cell", name=re.compile(r"15 .*, 02:30$"))).to_be_visible()  # by the clock in Berlin
     page.reload()  # whose calendar it is, and its month, are in the address
-    expect(calendar.get_by_role("cell", name=re.compile(r"15 .*, 0[01]:30$"))).to_be_visible()
+    expect(calendar.get_by_role("cell", name=re.compile(r"15 .*, 02:30$"))).to_be_visible()
     calendar.get_by_role("button", name="Month before").click()
     ran.get_by_role("link").first.click()
     expect(page).to_have_url(re.compile(r"/executions\?path=tests%2Fnightly&status=completed&since=.*&until="))
@@ -61,6 +61,26 @@ window.Notification = class {
   close() {}
 };
 """
+
+
+def test_the_browser_shows_failures_to_whoever_asked_for_that(visitor: Visitor, here: Site, picture: Picture) -> None:
+    here.ended(here.start("tests/failing"))  # before it was asked for: nobody hears of it
+    page = visitor(here.make_token("otto", "operator"))
+    page.context.add_init_script(ALERTS)
+    page.goto(f"{here.url}/settings")
+    with presses(page, 1):
+        page.get_by_label("Notify me of failed executions").check()
+    expect(page.get_by_label("Notify me of failed executions")).to_be_enabled()
+    picture(page, "settings-alerts")
+    assert findings(page) == []
+
+    execution_id = here.start("tests/failing")
+    here.ended(execution_id)
+    page.wait_for_function("() => Notification.shown.length > 0")
+    assert page.evaluate("Notification.shown.map((one) => [one.title, one.tag])") == [["failing failed", execution_id]]
+    page.evaluate("Notification.shown[0].onclick()")
+
+    expect(page.get_by_role("alert")).to_contain_text("no luck")
 
 
 def test_the_browser_tells_of_a_new_task_to_whoever_asked_for_that(visitor: Visitor, here: Site) -> None:
@@ -135,7 +155,7 @@ def test_a_task_appears_for_those_it_is_for_and_leaves_when_another_takes_it(vis
     expect(page.get_by_role("heading", level=1)).to_have_text("Tasks")
     here.start("tests/asking", amount=62)
     expect(page.get_by_role("link", name="Approve 62?")).to_be_visible()
-    expect(clerk.get_by_text("No tasks")).to_be_visible()
+    expect(clerk.get_by_text("No open task is assigned to you")).to_be_visible()
     other = visitor(here.make_token("bill", "operator", "boss"), "/tasks")
     other.get_by_role("link", name="Approve 62?").click()
     other.get_by_role("button", name="Claim").click()
@@ -192,12 +212,12 @@ def test_workers_are_here_and_a_pool_gets_a_limit(open_at: Open) -> None:
     dialog.get_by_role("button", name="Set").click()
     expect(dialog.get_by_role("alert")).to_be_visible()
     dialog.get_by_label("At once").fill("9")
-    dialog.get_by_label("Orders in a window").fill("100")
+    dialog.get_by_label("Starts per window").fill("100")
     page.keyboard.press("Enter")
     expect(row).to_contain_text("100 in 1.0 s")
     row.get_by_role("button", name="Change").click()
     expect(dialog.get_by_label("At once")).to_have_value("9")
-    for label in ("At once", "Orders in a window"):
+    for label in ("At once", "Starts per window"):
         dialog.get_by_label(label).fill("")
     dialog.get_by_role("button", name="Set").click()
     expect(row.get_by_text("no limit")).to_have_count(2)
@@ -217,7 +237,7 @@ def test_a_credential_goes_in_and_never_comes_out(open_at: Open, here: Site) -> 
     assert "hush-hush-value" not in page.content()
     assert "hush-hush-value" not in here.api.get("credentials").text
     row.get_by_role("button", name="Delete").click()
-    expect(page.get_by_role("dialog", name="Delete the credential crm?")).to_contain_text("cannot be brought back")
+    expect(page.get_by_role("dialog", name="Delete the credential crm?")).to_contain_text("cannot be restored")
     page.keyboard.press("Enter")
     expect(row).to_have_count(0)
 
@@ -235,7 +255,7 @@ def test_a_token_is_made_shown_once_used_and_revoked(open_at: Open, visitor: Vis
     expect(page.locator(".made")).to_have_count(0)
     assert token not in page.content()
     page.get_by_role("row", name="nora").get_by_role("button", name="Revoke").click()
-    page.get_by_role("dialog", name="Revoke the token of nora?").get_by_role("button", name="Revoke it").click()
+    page.get_by_role("dialog", name="Revoke the token of nora?").get_by_role("button", name="Revoke token").click()
     expect(page.get_by_role("row", name="nora")).to_contain_text("revoked")
 
 

@@ -72,6 +72,7 @@ def test_two_runs_are_compared(open_at: Open, runs: tuple[str, str], picture: Pi
     inputs = page.get_by_role("table", name="Inputs that differ")
     expect(inputs.get_by_role("row", name="day")).to_contain_text("2026-01-02")
     expect(inputs.get_by_role("row", name="broken")).to_contain_text("true")
+    expect(page.get_by_role("region", name="Second run").get_by_role("alert")).to_contain_text("the warehouse is full")
     picture(page, "compare-runs")
     assert findings(page) == []
 

@@ -15,7 +15,7 @@ describe("the audit log", () => {
       "limited the playbook etl/orders",
     );
     expect(deedOf(row("POST /api/tokens", "/api/tokens", "403"))).toBe("was refused: created a token");
-    expect(deedOf(row("GET /api/audit", "/api/audit", "403"))).toBe("asked GET /api/audit");
+    expect(deedOf(row("GET /api/audit", "/api/audit", "403"))).toBe("requested GET /api/audit");
     expect(deedOf(row("refused 3 times", "3 more since"))).toBe("refused 3 times: 3 more since");
   });
 

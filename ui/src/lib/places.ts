@@ -26,7 +26,7 @@ const all = (): Place[] => [
   { name: "audit", path: "/audit", word: t.audit, key: "a", role: "admin" },
 ];
 
-/** Those that whoever is signed in may open. */
+/** Those that the signed-in user may open. */
 export const places = (): Place[] => all().filter((one) => !one.role || may(one.role));
 
 const FAMILY: Record<string, string> = {

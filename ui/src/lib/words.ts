@@ -116,7 +116,8 @@ export function ago(value: string | number | null | undefined, now = Date.now())
 function rough(seconds: number): string {
   if (seconds < 60) return t.seconds(Math.round(seconds));
   if (seconds < 3600) return t.minutes(Math.floor(seconds / 60));
-  return seconds < 86_400 ? t.hours(Math.floor(seconds / 3600)) : t.days(Math.floor(seconds / 86_400));
+  // Up to two days in hours: "in 1 d" would be said of what is due in almost two.
+  return seconds < 172_800 ? t.hours(Math.floor(seconds / 3600)) : t.days(Math.floor(seconds / 86_400));
 }
 
 /** Seconds as people say them: 12 ms, 1.4 s, 3 min 05 s, 2 h 10 min, 4 d. */
@@ -187,7 +188,7 @@ export function codeOf(error: Record<string, unknown>): string {
   return place ? t.place(place[1]!, place[2]!, (trace[at + 1] ?? "").trim()) : "";
 }
 
-/** An id is told apart by its end: UUIDv7 begin with the time they share. */
+/** Ids differ at their end: UUIDv7 begin with the time they share. */
 export function shortId(id: string): string {
   return id.length > 12 ? `…${id.slice(-8)}` : id;
 }

@@ -3,10 +3,14 @@ import { area, type Value } from "./area";
 export const t = area("data", {
   // DataView.svelte
   showAs: "Show as",
-  asATree: "as a tree",
-  asATableRows: (at: Value, length: Value) => `${at} as a table (${length} rows)`,
-  asA: (at: Value, kind: Value) => `${at} as a ${kind}`,
+  asATree: "tree",
+  asATableRows: (at: Value, length: Value) => `table of ${at} (${length} rows)`,
+  asA: (at: Value, kind: Value) => `${kind} of ${at}`,
   download: "Download",
+  downloadCsv: "Download CSV",
+  downloadJson: "Download JSON",
+  findInTheRows: "Find in the rows",
+  noRowHas: (text: Value) => `No row has “${text}”.`,
   rowsOf: (wanted: Value) => `Rows of ${wanted}`,
 
   // JsonTree.svelte
@@ -26,6 +30,7 @@ export const t = area("data", {
   rowsOfTheTable: "Rows of the table",
 
   // Rows.svelte
+  sortBy: (column: Value) => `Sort by ${column}`,
   first: "First",
   previous: "Previous",
   toOf: (offset: Value, offset2: Value, total: Value) => `${offset} to ${offset2} of ${total}`,
@@ -41,5 +46,5 @@ export const t = area("data", {
   true: "true",
   false: "false",
   thisPlaybookHasNoInputs: "This playbook has no inputs.",
-  itUsesTheSecretsBy: (value: Value) => `It uses the secrets ${value}, by name; their values stay on the server.`,
+  itUsesTheSecretsBy: (value: Value) => `It uses the secrets ${value}. Their values stay on the server.`,
 });

@@ -8,23 +8,27 @@ export const t = area("editor", {
   noErrors: "no errors",
   warnings: (many: number) => `, ${many} ${many === 1 ? "warning" : "warnings"}`,
   templatesButton: "Templates",
-  edit: (step: Value) => `Edit ${step}`,
+  isBeingChecked: "checking …",
+  editStep: "Edit step",
+  edit: (step: Value) => `Edit step ${step}`,
+  chooseAStep: "Choose a step in the text or in the net",
   format: "Format",
   register: "Register",
   start: "Start",
-  theNetIsDrawnOnce: "The net is drawn once the text has no errors.",
-  thisIsTheNetOf: "This is the net of the text before its errors.",
+  theNet: "the net",
+  theNetIsDrawnOnce: "The net appears when the text has no errors.",
+  thisIsTheNetOf: "This net belongs to the last text without errors.",
   versionIsRegistered: (path: Value, version: Value) => `${path} version ${version} is registered`,
   nothingChangedThisIsThe: "Nothing changed: this is the newest version",
   lineNeedsAPerson: (line: Value, message: Value, wayOut: Value) =>
-    `line ${line} needs a person: ${message}. ${wayOut}`,
+    `line ${line} must be changed by hand: ${message}. ${wayOut}`,
   line: (line: Value, message: Value) => `line ${line}: ${message}`,
   asV10: "As v10",
   versionAndThisText: (version: Value) => `Version ${version} and this text`,
 
   // Compare.svelte
   close: "Close",
-  takeIt: "Take it",
+  takeIt: "Use this text",
 
   // lib/editor
   playbook: "Playbook",
@@ -33,10 +37,10 @@ export const t = area("editor", {
   // Findings.svelte
   findings: "Findings",
   replaceWith: (replacement: Value) => `Replace with ${replacement}`,
-  playTheWitness: "Play the witness",
+  playTheWitness: "Show how it happens",
 
   // Limit.svelte
-  limit: "Limit",
+  limit: "Executions at once",
   set: "Set",
   reset: "Reset",
   executionsUnderTheLimit: "Executions under the limit",
@@ -45,30 +49,32 @@ export const t = area("editor", {
   running: "Running",
   waiting: "Waiting",
   noLimit: "no limit",
-  atOnceSetHere: (set: Value) => `${set} at once, set here`,
-  atOnceInPlaceOf: (set: Value, written: Value) => `${set} at once, set here in place of ${written}`,
-  atOnceAsThePlaybook: (written: Value) => `${written} at once, as the playbook says`,
-  asThePlaybookSaysNobody: "as the playbook says; nobody runs under a limit now",
+  atOnceSetHere: (set: Value) => `at most ${set}, set here`,
+  atOnceInPlaceOf: (set: Value, written: Value) => `at most ${set}, set here instead of ${written}`,
+  atOnceAsThePlaybook: (written: Value) => `at most ${written}, as in the playbook`,
+  asThePlaybookSaysNone: "as in the playbook; none is limited now",
   atMostAtOnceFrom: (limit: Value) => `At most ${limit} at once from now on`,
   resetTheLimit: "Reset the limit?",
-  fromNowOnAsMany: (path: Value, value: Value) =>
-    `From now on as many executions of ${path} go on at once as the playbook itself says${value}.`,
-  resetIt: "Reset it",
-  asThePlaybookSaysAgain: "As the playbook says again",
+  fromNowOnAsMany: (path: Value, value: Value) => `The limit in the text of ${path} applies again${value}.`,
+  resetIt: "Reset limit",
+  asThePlaybookSaysAgain: "The limit in the playbook applies again",
 
-  // Offers.svelte
+  // Offers
   youHaveAnUnregisteredDraft: "You have an unregistered draft of this playbook.",
   restore: "Restore",
   discard: "Discard",
-  thisPlaybookIsRefusedAs: "This playbook is refused as it is written, and can be rewritten as v10.",
+  thisPlaybookIsRefusedAs: "This playbook cannot be registered as it is. It can be rewritten as v10.",
   thisPlaybookIsRefusedAsIt:
-    "This playbook is refused as it is written. Most of it can be rewritten as v10; some places need you.",
+    "This playbook cannot be registered as it is. Most of it can be rewritten as v10; some places must be changed by hand.",
   migrateToV10: "Migrate to v10",
+  mistakesCanBePutRight: "A rewrite can fix mistakes in this text.",
+  showTheRewrite: "Show the rewrite",
+  rewritten: "Rewritten",
 
   // RunDraft.svelte
   runDraft: "Run draft",
   thisTextRunsOnceAs:
-    "This text runs once, as it is. The registered version and its schedule stay as they are; what its tools do is done.",
+    "This text runs once, as it is. The registered version and its schedule stay as they are. Its tools really run.",
   cancel: "Cancel",
   theDraftRunsNothingWas: (diagnostics: Value) => `The draft runs; nothing was registered${diagnostics}`,
 
@@ -88,7 +94,7 @@ export const t = area("editor", {
   writtenAsYaml: " Written as YAML.",
 
   // Templates.svelte
-  beginWithATemplate: "Begin with a template",
+  beginWithATemplate: "Start from a template",
   templates: "templates",
 
   // Versions.svelte
@@ -99,7 +105,7 @@ export const t = area("editor", {
   withVersion: (version: Value) => `with version ${version}`,
 
   // Witness.svelte
-  witnessOf: (code: Value) => `Witness of ${code}`,
+  witnessOf: (code: Value) => `How ${code} happens`,
   stop: "Stop",
   play: "Play",
 });

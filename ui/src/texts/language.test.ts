@@ -1,7 +1,12 @@
-import { describe, expect, it } from "vitest";
-import { area, locale, speak } from "./area";
-import { translatorOf, type Language } from "./language";
-import { bracketed } from "./pseudo";
+import { afterAll, describe, expect, it, vi } from "vitest";
+import type { Language } from "./language";
+
+// Texts that were replaced stay so: these modules are others than those that the tests of a text read.
+vi.resetModules();
+const { area, locale, speak } = await import("./area");
+const { translatorOf } = await import("./language");
+const { bracketed } = await import("./pseudo");
+afterAll(() => vi.resetModules());
 
 describe("a language", () => {
   it("replaces texts of areas that are loaded, and of those that come later", () => {

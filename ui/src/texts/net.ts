@@ -26,13 +26,13 @@ export const t = area("net", {
   onTheCriticalPath: (figures: Value) => `on the critical path: ${figures}`,
 
   // CostTable.svelte
-  costOfTheNet: "Cost of the net",
+  costOfTheNet: "Duration by step",
   criticalPath: "Critical path",
   fromExecutions: (steps: Value, executions: number) =>
     executions === 1
-      ? `${steps} steps; from the one execution that is over`
-      : `${steps} steps; medians of the last ${executions} executions that are over`,
-  costOfSteps: "Cost of each step",
+      ? `${steps} steps; from the one finished execution`
+      : `${steps} steps; medians of the last ${executions} finished executions`,
+  costOfSteps: "Duration of each step",
   step: "Step",
   median: "Median",
   p95: "p95",
@@ -40,7 +40,7 @@ export const t = area("net", {
   share: "Share",
   percent: (share: Value) => `${share} %`,
   inACycle: "in a cycle",
-  allVisitsCount: "Tokens come back to it: all its visits in an execution count together",
+  allVisitsCount: "It is part of a cycle: all its runs in an execution count together",
   notOnThePath: "not on the path",
   showAllSteps: (length: Value) => `Show all ${length} steps`,
 

@@ -8,13 +8,13 @@ export const t = area("run", {
 
   // cancelling.ts
   undoWhatWasDoneFirst: "Undo what was done first",
-  compensationsOfTheStepsRun: "compensations of the steps that have any run, the last step first",
+  compensationsOfTheStepsRun: "runs the compensations of its steps, the last step first",
   compensationsRunFirst: (many: number) =>
     `${many} ${many === 1 ? "compensation runs" : "compensations run"}, the last step first`,
   toolsAreStopped: (ending: Value) =>
-    `Tools that run are stopped, nested executions too. ${ending} This cannot be undone.`,
+    `Running tools are stopped, also those of nested executions. ${ending} This cannot be undone.`,
   toolsOfExecutionAreStopped: (id: Value, ending: Value) =>
-    `Execution ${id}. Tools that run are stopped, nested executions too. ${ending} This cannot be undone.`,
+    `Execution ${id}. Running tools are stopped, also those of nested executions. ${ending} This cannot be undone.`,
   cancelExecution: "Cancel execution",
   keepRunning: "Keep running",
   keptInItsLog: "kept in its log",
@@ -28,25 +28,25 @@ export const t = area("run", {
   aSecond: (limit: Value) => `${limit} a second`,
   inSeconds: (limit: Value, seconds: Value) => `${limit} in ${seconds} seconds`,
   inTime: (limit: Value, time: Value) => `${limit} in ${time}`,
-  notAWholeNumber: (what: Value, found: Value) => `${what}: found "${found}"; a whole number from 1 on is allowed`,
+  notAWholeNumber: (what: Value, found: Value) => `${what}: found "${found}"; enter a whole number, 1 or more`,
   limitThisPlaybook: "Limit this playbook",
   howManyGoOn: (path: Value) =>
-    `How many executions of ${path} go on at once. Those that wait are let in as soon as there is room; nothing that runs is stopped.`,
+    `How many executions of ${path} may run at once. Waiting ones start as soon as there is room; running ones are not stopped.`,
   setTheLimit: "Set the limit",
   executions: "executions",
   limitsOfTheStep: (step: Value) => `Limits of the step ${step}`,
   forThisExecutionAlone:
-    "For this execution alone, and at once: runs that wait begin where there is room; nothing that runs is stopped.",
+    "Applies at once, to this execution only. Waiting runs start where there is room; running ones are not stopped.",
   set: "Set",
-  runsOfTheStep: "runs of the step; empty for what the playbook says",
-  beginInAWindow: "Begin in a window",
+  runsOfTheStep: "runs of the step; empty for the limit in the playbook",
+  beginInAWindow: "Starts per window",
 
   // side_runs.ts
   compensation: "compensation",
   handler: "handler",
   asyncTask: "async task",
   hook: "hook",
-  perhapsUndone: (reason: Value) => `perhaps undone, somebody has to look: ${reason}`,
+  perhapsUndone: (reason: Value) => `may not be undone, check by hand: ${reason}`,
   taskFor: (task: Value, event: Value) => `${task}, for ${event}`,
 
   // levels.ts

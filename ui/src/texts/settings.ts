@@ -10,7 +10,9 @@ export const t = area("settings", {
   themes: { system: "system", light: "light", dark: "dark" },
   timeZone: "Time zone",
   thisBrowser: " (this browser)",
-  timesAreShownInIt: (toISOString: Value) => `Times are shown in it; it is now ${toISOString}.`,
+  timesAreShownInIt: (toISOString: Value) => `All times are shown in this zone. The time is now ${toISOString}.`,
+  notificationsOfThisBrowser: "Notifications of this browser",
+  whileAPageIsOpen: "They are shown while a page of NoETL is open in this browser.",
   tokens: "Tokens",
   createToken: "Create token",
   copyItNowItIs: "Copy it now; it is not shown again:",
@@ -38,10 +40,10 @@ export const t = area("settings", {
   cancel: "Cancel",
   create: "Create",
   revokeTheTokenOf: (subject: Value) => `Revoke the token of ${subject}?`,
-  whoeverUsesItIsOut: "Whoever uses it is out at once. A revoked token cannot be made good again.",
+  whoeverUsesItIsOut: "Requests with this token are refused at once. A revoked token cannot be restored.",
   theWorkerIsOutAtOnce:
-    "Whoever uses it is out at once, and what that worker holds is given to others when its lease ends. A revoked token cannot be made good again.",
-  revokeIt: "Revoke it",
+    "Requests with this token are refused at once. Orders of that worker go to others when their leases end. A revoked token cannot be restored.",
+  revokeIt: "Revoke token",
   theTokenOfIsRevoked: (subject: Value) => `The token of ${subject} is revoked`,
 
   // Sessions.svelte
@@ -51,7 +53,7 @@ export const t = area("settings", {
   endSession: "End session",
   endTheSessionOf: (subject: Value) => `End the session of ${subject}?`,
   thatBrowserIsSignedOut:
-    "That browser is signed out with its next request. The token stays as it is: whoever has it can sign in again.",
+    "That browser is signed out with its next request. The token stays valid and can be used to sign in again.",
   theSessionOfHasEnded: (subject: Value) => `The session of ${subject} has ended`,
 
   // Credentials.svelte
@@ -71,8 +73,8 @@ export const t = area("settings", {
   delete: "Delete",
   store: "Store",
   deleteTheCredential: (name: Value) => `Delete the credential ${name}?`,
-  itsValueIsDestroyedAnd: "Its value is destroyed and cannot be brought back. Steps that use it fail from now on.",
-  deleteIt: "Delete it",
-  isGone: (name: Value) => `${name} is gone`,
+  itsValueIsDestroyedAnd: "Its value is deleted and cannot be restored. Steps that use it fail from now on.",
+  deleteIt: "Delete credential",
+  isGone: (name: Value) => `${name} is deleted`,
   copied: "Copied",
 });

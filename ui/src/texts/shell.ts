@@ -9,7 +9,10 @@ export const t = area("shell", {
   skipToTheContent: "Skip to the content",
   menu: "Menu",
   main: "Main",
-  aTaskWaitsForYou: "A task waits for you.",
+  aTaskIsAssigned: "A task is assigned to you.",
+  executionFailed: (name: Value) => `${name} failed`,
+  notifyMe: { tasks: "Notify me of new tasks", failures: "Notify me of failed executions" },
+  theBrowserRefuses: "This browser refuses notifications from this page; allow them in its settings for this address.",
   tasksForYou: (tasks: Value) => `Tasks, ${tasks} for you`,
   goTo: "Go to …",
   changeTheTimeZone: "Change the time zone",
@@ -41,7 +44,8 @@ export const t = area("shell", {
     execution: "execution",
     documentation: "documentation",
   },
-  nothingIsCalledSo: "Nothing is called so.",
+  stepOf: (path: Value) => `step of ${path}`,
+  noMatches: "No matches",
   start: (path: Value) => `Start ${path}`,
 
   // Keys.svelte
@@ -74,7 +78,7 @@ export const t = area("shell", {
 
   // Unloaded.svelte
   thisScreenCouldNotBe: "This screen could not be loaded",
-  theServerDidNotGive: "The server did not give its script. This page tries again by itself.",
+  theServerDidNotGive: "The server did not deliver its script. This page tries again by itself.",
   tryAgain: "Try again",
 
   // Absent.svelte
@@ -89,11 +93,15 @@ export const t = area("shell", {
   pageTitle: (title: Value) => `${title} · NoETL`,
 
   // Spark.svelte
-  now: (label: Value, said: Value) => `${label}: now ${said}`,
+  now: (label: Value, said: Value) => `${label}: ${said}`,
 
   // Verdict.svelte
   verdicts: { sound: "sound", unsound: "unsound", "not decided": "not decided" } as Record<string, string>,
-  whatTheAnalyserProvedOf: "What the analyser proved of its net",
+  proved: {
+    sound: "Proved: every run can reach an end, and every step can be reached.",
+    unsound: "Proved: some run cannot reach an end, or some step can never run. The editor shows where.",
+    "not decided": "Neither was proved: whether every run can reach an end depends on data.",
+  } as Record<string, string>,
 
   // Login.svelte
   token: "Token",

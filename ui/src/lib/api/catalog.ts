@@ -12,6 +12,7 @@ import type {
   NewStep,
   Outline,
   PlaybookLimits,
+  PlaybookSteps,
   Registered,
   RunHistory,
   Started,
@@ -26,6 +27,8 @@ import type {
 const at = (path: string): string => path.split("/").map(encodeURIComponent).join("/");
 
 export const listPlaybooks = () => get<{ playbooks: Version[] }>("catalog", { limit: 1000 });
+/** Steps of registered playbooks, by parts of their names. */
+export const findSteps = (text: string, limit: number) => get<PlaybookSteps>("steps", { text, limit });
 export const listVersions = (path: string) => get<{ versions: Version[] }>(`catalog/${at(path)}/versions`);
 export const sourceOf = (path: string, version?: string | number | null) =>
   getText(`catalog/${at(path)}/source`, { version });

@@ -32,7 +32,7 @@ export class ApiError extends Error {
   }
 }
 
-/** The server was not reached. It is told of above every screen, and what a screen knows already stays. */
+/** The server was not reached. A banner above every screen says so, and what a screen knows already stays. */
 export const isAway = (problem: unknown): boolean => problem instanceof ApiError && problem.status === 0;
 
 export const apiBase = new URL("api/", document.baseURI).href;

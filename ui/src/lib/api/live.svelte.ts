@@ -12,7 +12,7 @@ export interface Listener {
   row?: (row: ExecutionRow) => void;
   /** Tasks of the execution it is about have printed something. */
   output?: () => void;
-  /** Something changed, whether or not this page is told what. */
+  /** Something changed; this page may not receive what. */
   changed?: () => void;
   /** What came before is not known: ask for everything again. */
   reset?: () => void;
@@ -51,7 +51,7 @@ function hear(message: HubMessage): void {
   if (message.kind === "state") {
     if (message.state !== "live") connection.losses += 1;
     connection.state = message.state;
-    // Nobody was told of what changed between a screen's question and now.
+    // No listener has received what changed between a screen's request and now.
     if (message.state === "live") for (const one of [...listeners]) one.reset?.();
     return;
   }
@@ -102,11 +102,11 @@ export function reconnect(): void {
 }
 
 document.addEventListener("visibilitychange", () => void (hub && !hub.isShared && announce()));
-// A page that is left is told nothing more; one that comes back from the browser's cache is.
+// A page that is left receives nothing more; one that comes back from the browser's cache does.
 addEventListener("pagehide", () => hub?.tell({ kind: "unsubscribe" }));
 addEventListener("pageshow", (event) => void (event.persisted && hub && announce()));
 
-/** Ask again whenever something has changed, at most once in `seconds`; gives how to stop. A page that nobody sees asks
+/** Ask again whenever something has changed, at most once in `seconds`; returns a function that stops. A hidden page asks
  * only for what is wanted `whileHidden`. */
 export function refreshOnChange(ask: () => unknown, seconds = 1, whileHidden = () => false): () => void {
   let timer = 0;

@@ -7,6 +7,7 @@ export type Shape = components["schemas"];
 export type ExecutionRow = Shape["ExecutionView"];
 export type ExecutionDetail = Shape["ExecutionDetail"];
 export type ExecutionPage = Shape["ExecutionPage"];
+export type PlaybookSteps = Shape["PlaybookSteps"];
 export type StepBar = Shape["StepBar"];
 export type Timeline = Shape["Timeline"];
 export type TokenRow = Shape["TokenView"];

@@ -34,7 +34,7 @@ export interface Port {
 
 const GATHER_MS = 50; // rows that come together are passed on together
 const RETRY_MS = [500, 1000, 2000, 4000, 8000]; // after a refusal; of a lost connection the browser takes care itself
-const RECENT_MS = 5000; // rows are told again to a page that subscribes: it may have asked just before they changed
+const RECENT_MS = 5000; // rows are sent again to a page that subscribes: it may have asked just before they changed
 const SILENCE_MS = 60_000; // the server says something every 15 s: a connection that is silent for so long is dead
 
 export class StreamHub {
@@ -153,7 +153,7 @@ export class StreamHub {
     this.tell(message);
   }
 
-  /** Only to pages that show this one execution: nobody else draws lines. */
+  /** Only to pages that show this one execution: no other page draws lines. */
   private passOutput(id: string): void {
     this.watch();
     for (const [port, about] of this.pages) if (about?.has(id)) port.postMessage({ kind: "output", ids: [id] });

@@ -595,8 +595,8 @@ export interface paths {
         get: operations["events_api_executions__execution_id__events_get"];
         put?: never;
         /**
-         * Put an event in
-         * @description An event of your own for rules and handlers that listen. Names of the system's are not for you: 400.
+         * Send an event
+         * @description An event of your own for rules and handlers that listen. The name of a system event is refused: 400.
          */
         post: operations["inject_api_executions__execution_id__events_post"];
         delete?: never;
@@ -709,7 +709,8 @@ export interface paths {
         };
         /**
          * What its tasks printed
-         * @description One entry for each task run that printed something or failed.
+         * @description One entry for each task run that printed something or failed. A page may hold fewer entries than its limit, or
+         *     none, and still have a next one: a server reads a part of a long log at a time.
          */
         get: operations["logs_api_executions__execution_id__logs_get"];
         put?: never;
@@ -729,7 +730,7 @@ export interface paths {
         };
         /**
          * Its loops at any event
-         * @description Every iteration as a digit. Loops inside a loop are told for one iteration: `step_run_id` and `path`.
+         * @description Every iteration as a digit. Inner loops are listed for one iteration: `step_run_id` and `path`.
          */
         get: operations["loops_api_executions__execution_id__loops_get"];
         put?: never;
@@ -1171,7 +1172,7 @@ export interface paths {
         };
         /**
          * Limits of playbooks
-         * @description Those that were set, and those that somebody runs under now.
+         * @description The limits that were set, and those of running executions.
          */
         get: operations["limits_api_limits_get"];
         put?: never;
@@ -1215,19 +1216,19 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Messages that nobody has taken yet
-         * @description The newest first; what they carry is not shown. `next` of a page is the `cursor` of the one after.
+         * List undelivered messages
+         * @description The newest first, without their payloads. `next` of a page is the `cursor` of the one after.
          */
         get: operations["stored_messages_api_messages_get"];
         put?: never;
         /**
          * Send a message
-         * @description Once this is answered it is durable. It goes to exactly one waiting step, the one that waited longest.
+         * @description The message is stored before the answer. It goes to exactly one waiting step, the one that waited longest.
          */
         post: operations["message_api_messages_post"];
         /**
-         * Delete the kept messages of a name
-         * @description Those that nobody has taken; no one will receive them.
+         * Delete the undelivered messages of a name
+         * @description No execution will receive them.
          */
         delete: operations["delete_named_api_messages_delete"];
         options?: never;
@@ -1246,8 +1247,8 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Delete a kept message
-         * @description Nobody will receive it. One that was delivered stays so: 409.
+         * Delete an undelivered message
+         * @description No execution will receive it. A delivered message cannot be deleted: 409.
          */
         delete: operations["delete_message_api_messages__message_id__delete"];
         options?: never;
@@ -1440,7 +1441,7 @@ export interface paths {
         put?: never;
         /**
          * Start a nested playbook, and wait for it
-         * @description Answers `running` when its end takes longer than a request should: ask again, it is the same child.
+         * @description Answers `running` if the child takes longer than a request may last: repeat the call, it finds the same child.
          */
         post: operations["call_api_orders_call_post"];
         delete?: never;
@@ -1458,7 +1459,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Nobody waits for a child any more */
+        /** Cancel a child that its task no longer waits for */
         post: operations["give_up_api_orders_give_up_post"];
         delete?: never;
         options?: never;
@@ -1494,8 +1495,8 @@ export interface paths {
         put?: never;
         /**
          * Lines that tasks print
-         * @description In memory only, for those who look while a task runs. Lines of orders that the worker does not hold are
-         *     dropped without a word: they are best effort.
+         * @description In memory only, for people who follow a running task. Lines of orders that the worker does not hold are dropped
+         *     without an error: live output is best effort.
          */
         post: operations["output_api_orders_output_post"];
         delete?: never;
@@ -1515,7 +1516,7 @@ export interface paths {
         put?: never;
         /**
          * One secret, for the holder of an order
-         * @description In memory only: neither side writes it down (KEY-07).
+         * @description In memory only: neither server nor worker stores it (KEY-07).
          */
         post: operations["secret_api_orders_secret_post"];
         delete?: never;
@@ -1698,13 +1699,13 @@ export interface paths {
          * A stored table
          * @description The file, in Parquet.
          */
-        get: operations["stored_api_results__checksum__table_get"];
+        get: operations["table_api_results__checksum__table_get"];
         /**
          * Store a table
          * @description A worker stores rows as Parquet, before the report that names them. Secrets that the execution has read are
          *     masked; the answer names what was stored.
          */
-        put: operations["store_api_results__checksum__table_put"];
+        put: operations["store_table_api_results__checksum__table_put"];
         post?: never;
         delete?: never;
         options?: never;
@@ -1882,7 +1883,7 @@ export interface paths {
         put?: never;
         /**
          * Sign in
-         * @description Open a session for whoever has a person's token.
+         * @description Open a session with the token of a person.
          */
         post: operations["sign_in_api_session_post"];
         /**
@@ -1946,9 +1947,29 @@ export interface paths {
         put?: never;
         /**
          * Broadcast a signal
-         * @description To everybody who listens now; it is not kept.
+         * @description It goes to every execution that waits or listens for it now; it is not stored.
          */
         post: operations["signal_api_signals_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/steps": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Find steps of playbooks
+         * @description Steps whose names contain every word of `text`, of the newest version of each playbook.
+         */
+        get: operations["steps_api_steps_get"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -2021,10 +2042,10 @@ export interface paths {
         };
         /**
          * Executions as they change
-         * @description Each event is a row of the list. One named `output` names an execution whose tasks have printed something that
-         *     `…/output` tells, several times a second at most. One named `reset` says that what came before is not known here (a
-         *     restart, a long absence): list the executions again. One named `still` comes while nothing moves: look again at
-         *     what no execution tells, such as workers. Changes that other servers make are seen within a second or so.
+         * @description Each event is a row of the list. An event `output` names an execution with new live output (`…/output`), a few
+         *     times a second at most. An event `reset` says that earlier changes are unknown here (a restart, a long absence):
+         *     list the executions again. An event `still` is sent while nothing changes: refresh what no execution shows, such as
+         *     workers. Changes by other servers appear within about a second.
          */
         get: operations["everything_api_stream_get"];
         put?: never;
@@ -2082,8 +2103,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Take a task
-         * @description Only for holders of its role, or the user it is for.
+         * Claim a task
+         * @description Only for users with its role, or the user it is assigned to.
          */
         post: operations["claim_api_tasks__task_id__claim_post"];
         delete?: never;
@@ -2103,7 +2124,7 @@ export interface paths {
         put?: never;
         /**
          * Comment on a task
-         * @description Only for those whom it is for. It stands in the task's history, and in the log.
+         * @description Only for users whom the task is assigned to. The comment is part of the task's history and of the event log.
          */
         post: operations["comment_api_tasks__task_id__comment_post"];
         delete?: never;
@@ -2123,8 +2144,8 @@ export interface paths {
         put?: never;
         /**
          * Complete a task
-         * @description 422 names every field that does not fit; the task stays open then. With an Idempotency-Key a repeated request is
-         *     answered as the first one.
+         * @description 422 names every invalid field; the task stays open then. With an Idempotency-Key, a repeated request gets the
+         *     first answer.
          */
         post: operations["complete_api_tasks__task_id__complete_post"];
         delete?: never;
@@ -2142,7 +2163,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Give a task back */
+        /** Release a task */
         post: operations["release_api_tasks__task_id__release_post"];
         delete?: never;
         options?: never;
@@ -2179,7 +2200,7 @@ export interface paths {
         };
         /**
          * Running timers
-         * @description Those of open executions, the nearest first; of very many, those of the 500 that are due first.
+         * @description Timers of open executions, the next first; of very many, the 500 that are due first.
          */
         get: operations["all_timers_api_timers_get"];
         put?: never;
@@ -2201,7 +2222,7 @@ export interface paths {
         put?: never;
         /**
          * Cancel a timer
-         * @description By its own id, as lists tell it. Only timers whose author allows it can be cancelled.
+         * @description By its id in the lists. Only timers that the playbook declares as cancellable can be cancelled.
          */
         post: operations["cancel_api_timers__timer_id__cancel_post"];
         delete?: never;
@@ -2246,7 +2267,7 @@ export interface paths {
         post?: never;
         /**
          * Revoke a token
-         * @description End a token for ever, and the sessions that were opened with it.
+         * @description Revoke a token permanently, and end the sessions that were opened with it.
          */
         delete: operations["revoke_token_api_tokens__token_id__delete"];
         options?: never;
@@ -2467,7 +2488,7 @@ export interface paths {
         post?: never;
         /**
          * Delete a webhook
-         * @description Close a webhook for ever; its address is never used again.
+         * @description Close a webhook permanently; its address is never used again.
          */
         delete: operations["delete_webhook_api_webhooks__name__delete"];
         options?: never;
@@ -2633,7 +2654,7 @@ export interface components {
     schemas: {
         /**
          * Accepted
-         * @description `changed` is false when the same was asked before.
+         * @description `changed` is false if the same request was accepted before.
          */
         Accepted: {
             changed: boolean;
@@ -2644,7 +2665,7 @@ export interface components {
         };
         /**
          * AccessTokenView
-         * @description A token as it may be shown.
+         * @description A token without its secret.
          */
         AccessTokenView: {
             created_at: string | null;
@@ -2712,9 +2733,9 @@ export interface components {
         };
         /**
          * AttemptInputs
-         * @description What a task was given: its inputs are rendered again from the log, with secrets as `***`. `unknown` says why they
-         *     are not known; `notes` what else the reader should know of them. `before` is the attempt that they were compared
-         *     with, and `before_execution_id` the execution it is of.
+         * @description The inputs of an attempt, rendered again from the log, with secrets as `***`. `unknown` says why they could not
+         *     be rendered; `notes` are remarks for the reader. `before` is the attempt that they are compared with, and
+         *     `before_execution_id` the execution of that attempt.
          */
         AttemptInputs: {
             attempt: components["schemas"]["AttemptView"];
@@ -2734,7 +2755,8 @@ export interface components {
         };
         /**
          * AttemptPage
-         * @description In the order in which they began. `next` is what to give as `after` for those that follow, null at the end.
+         * @description Attempts in the order in which they began. Pass `next` as `after` to read the following page; null on the
+         *     last.
          */
         AttemptPage: {
             attempts: components["schemas"]["AttemptView"][];
@@ -2774,7 +2796,7 @@ export interface components {
         };
         /**
          * AuditPage
-         * @description `next` is the cursor of the page after this one, null on the last.
+         * @description `next` is the cursor of the following page, null on the last one.
          */
         AuditPage: {
             next: string | null;
@@ -2782,7 +2804,7 @@ export interface components {
         };
         /**
          * AuditShape
-         * @description A row: who did what to what, from where, and how it ended; `hash` is over all of it and `prev_hash`.
+         * @description A row: actor, action, object, address and outcome. `hash` covers all of them and `prev_hash`.
          */
         AuditShape: {
             action: string;
@@ -2797,7 +2819,7 @@ export interface components {
         };
         /**
          * BackfillView
-         * @description Times that are made up for now: so many were started, had run before, or run at this moment.
+         * @description A backfill in progress: how many of its times were started, had run before, and run at this moment.
          */
         BackfillView: {
             backfill_id: string;
@@ -2808,7 +2830,7 @@ export interface components {
         };
         /**
          * Backfilled
-         * @description `times` are those to be run; `known` have run already.
+         * @description `times` lists the times to run; `known` counts those that have run already.
          */
         Backfilled: {
             backfill_id: string | null;
@@ -2831,7 +2853,7 @@ export interface components {
         };
         /**
          * Beat
-         * @description What a worker holds: order id and epoch. `ttls`: how long those last whose order says so, in seconds.
+         * @description The leases of a worker: order id and epoch. `ttls` are lease times in seconds of orders with their own.
          */
         Beat: {
             leases: {
@@ -2845,7 +2867,7 @@ export interface components {
         };
         /**
          * Beaten
-         * @description `lost` are no longer its own; `stop` are its own, and nobody wants them any more.
+         * @description The worker no longer holds `lost` orders. It holds `stop` orders, but they are no longer needed.
          */
         Beaten: {
             lost: string[];
@@ -2854,7 +2876,7 @@ export interface components {
         };
         /**
          * Bulk
-         * @description `more`: there are others that fit; ask again.
+         * @description `more`: further executions match; repeat the request for them.
          */
         Bulk: {
             action: string;
@@ -2874,7 +2896,7 @@ export interface components {
         };
         /**
          * BulkRequest
-         * @description `filter` or `execution_ids` say which; with `dry_run` nothing is done. `compensate` is for cancel.
+         * @description `filter` or `execution_ids` select executions; with `dry_run` nothing is changed. `compensate` is for cancel.
          */
         BulkRequest: {
             /** @enum {unknown} */
@@ -3063,7 +3085,7 @@ export interface components {
         };
         /**
          * ComparedExecution
-         * @description One of the two. `version` is that of the catalogue, null for what was run from a file.
+         * @description One of the two executions. `version` is its version in the catalogue, null for a run from a file.
          */
         ComparedExecution: {
             created_at: string;
@@ -3076,7 +3098,7 @@ export interface components {
         };
         /**
          * ComparedStep
-         * @description A step in both executions, null where it did not run. `change_s` is how much longer the second took.
+         * @description A step in both executions, null where it did not run. `change_s` is the second duration minus the first.
          */
         ComparedStep: {
             after: components["schemas"]["StepSummary"] | null;
@@ -3096,7 +3118,7 @@ export interface components {
         };
         /**
          * CostRequest
-         * @description `path` is the playbook whose executions tell; without it the one that the text names.
+         * @description `path` is the playbook whose executions are measured; by default that of the text.
          */
         CostRequest: {
             /** @default null */
@@ -3105,7 +3127,7 @@ export interface components {
         };
         /**
          * CredentialCheck
-         * @description `reached`: what a tool connected to with the credential.
+         * @description `reached` names the service that a tool connected to with the credential.
          */
         CredentialCheck: {
             reached: string;
@@ -3139,8 +3161,8 @@ export interface components {
         };
         /**
          * DeadLetterView
-         * @description An item that no execution could be started for. `is_cut`: its value was too large to be kept. `retry`: it will be
-         *     tried again.
+         * @description An item for which no execution could be started. `is_cut`: its value was too large to be stored. `retry`: the
+         *     server will try it again.
          */
         DeadLetterView: {
             at: string;
@@ -3160,7 +3182,7 @@ export interface components {
          *
          *     `rule` is an index, "default" without a policy, "unmatched" where no rule matched. `next` is the task that runs
          *     next, None when the pipeline ends; `error` is why it ends as failed. `set_vars`, `set_shared` and `set_prev` are
-         *     of v2-eval; the last may set null, so unset is told apart. `case` is where a v2-case step run stands now.
+         *     of v2-eval; the last may set null, which differs from unset. `case` is where a v2-case step run stands now.
          */
         Decided: {
             /** @default null */
@@ -3197,8 +3219,8 @@ export interface components {
         };
         /**
          * DeliveryResult
-         * @description A message that was accepted. `delivered_to` is the execution that has it, None while it is kept; `known`: it had
-         *     been sent before, and this sending changed nothing.
+         * @description An accepted message. `delivered_to` is the execution that has it, None while it is stored; `known`: it was sent
+         *     before, and this request changed nothing.
          */
         DeliveryResult: {
             /** @default null */
@@ -3209,8 +3231,8 @@ export interface components {
         };
         /**
          * DiagnosticView
-         * @description `path` is the place in the document, lines and columns count from one. `fix` is the hint as a change of the text,
-         *     where it is one.
+         * @description `path` is the place in the document; lines and columns count from one. `fix` is the hint as a text edit, if it is
+         *     one (VAL-19).
          */
         DiagnosticView: {
             code: string;
@@ -3261,7 +3283,7 @@ export interface components {
         };
         /**
          * EventPage
-         * @description `next` is what to give as `after` for the page after, null when this is the newest one.
+         * @description Pass `next` as `after` to read the following page; it is null on the newest page.
          */
         EventPage: {
             events: Record<string, unknown>[];
@@ -3270,8 +3292,9 @@ export interface components {
         };
         /**
          * ExecutionComparison
-         * @description What differs between two executions, at most 200 places of each kind. `before` is null where there was nothing to
-         *     compare with. Steps are compared by name, in the order they came in; `variables` are those that steps have set.
+         * @description The differences between two executions, at most 200 of each kind and 25 of each name. `before` is null when there
+         *     is no execution to compare with. Steps are compared by name, in the order in which they ran; `variables` are those
+         *     that steps have set.
          */
         ExecutionComparison: {
             after: components["schemas"]["ComparedExecution"];
@@ -3287,9 +3310,9 @@ export interface components {
         };
         /**
          * ExecutionDetail
-         * @description One execution. `catalog_id` and `version` are what it is pinned to (SRV-10); `children` are those it started.
-         *     `rerun_of` and `from_step`: it began at that step, with what the other one had there. `dialect` is what its
-         *     playbook is written in (DIA-07). `failed_step` is the step whose error ended an execution that failed.
+         * @description One execution, pinned to the playbook version `catalog_id` and `version` (SRV-10). `children` are the executions
+         *     it started. A rerun began at `from_step` with the state that execution `rerun_of` had there. `dialect` is the
+         *     dialect of its playbook (DIA-07). `failed_step` is the step whose error ended an execution that failed.
          */
         ExecutionDetail: {
             catalog_id: string | null;
@@ -3302,10 +3325,14 @@ export interface components {
             events: number;
             execution_id: string;
             /** @default null */
+            failed_iterations: number | null;
+            /** @default null */
             failed_step: string | null;
             finished_at: string | null;
             /** @default null */
             from_step: string | null;
+            /** @default null */
+            iterations: number | null;
             label: string | null;
             name: string;
             net_hash: string;
@@ -3321,7 +3348,7 @@ export interface components {
         };
         /**
          * ExecutionPage
-         * @description `next` is the cursor of the page after, null at the end.
+         * @description `next` is the cursor of the following page, null on the last one.
          */
         ExecutionPage: {
             executions: components["schemas"]["ExecutionView"][];
@@ -3329,14 +3356,19 @@ export interface components {
         };
         /**
          * ExecutionView
-         * @description A row of the list. `events` is the number of its last event; `wake_at` when time alone moves it next.
+         * @description A row of the list. `events` is the number of its last event; `wake_at` is when its next timer fires.
+         *     `failed_iterations` of `iterations` failed, over the loops with a failure; null where they were not counted.
          */
         ExecutionView: {
             created_at: string;
             duration_s: number | null;
             events: number;
             execution_id: string;
+            /** @default null */
+            failed_iterations: number | null;
             finished_at: string | null;
+            /** @default null */
+            iterations: number | null;
             name: string;
             net_hash: string;
             parent_execution_id: string | null;
@@ -3347,7 +3379,7 @@ export interface components {
         };
         /**
          * Explanation
-         * @description `sentences` say what holds it; `stuck` is true when nothing that is under way will move it by itself.
+         * @description `sentences` say what the execution waits for; `stuck` is true when it needs somebody to act.
          */
         Explanation: {
             execution_id: string;
@@ -3578,12 +3610,12 @@ export interface components {
         };
         /**
          * Iterations
-         * @description A range of iterations to be run, `slots` at a time: `first` to `last`, or `indices` where it is no plain range.
+         * @description A range of iterations to run, `slots` at a time: `first` to `last`, or `indices` if they are not consecutive.
          *
-         *     `items` are their elements in that order; a collection that is stored apart is at `items_ref`, whole. `begun` are
-         *     those to take up again. `hands_on`: each sees what the ones before it wrote (SCOPE-06).
-         *     Keys of `reduced` are contributions: the iteration that writes one does not see it (LOOP-14). `extend`: what an
-         *     iteration leaves under `iter.extend` is added to the collection.
+         *     `items` are their elements in that order; a large collection is stored as a whole at `items_ref`. `begun` are the
+         *     iterations to resume. `hands_on`: each sees what the ones before it wrote (SCOPE-06).
+         *     Keys of `reduced` are contributions: the iteration that writes one does not see it (LOOP-14). `extend`: the value
+         *     that an iteration leaves under `iter.extend` is added to the collection.
          */
         Iterations: {
             /** @default {} */
@@ -3679,7 +3711,8 @@ export interface components {
         };
         /**
          * LeaseTerms
-         * @description How long a lease lasts without a word of its holder, and how often that one should say it (WRK-03, O-33).
+         * @description How long a lease lasts without a heartbeat of its holder, and how often the holder should send one (WRK-03,
+         *     O-33).
          */
         LeaseTerms: {
             /** @default 5 */
@@ -3697,9 +3730,9 @@ export interface components {
         };
         /**
          * LiveOutputPage
-         * @description What tasks have printed while they run, as far as the process that answers has heard. `cursor` is what to give as
-         *     `after` the next time; what stands before its dot names that process, and a reader who meets several gives the last
-         *     cursor of each. `is_whole` says that nothing was left out, since it knew none of them.
+         * @description What running tasks have printed, as far as the answering server has received it. Pass `cursor` as `after` in the
+         *     next request. The part before its dot names the server; a reader that is served by several sends the last cursor of
+         *     each. `is_whole` says that nothing was left out, since the server knew none of the cursors.
          */
         LiveOutputPage: {
             cursor: string;
@@ -3709,7 +3742,7 @@ export interface components {
         /**
          * LogLine
          * @description What one run of a task printed, and the error it ended with. `levels` has a letter for each line of `stdout`: d,
-         *     i, w, e or c for debug to critical, - where a line names no level; it is empty where none does.
+         *     i, w, e or c for debug to critical, - for a line that names no level. It is empty when no line names one.
          */
         LogLine: {
             attempt: number;
@@ -3759,7 +3792,8 @@ export interface components {
         /**
          * LoopsView
          * @description The loops after event `at`: the outermost, and those inside the iteration that was asked for. With `since` only
-         *     blocks and failures that are new after that event. Of more than 200 the last are told; `loops_total` counts all.
+         *     blocks and failures that are new after that event. Of more than 200 loops the last are listed; `loops_total` counts
+         *     all.
          */
         LoopsView: {
             at: number;
@@ -3771,7 +3805,7 @@ export interface components {
         };
         /**
          * MadeToken
-         * @description `token` is its text, told this once.
+         * @description `token` is its text. No later answer contains it.
          */
         MadeToken: {
             created_at: string | null;
@@ -3787,7 +3821,7 @@ export interface components {
         };
         /**
          * MadeWebhook
-         * @description `secret` is its key, told this once.
+         * @description `secret` is its signing key. No later answer contains it.
          */
         MadeWebhook: {
             created_at: string;
@@ -3809,7 +3843,8 @@ export interface components {
         };
         /**
          * MessageBody
-         * @description The same `message_id` counts once. One that nobody waits for is kept for `ttl` seconds, a day without it.
+         * @description The same `message_id` counts once. A message that no step waits for is stored for `ttl` seconds, by default a
+         *     day.
          */
         MessageBody: {
             /** @default {} */
@@ -3839,8 +3874,8 @@ export interface components {
         };
         /**
          * Migrated
-         * @description `outcome` is "migrated", "already v10" or "needs a person". `blocked` are the places that need a person;
-         *     `source` is v10 but for those.
+         * @description `outcome` is "migrated", "already v10" or "needs a person". `blocked` lists the places that need a person;
+         *     everything else in `source` is v10.
          */
         Migrated: {
             blocked: components["schemas"]["Remark"][];
@@ -3868,8 +3903,8 @@ export interface components {
         /**
          * NetCost
          * @description `steps` has the critical path first, in its order, then the others, the longest first. `total_s` is the sum of
-         *     the medians of the critical path; null where no step has a history. `arcs` of it lead from a step to a step.
-         *     `executions` is how many were looked at.
+         *     the medians on the critical path; null if no step has a history. `arcs` are the arcs of that path, as pairs of
+         *     steps. `executions` counts the executions that were read.
          */
         NetCost: {
             arcs: [
@@ -3909,9 +3944,9 @@ export interface components {
         };
         /**
          * NewTrigger
-         * @description A trigger to be made: the playbook at `path` starts for each new item that the tool `kind` finds with `inputs`.
-         *     `interval` is the time between two looks that found nothing. At most `max_running` of its executions go on at once.
-         *     `skip_existing`: what is there already starts nothing.
+         * @description A new trigger: the playbook at `path` starts for each new item that the tool `kind` finds with `inputs`.
+         *     `interval` is the time between two polls while nothing new arrives. At most `max_running` of its executions run at
+         *     once. With `skip_existing`, items that exist already start nothing.
          */
         NewTrigger: {
             /** @default {} */
@@ -3947,7 +3982,7 @@ export interface components {
         };
         /**
          * NoticePage
-         * @description `next` is the cursor of the page after, null at the end.
+         * @description `next` is the cursor of the following page, null on the last one.
          */
         NoticePage: {
             next: string | null;
@@ -3960,8 +3995,8 @@ export interface components {
         NoticeState: "pending" | "sending" | "sent" | "folded" | "dead";
         /**
          * NoticeView
-         * @description One notice. `rule` is the rule of the installation that wanted it, or "playbook". `folded` counts repeats that it
-         *     stands for; `due_at` is its next attempt.
+         * @description One notice. `rule` is the installation's rule that caused it, or "playbook". `folded` counts the repeats that
+         *     were merged into it; `due_at` is the time of its next attempt.
          */
         NoticeView: {
             attempts: number;
@@ -4014,13 +4049,12 @@ export interface components {
         };
         /**
          * Order
-         * @description One step run to be run. The scopes are as of the claim; `position` is where to begin (WRK-04).
+         * @description One step run to execute. The scopes are as of the claim; `position` is where to begin (WRK-04).
          *
-         *     `interrupted`: the task there had been started under an earlier lease, and nobody knows how it ended. `expiries`
-         *     are the moments at which the step run is over, by the kind of error it then ends with (WRK-07). `iterations`: it is
-         *     a range of a loop that is to be run; each begins at `position` unless it has begun before. `traced`: what it does is
-         *     told as a trace, and requests to others say which span they come from. `lease_until` is when its lease runs out, by
-         *     the server's clock.
+         *     `interrupted`: the task there had been started under an earlier lease, and how it ended is unknown. `expiries` are
+         *     the times at which the step run ends, by the kind of error it then ends with (WRK-07). `iterations`: the order is a
+         *     range of a loop; each iteration begins at `position` unless it has begun before. `traced`: the worker traces the
+         *     order, and its requests to others name their span. `lease_until` is when the lease expires, by the server's clock.
          */
         Order: {
             args: Record<string, unknown>;
@@ -4086,7 +4120,7 @@ export interface components {
         };
         /**
          * Outer
-         * @description An iteration around those of an order, with its element: `iter.parent` and beyond (LOOP-06).
+         * @description An outer iteration of those of an order, with its element: `iter.parent` and its parents (LOOP-06).
          */
         Outer: {
             index: number;
@@ -4095,8 +4129,9 @@ export interface components {
         };
         /**
          * Outline
-         * @description What a checked text is. `verdict` is what could be proved of its net; null where it has errors. `migration` is
-         *     then what a migration to v10 would come to: "migrated", "needs a person" or "refused".
+         * @description The result of checking a text. `verdict` is the verdict of the proofs, null for a text with errors. `migration`
+         *     is the outcome that a migration of a text with errors to v10 would have: "migrated", "needs a person" or "refused";
+         *     null if the text only has misspelled words.
          */
         Outline: {
             diagnostics: components["schemas"]["DiagnosticView"][];
@@ -4119,7 +4154,7 @@ export interface components {
         };
         /**
          * OutputChunk
-         * @description Lines that one task run printed, under the lease it runs under. `dropped` lines before them were left out.
+         * @description Lines that one task run printed, under its lease. `dropped` is how many lines before them were left out.
          */
         OutputChunk: {
             /** @default 1 */
@@ -4168,8 +4203,8 @@ export interface components {
         /**
          * OwnEvent
          * @description An event as a step's rules see it (V2C-06). `task` is the one of the step itself whose result `response` is;
-         *     `step` and `data` are told where it is an event of somebody else (V2C-13), or of a `wait` of the step's own, which
-         *     may have `given` it a result (TMR-02, HUM-01).
+         *     `step` and `data` are set for an event of another step (V2C-13), or of a `wait` of the step itself, which may have
+         *     `given` it a result (TMR-02, HUM-01).
          */
         OwnEvent: {
             /** @default null */
@@ -4201,9 +4236,9 @@ export interface components {
         Phase: "call" | "else" | "enter" | "exit" | "listen" | "over" | "sink" | "vars";
         /**
          * PlaybookCall
-         * @description Start a playbook as the child of one task run, whose holder asks under its lease. The child's identity follows
-         *     from the task run, so whoever asks again finds the same one. Without `wait` it is only started. `compensates`: undo
-         *     what that execution had registered, instead (design.md §8).
+         * @description Start a playbook as the child of one task run, under the lease of its holder. The child's id is derived from the
+         *     task run, so a repeated call finds the same child. Without `wait` it is only started. `compensates`: run the
+         *     compensations that this execution has registered, instead (design.md §8).
          */
         PlaybookCall: {
             /** @default null */
@@ -4226,8 +4261,8 @@ export interface components {
         };
         /**
          * PlaybookCallResult
-         * @description The child, and how it ended; `status` is "running" for one that was not waited for. `compensable`: it has
-         *     registered what can be undone.
+         * @description The child, and how it ended; `status` is "running" if the caller did not wait. `compensable`: it has registered
+         *     compensations.
          */
         PlaybookCallResult: {
             /** @default false */
@@ -4245,8 +4280,8 @@ export interface components {
         };
         /**
          * PlaybookLimitView
-         * @description `written` is what the playbook said when it was last started, `limit` what was set instead; null: nothing. With a
-         *     `key` each has its own line, and none while nobody runs.
+         * @description `written` is the limit in the playbook at its last start, `limit` the one that an operator set instead; null
+         *     means none. With a `key`, each value of the key has its own row while executions of it run.
          */
         PlaybookLimitView: {
             /** @default null */
@@ -4288,8 +4323,12 @@ export interface components {
             duration_s: number | null;
             events: number;
             execution_id: string;
+            /** @default null */
+            failed_iterations: number | null;
             failed_step: string | null;
             finished_at: string | null;
+            /** @default null */
+            iterations: number | null;
             name: string;
             net_hash: string;
             parent_execution_id: string | null;
@@ -4302,8 +4341,20 @@ export interface components {
             wake_at: string | null;
         };
         /**
+         * PlaybookStep
+         * @description A step of the newest version of a playbook.
+         */
+        PlaybookStep: {
+            path: string;
+            step: string;
+        };
+        /** PlaybookSteps */
+        PlaybookSteps: {
+            steps: components["schemas"]["PlaybookStep"][];
+        };
+        /**
          * PlaybookText
-         * @description A playbook to look at. `dialect` reads it as v10, v10-io, v2-eval or v2-case whatever it looks like.
+         * @description A playbook text. `dialect` forces v10, v10-io, v2-eval or v2-case instead of detecting it.
          */
         PlaybookText: {
             /** @default null */
@@ -4344,9 +4395,9 @@ export interface components {
         /**
          * PoolView
          * @description `leased` orders are held now. `workers` are those heard of within the last minute that may take its orders;
-         *     `kinds` are the tool kinds they run, null where one of them did not say. `obstacles` say in words why orders wait
-         *     that nobody of them can take. `depths` are how many orders waited, every 30 s over the last hour and now, the newest
-         *     last: as often as the server has looked since it started.
+         *     `kinds` are the tool kinds they run, null where one of them did not say. `obstacles` say why orders
+         *     wait that none of them can take. `depths` are how many orders waited, every 30 s over the last hour and now, the
+         *     newest last; they begin with the start of the server.
          */
         PoolView: {
             capacity: number | null;
@@ -4364,9 +4415,9 @@ export interface components {
         };
         /**
          * Position
-         * @description `task` is the one to run next, None at the end. `visit` counts arrivals at tasks, over the whole pipeline, so
-         *     that visit and attempt name one task run; `runs` counts task runs against the budget (PIPE-07).
-         *     `case` and `pages`, the responses that are collected, are of v2-case.
+         * @description `task` is the one to run next, None at the end. `visit` counts arrivals at tasks over the whole pipeline, so that
+         *     visit and attempt identify one task run. `runs` counts task runs against the budget (PIPE-07). `case` and `pages`
+         *     (the collected responses) are of v2-case.
          */
         Position: {
             /** @default 1 */
@@ -4393,9 +4444,9 @@ export interface components {
         };
         /**
          * ProblemShape
-         * @description An error as a client reads it. `diagnostics` are those of a playbook, `errors` what is wrong with a request,
-         *     `error` what a tool would end with, `reference` what to look for in the server's log. `migration` says what a
-         *     migration of a refused playbook would come to, `blocked` which of its places need a person.
+         * @description An error of the API. `diagnostics` are those of a playbook, `errors` the wrong fields of a request, `error` the
+         *     error of a tool, `reference` the text to search in the server's log. `migration` is the outcome that a migration of
+         *     a refused playbook would have, `blocked` lists its places that need a person.
          */
         ProblemShape: {
             /** @default [] */
@@ -4435,7 +4486,7 @@ export interface components {
         };
         /**
          * RateView
-         * @description So many runs begin in any `per` seconds. As written it may be templates.
+         * @description At most `limit` runs begin in any `per` seconds. Both may be templates where the rate is that of the playbook.
          */
         RateView: {
             limit: unknown;
@@ -4451,8 +4502,8 @@ export interface components {
         };
         /**
          * RecordedInputs
-         * @description What a step read when it last ran in an execution. `hidden` are results of steps that are too large to be shown,
-         *     or no longer kept; a test with that execution has them all the same, as far as they are kept.
+         * @description The values that a step read when it last ran in an execution. `hidden` names the steps whose results are too
+         *     large for the answer, or deleted. A test based on that execution still reads those that are stored.
          */
         RecordedInputs: {
             execution_id: string;
@@ -4532,7 +4583,7 @@ export interface components {
         };
         /**
          * Removed
-         * @description How many messages there are less.
+         * @description How many messages were deleted.
          */
         Removed: {
             deleted: number;
@@ -4557,8 +4608,8 @@ export interface components {
         };
         /**
          * Report
-         * @description What happened to one order since the last report, in order. `surplus` names what came with it and is no part of
-         *     any report; the door that reads it from outside fills it (SRV-04).
+         * @description What happened to one order since the last report, in order. `surplus` names fields that a report does not have;
+         *     the route that reads the report fills it in (SRV-04).
          */
         Report: {
             entries: components["schemas"]["Timed"][];
@@ -4571,7 +4622,7 @@ export interface components {
         };
         /**
          * ReportResult
-         * @description What became of a report, or of what somebody outside asked for. Only `accepted` changed anything.
+         * @description The result of a report, or of a request of a client. Only `accepted` changed anything.
          * @enum {unknown}
          */
         ReportResult: "accepted" | "cancelled" | "conflict" | "duplicate" | "fenced" | "forbidden" | "invalid" | "not_found" | "paused" | "refused" | "terminal";
@@ -4599,8 +4650,8 @@ export interface components {
         };
         /**
          * ResultView
-         * @description What an execution, or one of its steps, gave. `result` is null for what failed or was cancelled; `step` is told
-         *     where one was asked for.
+         * @description The result of an execution, or of one of its steps when `step` is set. `result` is null after a failure or a
+         *     cancellation.
          */
         ResultView: {
             /** @default null */
@@ -4663,14 +4714,13 @@ export interface components {
         };
         /**
          * Role
-         * @description What a caller may do. Each person's role includes those before it; workers stand apart, and so does whoever has
-         *     shown no token, which no token can be made for.
+         * @description What a caller may do. Each role of people includes the roles before it. `WORKER` and `NOBODY` include none.
          * @enum {unknown}
          */
         Role: "admin" | "author" | "nobody" | "operator" | "viewer" | "worker";
         /**
          * Rotated
-         * @description `moved` credentials are under master key `key_id` now.
+         * @description `moved` credentials are now encrypted under master key `key_id`.
          */
         Rotated: {
             key_id: string;
@@ -4701,7 +4751,8 @@ export interface components {
         };
         /**
          * ScheduleView
-         * @description `next` are its coming times in its zone; none while it is paused. `running` is its execution that goes on.
+         * @description `next` lists its next times in its time zone; it is empty while the schedule is paused. `running` is its
+         *     execution in progress.
          */
         ScheduleView: {
             cron: string;
@@ -4734,7 +4785,8 @@ export interface components {
         };
         /**
          * SessionShape
-         * @description Who asks. `csrf` goes into the header Noetl-CSRF of every change; null for a token, which needs none.
+         * @description The caller. A browser sends `csrf` in the header Noetl-CSRF of every change; null for a token, which needs
+         *     none.
          */
         SessionShape: {
             /** @default null */
@@ -4745,9 +4797,9 @@ export interface components {
         };
         /**
          * SessionView
-         * @description A browser that is signed in. `session_key` is a hash of its cookie, which lets nobody in; `last_seen` is noted
-         *     every five minutes. It ends at `expires_at`, or eight hours after it was last used. `is_own`: it is the one that
-         *     asks.
+         * @description A signed-in browser. `session_key` is a hash of its cookie and cannot be used to sign in. `last_seen` is updated
+         *     every five minutes. The session ends at `expires_at`, or eight hours after its last use. `is_own` marks the session
+         *     that sent the request.
          */
         SessionView: {
             created_at: string;
@@ -4802,11 +4854,11 @@ export interface components {
         };
         /**
          * SideRunOrder
-         * @description A pipeline beside the tokens. `part` says which tasks of the step: "tasks", "compensation" or "handlers/0";
-         *     `child` that a nested execution is to be compensated instead, `job_id` that a job of the step is to be cancelled.
-         *     `names` are further ones of its templates, `result` is what they read under that name; `outer` are the iterations
-         *     around it, its own one last. `once`: what had begun is never begun again (SAGA-03). `task_run_id`: it is this task
-         *     run that goes on (TOOL-12).
+         * @description A pipeline beside the tokens. `part` says which tasks of the step it runs: "tasks", "compensation" or
+         *     "handlers/0". With `child` it compensates a nested execution instead; with `job_id` it cancels a job of the step.
+         *     `names` are further names of its templates, and `result` is their `result`. `outer` are the iterations around it,
+         *     its own last. `once`: a task that had begun never begins again (SAGA-03). `task_run_id`: this task run continues
+         *     (TOOL-12).
          */
         SideRunOrder: {
             /** @default null */
@@ -4884,7 +4936,7 @@ export interface components {
         };
         /**
          * SignalBody
-         * @description To one execution, or to all that listen.
+         * @description Goes to one execution, or to all that wait or listen for it.
          */
         SignalBody: {
             /** @default null */
@@ -4897,7 +4949,7 @@ export interface components {
         };
         /**
          * Signalled
-         * @description The executions that heard it.
+         * @description `heard` are the executions that received it.
          */
         Signalled: {
             heard: string[];
@@ -4947,8 +4999,8 @@ export interface components {
         };
         /**
          * Started
-         * @description `result` and `error` are told when it ended within `wait`. `diagnostics` are the warnings about the playbook's
-         *     text, as `POST /api/catalog` told them when it was registered.
+         * @description `result` and `error` are set if the execution ended within `wait`. `diagnostics` are the warnings about the
+         *     playbook's text, as in the answer of `POST /api/catalog`.
          */
         Started: {
             catalog_id: string;
@@ -4999,7 +5051,7 @@ export interface components {
         Status: "error" | "success";
         /**
          * Steered
-         * @description `changed` is false when it was so already.
+         * @description `changed` is false when the execution was in that state already.
          */
         Steered: {
             action: string;
@@ -5060,8 +5112,8 @@ export interface components {
         };
         /**
          * StepCost
-         * @description `runs` counts the executions that the figures are from; a step without any has no history. `share` is its part of
-         *     the critical path, for steps on it. `in_cycle` is a step that tokens may come back to.
+         * @description `runs` counts the executions behind the figures; a step without any has no history. `share` is its fraction of
+         *     the critical path, null for other steps. `in_cycle` marks a step that tokens may visit again.
          */
         StepCost: {
             in_cycle: boolean;
@@ -5119,8 +5171,8 @@ export interface components {
         };
         /**
          * StepLimitView
-         * @description `written` and `written_rate` are the playbook's, `limit` and `rate` what was set instead; null: nothing.
-         *     `running` hold a place, `waiting` wait for one, and `paced` for their moment.
+         * @description `written` and `written_rate` are the playbook's, `limit` and `rate` those that an operator set instead; null
+         *     means none. `running` runs occupy a place, `waiting` ones wait for a place, `paced` ones for their start time.
          */
         StepLimitView: {
             /** @default null */
@@ -5169,8 +5221,8 @@ export interface components {
         /**
          * StepProjection
          * @description One step: `tokens` are before it, `running` of its runs have not left it, `waiting` of those wait for somebody
-         *     outside. `status` is running, waiting, failed or done, null before its first run. `loop` counts the innermost
-         *     iterations of all its runs, `side_runs` what ran beside them, by kind and status.
+         *     outside. `status` is running, waiting, failed, cancelled or done, null before its first run. `loop` counts the
+         *     innermost iterations of all its runs, `side_runs` what ran beside them, by kind and status.
          */
         StepProjection: {
             done: number;
@@ -5199,8 +5251,8 @@ export interface components {
         };
         /**
          * StepSummary
-         * @description All runs of a step in one execution: the status of the last, the seconds of those that have ended, and how many
-         *     of the iterations of its loops failed.
+         * @description All runs of a step in one execution: the status of the last run, the total duration of those that have ended, and
+         *     how many iterations of its loops failed.
          */
         StepSummary: {
             duration_s: number | null;
@@ -5213,8 +5265,8 @@ export interface components {
         };
         /**
          * StepTestInputs
-         * @description What the templates of a step read: `args` of its token, `ctx`, `workload`, and `results` of other steps by their
-         *     names.
+         * @description The values that the templates of a step read: `args` of its token, `ctx`, `workload`, and `results` of other
+         *     steps by name.
          */
         StepTestInputs: {
             /** @default {} */
@@ -5248,7 +5300,7 @@ export interface components {
         };
         /**
          * StoredMessage
-         * @description `size_bytes` is how much it says, as JSON.
+         * @description `size_bytes` is the size of its payload as JSON.
          */
         StoredMessage: {
             correlation: Record<string, unknown>;
@@ -5265,7 +5317,7 @@ export interface components {
         };
         /**
          * TablePage
-         * @description Some rows of a stored table, from row `offset` on. `row_count` counts all of them.
+         * @description Some rows of a stored table, starting with row `offset`. `row_count` counts all its rows.
          */
         TablePage: {
             columns: components["schemas"]["PageColumn"][];
@@ -5320,8 +5372,8 @@ export interface components {
         };
         /**
          * TaskOutputView
-         * @description The newest lines of one task run that goes on, past what was asked for. It has printed `total` lines; those that
-         *     are neither here nor were told before were dropped.
+         * @description The newest lines of a task run in progress, after the cursor of the request. The run has printed `total` lines;
+         *     lines that no answer contains were dropped.
          */
         TaskOutputView: {
             attempt: number;
@@ -5397,8 +5449,8 @@ export interface components {
         };
         /**
          * TaskStarted
-         * @description `args` are told in v2-case, rendered; large ones are at `args_ref` (V2C-26). `origin` is the construct that the
-         *     compiler made this task from, as its path in the document (SUGAR-06).
+         * @description `args` are the rendered ones, in v2-case only; large ones are at `args_ref` (V2C-26). `origin` is the construct
+         *     that the compiler made this task from, as its path in the document (SUGAR-06).
          */
         TaskStarted: {
             /** @default [] */
@@ -5430,8 +5482,8 @@ export interface components {
         TaskState: "open" | "claimed" | "completed" | "withdrawn";
         /**
          * TaskView
-         * @description `form` are the fields to be filled in, `data` what to decide by, `history` what happened to it, the oldest first;
-         *     `version` is what to give back when you act on what you saw.
+         * @description A human task. `form` lists the fields to fill in, `data` is the material for the decision, `history` lists what
+         *     happened, the oldest first. Send `version` back with a change: it is refused if the task has changed since.
          */
         TaskView: {
             claimed_by: string | null;
@@ -5487,7 +5539,7 @@ export interface components {
         };
         /**
          * TimerView
-         * @description `id` is its own, `timer` the author's word for it.
+         * @description `id` is unique; `timer` is the name that the playbook gives it.
          */
         TimerView: {
             cancellable: boolean;
@@ -5539,15 +5591,18 @@ export interface components {
         /**
          * Trends
          * @description Of the last day hour by hour, or of the last month day by day, the oldest first. `at` is where each begins.
+         *     `partial` are the newest executions of that time that completed although items of their loops failed.
          */
         Trends: {
             /** @enum {unknown} */
             by: "day" | "hour";
+            /** @default [] */
+            partial: components["schemas"]["ExecutionView"][];
             spans: components["schemas"]["Minute"][];
         };
         /**
          * TriedDestination
-         * @description `error` is null when the test notice was handed over.
+         * @description `error` is null when the destination accepted the test notice.
          */
         TriedDestination: {
             destination: string;
@@ -5559,8 +5614,8 @@ export interface components {
         };
         /**
          * TriggerView
-         * @description A trigger. `started` counts its executions, `running` those that go on, `dead_letters` the items that could not
-         *     be started. `error` says why it does not get on.
+         * @description A trigger. `started` counts its executions, `running` those that have not ended, `dead_letters` the items that
+         *     could not be started. `error` is the reason why it makes no progress.
          */
         TriggerView: {
             created_at: string;
@@ -5593,8 +5648,8 @@ export interface components {
         };
         /**
          * Turn
-         * @description One call of a worker: what it has to report, and how many orders of its pools it could take. `holding`: an
-         *     earlier answer may have been lost on its way; it knows of these orders, by their epochs, and of no others.
+         * @description One call of a worker: its reports, and how many orders of its pools it could take. `holding`: an earlier answer
+         *     may have been lost; the worker knows these orders, with their epochs, and no others.
          */
         Turn: {
             /** @default 0 */
@@ -5615,9 +5670,9 @@ export interface components {
         };
         /**
          * TurnAnswer
-         * @description One verdict per report, and the orders the worker now holds a lease on. `stopped`: by order, iterations that the
-         *     server has ended, or the level around them: going on with them is in vain (SCOPE-05). `paused`: orders of which no
-         *     further task may begin before their execution is resumed (SRV-07).
+         * @description One verdict per report, and the orders on which the worker now holds a lease. `stopped`: by order, iterations or
+         *     levels that the server has ended; the worker stops them (SCOPE-05). `paused`: orders that may begin no further task
+         *     before their execution is resumed (SRV-07).
          */
         TurnAnswer: {
             /** @default [] */
@@ -5633,15 +5688,23 @@ export interface components {
         };
         /**
          * ValueDifference
-         * @description Where two values differ (`args.rows.3.total`). What is not there on one side is no member of `values`.
+         * @description A place where two values differ (`args.rows.3.total`). A side without a value has no entry in `values`. `entries`
+         *     has the lengths of two lists that differ by more than a few. `more` counts further differences below `path` that
+         *     are not listed.
          */
         ValueDifference: {
+            /** @default null */
+            entries: {
+                [key: string]: number;
+            } | null;
+            /** @default 0 */
+            more: number;
             path: string;
             values: Record<string, unknown>;
         };
         /**
          * ValueEntry
-         * @description One entry of a list or an object, and where it is. `value` is there where `is_whole`, else `preview`: its first
+         * @description One entry of a list or an object, and its pointer. It has `value` if `is_whole`, else `preview`, its first
          *     characters.
          */
         ValueEntry: {
@@ -5658,9 +5721,9 @@ export interface components {
         };
         /**
          * ValuePage
-         * @description A part of a value: `value` where `is_whole`; else `entries` of a list or an object from `offset` on, or `text`, a
-         *     part of a long text. `count` is of all entries or characters. `columns` are the keys of what is shown of a list of
-         *     rows.
+         * @description A part of a value. It has `value` if `is_whole`; else the `entries` of a list or an object from `offset` on, or
+         *     `text`, a part of a long text. `count` counts all entries or characters. `columns` are the keys of the rows in this
+         *     page, for a list of rows.
          */
         ValuePage: {
             /** @default [] */
@@ -5681,7 +5744,7 @@ export interface components {
         };
         /**
          * VersionDetail
-         * @description `dialect` is what it is written in (DIA-07).
+         * @description `dialect` is the dialect of its text (DIA-07).
          */
         VersionDetail: {
             catalog_id: string;
@@ -5753,7 +5816,7 @@ export interface components {
         };
         /**
          * WorkerView
-         * @description `drained_at`: since then it is given nothing more, as `drained_by` wanted; what it holds it finishes.
+         * @description `drained_at`: since then it gets no new orders, by request of `drained_by`; it finishes the orders it holds.
          */
         WorkerView: {
             capacity: number;
@@ -5780,7 +5843,7 @@ export interface components {
         };
         /**
          * WorkloadInput
-         * @description One key of the workload. `type` is told from its default, as JSON names types.
+         * @description One key of the workload. `type` is the JSON type of its default.
          */
         WorkloadInput: {
             default: unknown;
@@ -7132,6 +7195,14 @@ export interface operations {
                 /** @description Only events past this number. */
                 after?: number;
                 limit?: number;
+                /** @description A text in the output, the error or a name. */
+                find?: string;
+                /** @description Only task runs that failed. */
+                failed?: boolean;
+                /** @description Of an iteration: `3`, or `3.5`. */
+                path?: string;
+                /** @description Only entries with a line of this level or above. */
+                level?: ("debug" | "info" | "warning" | "error" | "critical") | null;
             };
             header?: never;
             path: {
@@ -8949,7 +9020,7 @@ export interface operations {
             };
         };
     };
-    stored_api_results__checksum__table_get: {
+    table_api_results__checksum__table_get: {
         parameters: {
             query?: never;
             header?: never;
@@ -8980,7 +9051,7 @@ export interface operations {
             };
         };
     };
-    store_api_results__checksum__table_put: {
+    store_table_api_results__checksum__table_put: {
         parameters: {
             query: {
                 execution_id: string;
@@ -9463,6 +9534,38 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Signalled"];
+                };
+            };
+            /** @description Anything that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemShape"];
+                };
+            };
+        };
+    };
+    steps_api_steps_get: {
+        parameters: {
+            query?: {
+                text?: string;
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PlaybookSteps"];
                 };
             };
             /** @description Anything that went wrong. */

@@ -17,7 +17,7 @@ const TEXT = Text.of(
 );
 
 describe("the path of the cursor", () => {
-  it("is told by indentation", () => {
+  it("follows from indentation", () => {
     expect(pathAt(TEXT, 4, 6)).toEqual(["workflow", "-", "tool"]);
     expect(pathAt(TEXT, 8, 10)).toEqual(["workflow", "-", "next", "arcs", "-"]);
     expect(pathAt(TEXT, 1, 0)).toEqual([]);

@@ -210,8 +210,8 @@ export function complete(words: Words | undefined, context: CompletionContext): 
   const before = line.text.slice(0, context.pos - line.from);
   const template = /\{\{(?:(?!\}\}).)*?([\w.]*)$/.exec(before);
   if (template) {
-    const names = [...ALWAYS, ...templateNames(document.toString()), ...(words?.steps ?? [])];
-    return { from: context.pos - template[1]!.length, options: plain(names, "variable"), validFor: /^[\w.]*$/ };
+    const names = new Set([...ALWAYS, ...templateNames(document.toString()), ...(words?.steps ?? [])]);
+    return { from: context.pos - template[1]!.length, options: plain([...names], "variable"), validFor: /^[\w.]*$/ };
   }
   if (!words) return null;
   const value = /^(\s*(?:- )*)(["']?)([\w./-]+)\2\s*:\s+(["']?)([\w./-]*)$/.exec(before);

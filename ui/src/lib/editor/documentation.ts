@@ -77,7 +77,7 @@ export function documentationAt(
   const found = schemasAt(schema, place.path, place.siblings, 1);
   const own = place.isValue ? found.filter((one) => String(one.const) === place.word) : found;
   const words = [...new Set(own.map((one) => one.description).filter((one) => one !== undefined))];
-  // "A template" is said of nearly every value, and helps nobody who asks what a key is for.
+  // "A template" applies to nearly every value, and does not explain what a key is for.
   const said = words.filter((one) => !one.startsWith("A template:"));
   const values = place.isValue ? [] : [...new Set(found.flatMap((one) => one.enum ?? []).map(String))];
   if (!said.length && !values.length) return null;

@@ -9,7 +9,17 @@ export const LOOK = EditorView.theme({
   ".cm-scroller": { fontFamily: "var(--mono)", lineHeight: "1.55" },
   ".cm-gutters": { backgroundColor: "var(--ground)", color: "var(--text-soft)", border: "none" },
   ".cm-activeLine, .cm-activeLineGutter": { backgroundColor: "color-mix(in srgb, var(--accent) 7%, transparent)" },
-  "&.cm-focused": { outline: "2px solid var(--accent)", outlineOffset: "-2px" },
+  // Drawn over the line numbers too: they would cover an outline, which then had no left side.
+  "&.cm-focused": { outline: "none" },
+  "&.cm-focused::after": {
+    content: '""',
+    position: "absolute",
+    inset: "0",
+    border: "2px solid var(--accent)",
+    borderRadius: "inherit",
+    pointerEvents: "none",
+    zIndex: "300",
+  },
   ".cm-cursor": { borderLeftColor: "var(--text)" },
   "&.cm-focused > .cm-scroller > .cm-selectionLayer .cm-selectionBackground, .cm-selectionBackground": {
     backgroundColor: "var(--accent-soft)",

@@ -21,11 +21,13 @@ describe("names that templates read", () => {
       "        - { field: decision, type: enum }",
     ].join("\n");
     expect(templateNames(text)).toEqual([
+      "approve",
       "approve.decision",
       "args.nested",
       "args.total",
       "ctx.seen",
       "iter.order",
+      "start",
       "workload.amount",
       "workload.who",
     ]);

@@ -1,4 +1,5 @@
-// The names that templates of a playbook can read, as its text gives them: inputs, variables, iterators, form fields.
+// The names that templates of a playbook can read, as its text gives them: inputs, variables, iterators, results of steps
+// and their form fields.
 // Read line by line, so that a text with errors gives what it can.
 
 const FLOW_KEYS = /[{,]\s*(["']?)([A-Za-z_]\w*)\1\s*:/g;
@@ -35,7 +36,7 @@ export function templateNames(text: string): string[] {
   let step = "";
   lines.forEach((line, at) => {
     const named = /(?:^|[{,]\s*)\s*-?\s*\{?\s*step:\s*(["']?)([\w-]+)\1/.exec(line);
-    if (named && /^\s*-\s*\{?\s*step:/.test(line) && !/when:/.test(line)) step = named[2]!;
+    if (named && /^\s*-\s*\{?\s*step:/.test(line) && !/when:/.test(line)) found.add((step = named[2]!)); // its result
     for (const [, word, rest] of line.matchAll(/\b(workload|ctx|set_ctx|set_iter|args):(\s*\{.*|\s*$)/g)) {
       for (const key of keysBelow(lines, at, indentOf(line), rest!)) found.add(`${SCOPES[word!]}.${key}`);
     }

@@ -52,7 +52,7 @@ describe("a step as a bar", () => {
     expect(bar.parts.at(-1)).toMatchObject({ kind: "waiting", from: 12, to: null });
     expect(bar.parts.at(-1)!.title).toContain("message go");
   });
-  it("that nobody has taken is queued until now", () => {
+  it("that no worker has taken is queued until now", () => {
     expect(barOf({ ...STEP, started_at: null, finished_at: null, status: "scheduled" }, 99).parts[0]!.title).toBe(
       "queued 1 min 29 s",
     );

@@ -29,7 +29,7 @@ const DRAWING: Drawing = {
 };
 
 describe("groups of steps", () => {
-  it("are told by how their names begin", () => {
+  it("follow from the beginnings of their names", () => {
     expect([...groupsOf(NAMES)]).toEqual([
       ["load", ["load_a", "load_b", "load_c"]],
       ["check", ["check_a", "check_b", "check_c"]],

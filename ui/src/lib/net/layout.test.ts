@@ -27,7 +27,7 @@ describe("layout", () => {
     expect(where.get("b")!.x).toBeLessThan(where.get("c")!.x);
   });
 
-  it("bears cycles, self-loops, doubled ways and steps nobody reaches", () => {
+  it("bears cycles, self-loops, doubled ways and unreachable steps", () => {
     const where = placed(
       drawing(
         ["a", "b", "lost"],

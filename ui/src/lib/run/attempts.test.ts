@@ -35,8 +35,11 @@ describe("attempts", () => {
     expect(comparedWith({ ...found, before_execution_id: "bbb-22222222" })).toBe(
       "copy, attempt 1 of execution 22222222",
     );
-    expect(sideText({ path: "a", values: { before: 1 } }, "after")).toBe("not there");
-    expect(sideText({ path: "a", values: { before: null } }, "before")).toBe("null");
-    expect(sideText({ path: "a", values: { after: "x".repeat(900) } }, "after").length).toBeLessThan(410);
+    const differing = (values: object) => ({ path: "a", values: { ...values }, more: 0, entries: null });
+    expect(sideText(differing({ before: 1 }), "after")).toBe("absent");
+    const rows = { path: "rows", values: {}, more: 0, entries: { before: 1000, after: 1 } };
+    expect([sideText(rows, "before"), sideText(rows, "after")]).toEqual(["1,000 entries", "1 entry"]);
+    expect(sideText(differing({ before: null }), "before")).toBe("null");
+    expect(sideText(differing({ after: "x".repeat(900) }), "after").length).toBeLessThan(410);
   });
 });

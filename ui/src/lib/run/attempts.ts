@@ -1,5 +1,6 @@
 // Attempts of tasks and what each was given: the server renders inputs again from the log, here they are only named.
 
+import { count } from "../words";
 import type { AttemptInputs, AttemptView, ValueDifference } from "../api/shapes";
 import { t } from "../../texts/attempts";
 
@@ -19,6 +20,7 @@ export function comparedWith(found: AttemptInputs): string {
 
 /** One side of a difference as text, at most `most` characters of it. */
 export function sideText(one: ValueDifference, side: "before" | "after", most = 400): string {
+  if (one.entries) return t.entries(one.entries[side] ?? 0, count(one.entries[side] ?? 0));
   if (!(side in one.values)) return t.notThere;
   const text = JSON.stringify(one.values[side]) ?? "";
   return text.length > most ? `${text.slice(0, most)} …` : text;

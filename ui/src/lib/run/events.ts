@@ -17,7 +17,7 @@ export interface Slim {
   seq: number;
   type: string;
   at: number; // seconds
-  status: string; // the event's own, or "stopped" of what nobody wanted any more
+  status: string; // the event's own, or "stopped" if it was withdrawn
   step: string;
   target: string; // of a token that goes somewhere
   gist: string; // what it says, in a line

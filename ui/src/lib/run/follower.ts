@@ -37,7 +37,7 @@ export class Follower<W, A> {
   private async run(): Promise<void> {
     if (this.isAsking) return;
     this.isAsking = true;
-    // Nobody sees a hidden page: it asks once it is shown.
+    // A hidden page does not ask; it asks once it is shown.
     while (!this.isClosed && this.wanted !== this.answered && document.visibilityState === "visible") {
       const wanted = this.wanted!;
       let pause = PACE_MS;

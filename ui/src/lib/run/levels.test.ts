@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { atLevel, linesAt } from "./levels";
+import { atLevel, isCut, linesAt } from "./levels";
 import type { LiveRun } from "./output.svelte";
 
 const line = (text: string, level?: string) => ({ ts: "", stream: "stdout", text, level });
@@ -13,6 +13,12 @@ describe("levels", () => {
   ])("%s leaves out what is below it, and lines without any", (level, left) =>
     expect(linesAt("a\nb\nc\nd\ne", "diwe-", level)).toBe(left),
   );
+  it.each([
+    ["a\nb … (cut, 90000 characters)", true],
+    ["a\n... 12 more characters", true],
+    ["a\n... 12 more characters\nb", false],
+    [null, false],
+  ])("are of a whole text, or of its beginning: %j", (text, short) => expect(isCut(text)).toBe(short));
   it("leave nothing of a text that names none", () => expect(linesAt("a\nb", "", "error")).toBe(null));
   it("hold for lines of tasks that run", () => {
     const runs = [run(line("a", "i"), line("b", "e")), run(line("c"))];

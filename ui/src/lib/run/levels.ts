@@ -22,6 +22,10 @@ export function linesAt(text: string | null, levels: string | undefined, level: 
   return lines.length ? lines.join("\n") : null;
 }
 
+/** Whether only the beginning of what a task printed is stored: the mark that the server or the tool puts at its end. */
+export const isCut = (text: string | null): boolean =>
+  text !== null && /( … \(cut, \d+ characters\)|\n\.\.\. \d+ more characters)$/.test(text);
+
 /** Task runs with those lines only. */
 export function atLevel(runs: LiveRun[], level: string): LiveRun[] {
   if (!level) return runs;

@@ -18,7 +18,7 @@ const blank = (answers: Answers, name: string): boolean => String(answers[name] 
 const reasonOf = (answers: Answers): { reason?: string } =>
   blank(answers, "reason") ? {} : { reason: String(answers.reason).trim() };
 
-/** A whole number from 1 on, in the words of whoever typed something else. */
+/** The text as a whole number from 1 on. Throws an error that names other input. */
 function whole(text: unknown, what: string): number {
   const number = Number(text);
   if (!Number.isInteger(number) || number < 1) throw new Error(t.notAWholeNumber(what, String(text)));

@@ -50,7 +50,7 @@ export class Log {
   private hear(row: ExecutionRow): void {
     if (row.execution_id !== this.executionId) return;
     this.total = Math.max(this.total, row.events);
-    // Nobody sees a hidden page: it reads what it missed once it is shown.
+    // A hidden page does not read; it reads what it missed once it is shown.
     if (this.events.length < this.total && document.visibilityState === "visible") void this.read();
   }
 

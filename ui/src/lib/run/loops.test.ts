@@ -32,13 +32,14 @@ describe("loops", () => {
   it("go on with the blocks that changed, and make room for new iterations", () => {
     const before = gridsOf(answer([loop()]), []);
     const more = { total: 7, failed: 2, blocks: { "1": "103", "2": "0" } };
-    const after = gridsOf(answer([loop({ ...more, failures: [{ index: 5, kind: "tool", message: "" }] })], 4), before);
+    const later = [5, 1].map((index) => ({ index, kind: "tool", message: "" })); // in the order in which they failed
+    const after = gridsOf(answer([loop({ ...more, failures: later })], 4), before);
     expect([...after[0]!.cells]).toEqual([2, 1, 3, 1, 0, 3, 0]);
-    expect(after[0]!.failures.map((one) => one.index)).toEqual([2, 5]);
+    expect(after[0]!.failures.map((one) => one.index)).toEqual([1, 2, 5]);
     expect([...before[0]!.cells]).toEqual([2, 1, 3, 0, 0]);
   });
 
-  it("are told whole after going back", () => {
+  it("are returned whole after going back", () => {
     const before = gridsOf(answer([loop()]), []);
     const [grid] = gridsOf(answer([loop({ blocks: { "0": "100", "1": "00" }, failures: [] })]), before);
     expect([[...grid!.cells], grid!.failures]).toEqual([[1, 0, 0, 0, 0], []]);

@@ -44,7 +44,9 @@ function gridOf(loop: LoopProjection, block: number, before: Grid | undefined): 
     path: path ? `${path}.${index}` : String(index),
     why: `${kind}: ${message}`,
   }));
-  const failures = before ? (fresh.length ? [...before.failures, ...fresh] : before.failures) : fresh;
+  // The server tells them in the order in which they failed; a reader looks for an item by its number.
+  const known = before?.failures ?? [];
+  const failures = fresh.length ? [...known, ...fresh].sort((a, b) => a.index - b.index) : known;
   return { step, run, path, total, done, failed, failures, cells: cellsOf(loop, block, before?.cells) };
 }
 

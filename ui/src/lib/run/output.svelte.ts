@@ -7,7 +7,7 @@ import type { LiveOutputPage, TaskOutput } from "../api/shapes";
 
 export const MOST_LINES = 1000; // of one task run; the server keeps no more
 
-const MOST_SERVERS = 20; // processes whose cursors are told
+const MOST_SERVERS = 20; // processes whose cursors are sent
 
 export interface LiveRun extends TaskOutput {
   /** The process of the server that has told of it: others do not know its lines. */

@@ -1,7 +1,7 @@
 import { describe, expect, it, vi } from "vitest";
 
 vi.mock("../api/live.svelte", () => ({ subscribe: () => () => undefined }));
-vi.mock("../api/client", () => ({ get: () => Promise.reject(new Error("nobody is there")) }));
+vi.mock("../api/client", () => ({ get: () => Promise.reject(new Error("no server answers")) }));
 const { joined, MOST_LINES } = await import("./output.svelte");
 
 const run = (id: string, texts: string[], total = texts.length) => ({

@@ -29,7 +29,7 @@ describe("a side run", () => {
     const failed = sideRunOf(told({ status: "failed", error, ...ENDED }));
     expect(failed).toMatchObject({ state: "failed", begun: 4, to: 5, note: "http.timeout: no answer" });
     const unknown = sideRunOf(told({ status: "unknown", error, ...ENDED }));
-    expect(unknown).toMatchObject({ state: "failed", note: "perhaps undone, somebody has to look: no answer" });
+    expect(unknown).toMatchObject({ state: "failed", note: "may not be undone, check by hand: no answer" });
     expect(sideRunOf(told({ status: "cancelled", error, ...ENDED }))).toMatchObject({ state: "cancelled", note: "" });
     const hook = sideRunOf(
       told({ kind: "hook", status: "failed", event: "on_end", task: "tell", error, finished_at: ENDED.finished_at }),

@@ -1,5 +1,5 @@
-// What runs beside the tokens, in the words of the screen: compensations, handlers of events, tasks nobody waits for,
-// hooks that went wrong.
+// What runs beside the tokens, in the words of the screen: compensations, handlers of events, asynchronous tasks,
+// hooks that failed.
 
 import type { SideRunProjection } from "../api/shapes";
 import { t } from "../../texts/run";

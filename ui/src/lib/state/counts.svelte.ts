@@ -2,19 +2,22 @@
 
 import { get } from "../api/client";
 import { refreshOnChange } from "../api/live.svelte";
-import type { TaskPage } from "../api/shapes";
-import { announceTasks, taskAlerts } from "./task_alerts.svelte";
+import type { ExecutionPage, TaskPage } from "../api/shapes";
+import { alerts, announceFailures, announceTasks } from "./alerts.svelte";
 
 const MOST = 100; // counted; more are "99+"
 
 export const counts = $state({ tasks: 0 });
 
-/** Count anew, at once: whoever has done something that counts does not wait for the next time. */
+/** Count again at once, after an action of the user that changes the counts. */
 export async function recount(): Promise<void> {
   try {
     const { tasks } = await get<TaskPage>("tasks", { mine: true, limit: MOST });
     counts.tasks = tasks.length;
     announceTasks(tasks);
+    if (alerts.failures) {
+      announceFailures((await get<ExecutionPage>("executions", { status: "failed", limit: MOST })).executions);
+    }
   } catch {
     // the page says already when the server is away
   }
@@ -23,7 +26,7 @@ export async function recount(): Promise<void> {
 /** Keep the counts while somebody looks; gives how to stop. */
 export function keepCounts(): () => void {
   void recount();
-  return refreshOnChange(recount, 3, () => taskAlerts.isOn);
+  return refreshOnChange(recount, 3, () => alerts.tasks || alerts.failures);
 }
 
 export const counted = (number: number): string => (number >= MOST ? "99+" : String(number));

@@ -9,14 +9,14 @@ const nameOf = (address: string): string => address.split("/").at(-1) ?? "";
 const KEY = "noetl.reloaded";
 const REST_MS = 30_000;
 
-/** Whether the page may load itself anew: not twice in a short time, or a server that lacks a file has it do so for ever. */
+/** Whether the page may load itself anew: not twice in a short time, or a server that lacks a file has it do so forever. */
 export function mayReload(now = Date.now()): boolean {
   try {
     if (now - Number(sessionStorage.getItem(KEY)) < REST_MS) return false;
     sessionStorage.setItem(KEY, String(now));
     return true;
   } catch {
-    return false; // without storage nobody knows when it last did
+    return false; // without storage the time of the last reload is unknown
   }
 }
 

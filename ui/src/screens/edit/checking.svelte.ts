@@ -7,7 +7,7 @@ import type { Words } from "../../lib/editor/completion";
 import type { Drawing } from "../../lib/net/drawing";
 import { may } from "../../lib/state/session.svelte";
 
-const LONG = 50_000; // characters; laying out the net of such a text takes a moment that nobody should feel
+const LONG = 50_000; // characters; laying out the net of such a text takes a noticeable moment
 const QUIET_MS = 600;
 const SOON_MS = 250; // after the last key
 
@@ -53,11 +53,13 @@ export class TextCheck {
     try {
       const outline = await validate(text, signal);
       this.outline = outline;
-      this.words = {
-        ...this.words,
-        steps: outline.steps.map((one) => one.name),
-        tasks: outline.steps.flatMap((one) => one.tasks.map((task) => task.name)),
-      };
+      // A template that is being written breaks the text until its quote is closed: the names it may want stay.
+      if (outline.steps.length)
+        this.words = {
+          ...this.words,
+          steps: outline.steps.map((one) => one.name),
+          tasks: outline.steps.flatMap((one) => one.tasks.map((task) => task.name)),
+        };
       if (text.length > LONG) await pause(QUIET_MS, signal);
       const drawn = await draw(text, signal);
       if (JSON.stringify(drawn) === JSON.stringify(this.drawing)) return; // it costs what it did

@@ -1,4 +1,3 @@
-// @vitest-environment happy-dom
 import { describe, expect, it } from "vitest";
 import type { ProjectionView } from "../api/shapes";
 import { merged } from "./projection.svelte";
