@@ -23,7 +23,7 @@ from bench.template_bombs import BOMBS, SCOPE
 from noetl.base.errors import TemplateError
 from noetl.templates.budget import MAX_STEPS, Evaluation
 from noetl.templates.expression import parse
-from noetl.templates.filters.table import FILTERS
+from noetl.templates.filters import FILTERS
 from noetl.templates.functions import PREDICATES
 from noetl.templates.methods import methods_of
 

@@ -13,7 +13,7 @@ from typing import Any
 from bench import templates
 from bench.cold import cold
 from bench.playbooks import hostile_texts, long_playbook, parallel_playbook
-from noetl.base.source import Source
+from noetl.base.diagnostics import Source
 from noetl.language.checking import check
 from noetl.language.proving.certificate import analyse
 from noetl.tools.kinds import KINDS
@@ -21,7 +21,7 @@ from noetl.tools.kinds import KINDS
 CHECK_TEXT = """
 import resource, sys, time
 from noetl.language.checking import check
-from noetl.base.source import Source
+from noetl.base.diagnostics import Source
 from noetl.tools.kinds import KINDS
 text = open(sys.argv[1]).read()
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -126,7 +126,7 @@ def _parts(page: Page, url: str) -> dict[str, Callable[[], object]]:
         page.goto(url)
         page.locator(".step.completed").first.wait_for()
         page.get_by_text("Loading events").wait_for(state="detached")
-        page.wait_for_function("document.querySelector('input[type=range]').max > 90000")
+        page.wait_for_function("() => document.querySelector('input[type=range]').max > 90000")
 
     def travel() -> None:
         slider = page.get_by_role("slider", name="Moment")

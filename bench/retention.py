@@ -20,7 +20,7 @@ from bench.scaling import recorded  # noqa: E402
 from noetl.base.clock import ManualClock  # noqa: E402
 from noetl.control.background.retention import Retention  # noqa: E402
 from noetl.store.event_batches import batch_values  # noqa: E402
-from noetl.store.postgres.spans import SPAN_S, HistorySpan, span_at  # noqa: E402
+from noetl.store.postgres.schema import SPAN_S, HistorySpan, span_at  # noqa: E402
 from noetl.store.postgres.store import PostgresStore  # noqa: E402
 from noetl.store.results.files import MemoryResults  # noqa: E402
 

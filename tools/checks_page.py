@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from noetl.base.diagnostics import CODES, Diagnostic, Severity
-from noetl.base.source import NOWHERE
+from noetl.base.diagnostics import CODES, NOWHERE, Diagnostic, Severity
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "tests" / "golden" / "check" / "err"

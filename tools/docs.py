@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from noetl.events.taxonomy import TAXONOMY
+from noetl.events.events import TAXONOMY
 from noetl.templates.scope import table
 from tools.checks_page import checks_page
 from tools.cli_page import cli_page

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from noetl.operations.administration_shapes import Role
-from noetl.server.access.roles import AccessRule, doors_of
+from noetl.server.access.roles import AccessRule, protected_routes
 from tools.openapi import application, description
 
 ROUTES_HEAD = """# Routes
@@ -56,7 +56,7 @@ def _rules() -> dict[tuple[str, str], AccessRule]:
     """The access rule of each method and path; OpenAPI shows a path without the converters of its parts."""
     return {
         (method, _CONVERTER.sub("}", door.template)): door.rule(method)
-        for door in doors_of(application())
+        for door in protected_routes(application())
         for method in door.methods or ()
     }
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from noetl.language.migrating.repairs.table import REPAIRS
+from noetl.language.migrating.rescue import REPAIRS
 from noetl.language.reading.spellings.model import Spelling, Where
-from noetl.language.reading.spellings.table import SPELLINGS
+from noetl.language.reading.spellings.respelling import SPELLINGS
 
 ROOT = Path(__file__).parent.parent
 

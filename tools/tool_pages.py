@@ -11,8 +11,7 @@ from typing import Any
 
 from noetl.net.kinds import COMMON_SPEC, Input, ToolKind, TriggerKind
 from noetl.tools.kinds import KINDS
-from noetl.tools.permissions import OFF_BY_DEFAULT
-from noetl.tools.registry import EXTRAS
+from noetl.tools.registry import EXTRAS, OFF_BY_DEFAULT
 
 RUN_HERE = {name: kind for name, kind in KINDS.items() if kind.plugin is None}
 EXAMPLES = Path(__file__).parent / "tool_examples"

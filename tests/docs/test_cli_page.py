@@ -8,8 +8,7 @@ import shlex
 import click
 import pytest
 
-from noetl.cli.help_examples import EXAMPLES
-from noetl.cli.main import noetl
+from noetl.cli.main import EXAMPLES, noetl
 from tools.checks_page import ROOT
 from tools.cli_page import cli_page, commands
 

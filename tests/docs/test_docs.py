@@ -15,8 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from noetl.base.diagnostics import Severity
-from noetl.base.source import Source
+from noetl.base.diagnostics import Severity, Source
 from noetl.language.checking import check
 from noetl.tools.kinds import KINDS
 from tests.docs.pages import FENCE, ROOT, pattern, whole

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from noetl.templates.filters.table import FILTERS
+from noetl.templates.filters import FILTERS
 from noetl.templates.functions import FUNCTIONS, PREDICATES
 from tests.cli.running import call
 from tests.docs.pages import ROOT

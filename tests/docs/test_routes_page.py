@@ -3,6 +3,7 @@ is not there."""
 
 from __future__ import annotations
 
+import functools
 import re
 
 import pytest
@@ -12,24 +13,33 @@ from noetl.server.access.roles import RULES, rule_for
 from tests.docs.pages import ROOT
 from tools.routes_page import route_pages, shown_routes
 
-PAGES = route_pages()
-ROUTES, SHAPES = PAGES["docs/routes.md"], PAGES["docs/shapes.md"]
 API = ("/api/", "/hooks/", "/metrics")
+ROUTES, SHAPES = "docs/routes.md", "docs/shapes.md"
 
 
-@pytest.mark.parametrize("page", PAGES)
+@functools.cache
+def pages() -> dict[str, str]:
+    """Made when a test asks for them: it takes a second, and every process of the suite collects this module."""
+    return dict(route_pages())
+
+
+@pytest.mark.parametrize("page", [ROUTES, SHAPES])
 def test_the_page_is_current(page: str) -> None:
-    assert (ROOT / page).read_text() == PAGES[page], "run `make docs`"
+    assert (ROOT / page).read_text() == pages()[page], "run `make docs`"
+
+
+def test_there_are_no_other_pages() -> None:
+    assert set(pages()) == {ROUTES, SHAPES}
 
 
 def test_every_route_of_the_api_is_on_the_page() -> None:
     ruled = {(method, re.sub(r":\w+\}", "}", path)) for method, path in RULES if path.startswith(API)}
 
-    assert ruled - set(shown_routes(ROUTES)) == set()
+    assert ruled - set(shown_routes(pages()[ROUTES])) == set()
 
 
 def test_a_route_names_the_least_role_that_may_ask() -> None:
-    roles = dict(re.findall(r"^### `([^`]+)`$.*?^Role: ([^.]+)\. Answers", ROUTES, re.M | re.S))
+    roles = dict(re.findall(r"^### `([^`]+)`$.*?^Role: ([^.]+)\. Answers", pages()[ROUTES], re.M | re.S))
 
     assert roles["GET /api/executions"] == "`viewer`"
     assert roles["POST /api/executions"] == "`operator`"
@@ -45,13 +55,13 @@ def test_a_route_names_the_least_role_that_may_ask() -> None:
 
 
 def test_every_shape_that_is_linked_to_is_there_and_none_is_left_over() -> None:
-    linked = set(re.findall(r"\(shapes\.md#(\w+)\)", ROUTES + SHAPES))
-    shown = {name.lower() for name in re.findall(r"^## (\w+)$", SHAPES, re.M)}
+    linked = set(re.findall(r"\(shapes\.md#(\w+)\)", pages()[ROUTES] + pages()[SHAPES]))
+    shown = {name.lower() for name in re.findall(r"^## (\w+)$", pages()[SHAPES], re.M)}
 
     assert linked - shown == set()
     assert shown - linked <= {"problemshape"}  # every route may answer with it
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", [ROUTES, SHAPES])
 def test_users_read_no_requirements(page: str) -> None:
-    assert re.findall(r"\b[A-Z]{2,5}-\d{2}\b|§", PAGES[page]) == []
+    assert re.findall(r"\b[A-Z]{2,5}-\d{2}\b|§", pages()[page]) == []

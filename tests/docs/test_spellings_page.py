@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from noetl.language.reading.spellings.table import SPELLINGS
+from noetl.language.reading.spellings.respelling import SPELLINGS
 from tools.spellings_page import ROOT, spelling_pages
 
 
