@@ -38,10 +38,15 @@ def ends_of(grounds: Cluster, execution_ids: Iterable[str], within_s: float = EN
 
 
 def lines_of(member: Member) -> list[str]:
-    """What it wrote, but for what each request, execution and start writes."""
+    """What it wrote, but for what each request, execution and first start writes."""
     files = sorted(member.cluster.folder.glob(f"{member.name}-*.log"))
     lines = "\n".join(file.read_text(errors="replace") for file in files).splitlines()
-    routine = '"event": "request"', '"event": "execution.ended"', "others can read the token file"
+    routine = (
+        '"event": "request"',
+        '"event": "execution.ended"',
+        "others can read the token file",
+        "created a master key",
+    )
     return [line for line in lines if not any(one in line for one in routine)]
 
 
