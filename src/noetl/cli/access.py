@@ -8,18 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from noetl.cli import terminal
 from noetl.cli.connection import ask, ask_store, place_options
 from noetl.cli.queries import refusals
-from noetl.cli.terminal import (
-    color_option,
-    columns,
-    list_output,
-    print_list,
-    print_record,
-    record_output,
-    visible,
-    when,
-)
 
 if TYPE_CHECKING:
     from noetl.cli.connection import Operations
@@ -31,7 +22,7 @@ _STORE_ONLY = "--from-file works on a store only: use --db, and neither --server
 
 
 @click.group("token")
-@color_option
+@terminal.color_option
 def token_command() -> None:
     """Create, list and revoke tokens of a server.
 
@@ -54,7 +45,7 @@ def token_command() -> None:
 @click.option(
     "--from-file", "chosen", metavar="FILE", help="Store the token in FILE, which you made; repeating it is harmless."
 )
-@record_output
+@terminal.record_output
 @place_options
 def create_command(
     output: str,
@@ -78,7 +69,7 @@ def create_command(
     created = ask(db, lambda it: it.make_token(**request), makes_store=True)
     # With --out the token is never printed, not even as JSON: it could end up in a build log.
     record: Any = created if out is None else _save_token(created, out)
-    print_record(record, output, text=lambda: [created.token] if out is None else [])
+    terminal.print_record(record, output, text=lambda: [created.token] if out is None else [])
     if output == "text" and out is not None:
         click.echo(f"token {created.token_id} ({created.role}) is in {out}", err=True)
     elif output == "text":
@@ -97,7 +88,7 @@ def _adopt(chosen: str, request: dict[str, Any], output: str, *, db: str | None,
             raise RefusedError(f"{chosen} cannot be read: {problem}") from None
 
     stored = ask_store(db, lambda store: store.adopt_token(text, **request), else_say=_STORE_ONLY)
-    print_record(stored, output, text=list)
+    terminal.print_record(stored, output, text=list)
     if output == "text":
         click.echo(f"token {stored.token_id} ({stored.role}) is stored", err=True)
 
@@ -125,7 +116,7 @@ def _save_token(created: MadeToken, out: str) -> dict[str, Any]:
 
 
 @token_command.command("list")
-@list_output
+@terminal.list_output
 @place_options
 def list_command(output: str, db: str | None) -> None:
     """List tokens, without their secrets."""
@@ -137,14 +128,14 @@ def list_command(output: str, db: str | None) -> None:
             token.role,
             _roles_and_pools(token),
             _state(token),
-            when(token.created_at),
-            when(token.used_at),
+            terminal.when(token.created_at),
+            terminal.when(token.used_at),
         )
         for token in tokens
     ]
     heads = ("TOKEN", "NAME", "ROLE", "ALSO", "STATE", "CREATED", "USED")
     nothing = "no tokens yet: noetl token create NAME --role ROLE"
-    print_list(tokens, output, key="token_id", table=lambda: columns(heads, rows, nothing=nothing))
+    terminal.print_list(tokens, output, key="token_id", table=lambda: terminal.columns(heads, rows, nothing=nothing))
 
 
 @token_command.command("revoke")
@@ -155,7 +146,7 @@ def revoke_command(token_id: str, db: str | None) -> None:
     # The finder of a leaked token knows its text, not its id.
     public = token_id.split("_")[1] if token_id.startswith("noetl_") else token_id
     token = ask(db, lambda it: it.revoke_token(public), makes_store=True)
-    click.echo(f"revoked {visible(token.token_id)} of {visible(token.subject)}")
+    click.echo(f"revoked {terminal.visible(token.token_id)} of {terminal.visible(token.subject)}")
 
 
 def _seconds(expires: str | None) -> float | None:
@@ -178,7 +169,9 @@ def _state(token: AccessTokenView) -> str:
         return "revoked"
     if token.expires_at is None:
         return "valid"
-    return f"{'valid until' if rfc3339(time.time()) < token.expires_at else 'expired'} {when(token.expires_at)}"
+    return (
+        f"{'valid until' if rfc3339(time.time()) < token.expires_at else 'expired'} {terminal.when(token.expires_at)}"
+    )
 
 
 # `noetl audit`: read the audit log, and check that it was not changed (reliability.md §3.9).
@@ -189,7 +182,7 @@ _PAGE = 1_000
 
 
 @click.group("audit")
-@color_option
+@terminal.color_option
 def audit_command() -> None:
     """Read and check the audit log: every change and every refusal, in a chain of hashes."""
 
@@ -197,14 +190,17 @@ def audit_command() -> None:
 @audit_command.command("list")
 @click.option("--limit", "-n", type=click.IntRange(1, 10_000), default=50, show_default=True, help="How many rows.")
 @click.option("--before", type=click.IntRange(1), metavar="ROW", help="Only rows older than this one.")
-@list_output
+@terminal.list_output
 @place_options
 def list_records_command(limit: int, before: int | None, output: str, db: str | None) -> None:
     """List what was done and refused, the newest first."""
     rows = ask(db, lambda it: _rows(it, limit, before), makes_store=True)
-    cells = [(str(row.seq), when(row.at), row.actor, row.action, row.object, row.address, row.outcome) for row in rows]
+    cells = [
+        (str(row.seq), terminal.when(row.at), row.actor, row.action, row.object, row.address, row.outcome)
+        for row in rows
+    ]
     heads = ("ROW", "TIME", "WHO", "DID", "TO", "FROM", "OUTCOME")
-    print_list(rows, output, key="seq", table=lambda: columns(heads, cells, nothing="no rows yet"))
+    terminal.print_list(rows, output, key="seq", table=lambda: terminal.columns(heads, cells, nothing="no rows yet"))
 
 
 async def _rows(it: Operations, limit: int, before: int | None) -> list[AuditShape]:

@@ -12,23 +12,11 @@ from typing import Any
 import msgspec
 
 from noetl.cli.terminal import visible
+from noetl.events import side_runs
 from noetl.events.control import LimitChanged
 from noetl.events.outcomes import Error
 from noetl.events.projection.projection import Projection
 from noetl.events.projection.views import Awaited, Held, LoopProgress, StepRunView
-from noetl.events.side_runs import (
-    AsyncDone,
-    AsyncStarted,
-    CompensationDone,
-    CompensationFailed,
-    CompensationRequested,
-    CompensationStarted,
-    CompensationUnknown,
-    HandlerDone,
-    HandlerFailed,
-    HandlerStarted,
-    StepInterrupted,
-)
 from noetl.events.tasks import HookFailed, JobPlaced
 from noetl.events.waits import HumanCreated, MessageAwaited, SignalAwaited, TimerScheduled
 
@@ -217,29 +205,29 @@ def at_work(progress: Projection, now: float) -> str:
 def side_run_line(payload: Any) -> tuple[str, str | None] | None:
     """The line for an event of a side run, and its colour; None for other events."""
     match payload:
-        case CompensationRequested():
+        case side_runs.CompensationRequested():
             return f"↶ {len(payload.registrations):,} to undo ({payload.cause})", None
-        case CompensationStarted():
+        case side_runs.CompensationStarted():
             return "↶ is undone", None
-        case CompensationDone():
+        case side_runs.CompensationDone():
             return "↶ undone", "green"
-        case CompensationFailed():
+        case side_runs.CompensationFailed():
             return f"✗ not undone: {error_line(payload.error)}", "red"
-        case CompensationUnknown():
+        case side_runs.CompensationUnknown():
             return f"✗ perhaps undone: {visible(payload.reason)}", "red"
-        case HandlerStarted():
+        case side_runs.HandlerStarted():
             return f"▸ handles {visible(payload.event.name)}", None
-        case HandlerDone():
+        case side_runs.HandlerDone():
             return "✓ handled", "green"
-        case HandlerFailed():
+        case side_runs.HandlerFailed():
             return f"✗ handler failed: {error_line(payload.error)}", "red"
-        case StepInterrupted():
+        case side_runs.StepInterrupted():
             return f"- interrupted by {visible(payload.event)}", "yellow"
-        case AsyncStarted():
+        case side_runs.AsyncStarted():
             return f"▸ {visible(payload.task)} runs beside", None
-        case AsyncDone() if payload.error is None:
+        case side_runs.AsyncDone() if payload.error is None:
             return f"✓ {visible(payload.task)} done beside", "green"
-        case AsyncDone() if payload.error is not None:
+        case side_runs.AsyncDone() if payload.error is not None:
             return f"✗ {visible(payload.task)} failed beside: {error_line(payload.error)}", "red"
         case HookFailed():
             return f"- {payload.phase} hook {visible(payload.hook)} failed: {error_line(payload.error)}", "yellow"

@@ -11,20 +11,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from noetl.base.errors import NotFoundError, SettledError
+from noetl.cli import terminal
 from noetl.cli.completion import EXECUTION
 from noetl.cli.connection import ask, find_execution_id, place_options
 from noetl.cli.queries import ID_HELP, REFUSED, QueryRefused, id_argument
-from noetl.cli.terminal import (
-    as_json,
-    color_option,
-    columns,
-    list_output,
-    print_list,
-    print_record,
-    record_output,
-    visible,
-    when,
-)
 
 if TYPE_CHECKING:
     from noetl.cli.connection import Operations
@@ -32,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @click.group("message")
-@color_option
+@terminal.color_option
 def message_command() -> None:
     """Send messages to executions that wait for them; list and delete undelivered ones."""
 
@@ -49,7 +39,7 @@ def message_command() -> None:
 @click.option("--payload", metavar="JSON|@FILE|@-", help="Payload of the message.")
 @click.option("--id", "message_id", metavar="ID", help="Id of the message; a second one with the same id is ignored.")
 @click.option("--ttl", metavar="DURATION", default="24h", show_default=True, help="How long it waits for a receiver.")
-@record_output
+@terminal.record_output
 @place_options
 def send_message(
     name: str,
@@ -70,7 +60,7 @@ def send_message(
     ttl_s, keys = _seconds(ttl), pairs_from(correlation, "--correlation")
     content = value_from(payload, "--payload")
     sent = ask(db, lambda it: it.send_message(name, keys, content, message_id=message_id, ttl=ttl_s), makes_store=True)
-    print_record(sent, output, text=lambda: [_sentence(name, sent)])
+    terminal.print_record(sent, output, text=lambda: [_sentence(name, sent)])
 
 
 def _seconds(ttl: str) -> float:
@@ -85,7 +75,7 @@ def _seconds(ttl: str) -> float:
 def _sentence(name: str, sent: dict[str, Any]) -> str:
     before, taken_by = " had been sent before and" if sent["known"] else "", sent["delivered_to"]
     where = f"was delivered to execution {taken_by}" if taken_by else f'is stored until a step waits for "{name}"'
-    return visible(f"message {sent['message_id']}{before} {where}")
+    return terminal.visible(f"message {sent['message_id']}{before} {where}")
 
 
 # The most messages that a server returns at once.
@@ -95,7 +85,7 @@ _PAGE = 1_000
 @message_command.command("list")
 @click.option("--name", metavar="NAME", help="Only messages of this name.")
 @click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="Most rows to list.")
-@list_output
+@terminal.list_output
 @place_options
 def list_command(name: str | None, limit: int, output: str, db: str | None) -> None:
     """List undelivered messages, the newest first, without their payloads.
@@ -104,7 +94,7 @@ def list_command(name: str | None, limit: int, output: str, db: str | None) -> N
     noetl message list --name approval_received
     """
     rows = ask(db, lambda it: _rows(it, name, limit))
-    print_list(rows, output, key="message_id", table=lambda: _table(rows))
+    terminal.print_list(rows, output, key="message_id", table=lambda: _table(rows))
     if output == "table" and len(rows) == limit:
         click.echo(f"the newest {limit:,}; --limit shows more", err=True)
 
@@ -127,17 +117,21 @@ def _table(rows: list[StoredMessage]) -> list[str]:
             message.message_id,
             _correlation(message.correlation),
             f"{message.size_bytes:,} B",
-            when(message.sent_at),
-            when(message.expires_at),
+            terminal.when(message.sent_at),
+            terminal.when(message.expires_at),
         )
         for message in rows
     ]
-    return columns(("NAME", "ID", "CORRELATION", "SIZE", "SENT", "EXPIRES"), cells, nothing="no message is undelivered")
+    return terminal.columns(
+        ("NAME", "ID", "CORRELATION", "SIZE", "SENT", "EXPIRES"), cells, nothing="no message is undelivered"
+    )
 
 
 def _correlation(keys: dict[str, Any]) -> str:
     """The keys in the form that `message send -c` accepts."""
-    texts = {key: value if isinstance(value, str) else as_json(value, indent=-1) for key, value in keys.items()}
+    texts = {
+        key: value if isinstance(value, str) else terminal.as_json(value, indent=-1) for key, value in keys.items()
+    }
     return " ".join(f"{key}={text}" for key, text in texts.items()) or "-"
 
 
@@ -160,7 +154,7 @@ def delete_command(ids: tuple[str, ...], name: str | None, yes: bool, db: str | 
     if name is not None:
         _confirm(name, yes)
         number = ask(db, lambda it: it.delete_messages(name))
-        click.echo(f'deleted {number:,} message{"" if number == 1 else "s"} "{visible(name)}"')
+        click.echo(f'deleted {number:,} message{"" if number == 1 else "s"} "{terminal.visible(name)}"')
     elif not ask(db, lambda it: _delete(it, ids)):
         raise SystemExit(REFUSED)
 
@@ -171,7 +165,7 @@ def _confirm(name: str, yes: bool) -> None:
     if not _is_at_a_terminal():
         raise click.UsageError("there is no terminal for a confirmation: use --yes to delete all of a name")
     if not click.confirm(
-        f'delete all undelivered messages "{visible(name)}"? no execution will receive them', err=True
+        f'delete all undelivered messages "{terminal.visible(name)}"? no execution will receive them', err=True
     ):
         raise QueryRefused("nothing was deleted")
 
@@ -189,15 +183,15 @@ async def _delete(it: Operations, ids: tuple[str, ...]) -> bool:
             await it.delete_message(message_id)
         # The error concerns this message only; try the others.
         except (NotFoundError, SettledError) as problem:
-            click.echo(f"error: {visible(str(problem))}", err=True)
+            click.echo(f"error: {terminal.visible(str(problem))}", err=True)
             is_done = False
         else:
-            click.echo(f"deleted message {visible(message_id)}")
+            click.echo(f"deleted message {terminal.visible(message_id)}")
     return is_done
 
 
 @click.group("signal")
-@color_option
+@terminal.color_option
 def signal_command() -> None:
     """Send signals to executions that wait for them."""
 
@@ -223,13 +217,13 @@ def send_signal(name: str, execution: str | None, data: str | None, db: str | No
 
     receivers = ask(db, send)
     if not receivers:
-        click.echo(f'no execution waits for "{visible(name)}" now, and signals are not stored', err=True)
+        click.echo(f'no execution waits for "{terminal.visible(name)}" now, and signals are not stored', err=True)
     for execution_id in receivers:
-        click.echo(f"execution {execution_id} received {visible(name)}")
+        click.echo(f"execution {execution_id} received {terminal.visible(name)}")
 
 
 @click.group("event")
-@color_option
+@terminal.color_option
 def event_command() -> None:
     """Send events to executions. To read the events of an execution, see `noetl events`."""
 
@@ -258,4 +252,4 @@ def send_event(reference: str, name: str, data: str | None, key: str | None, db:
 
     execution_id, is_new = ask(db, send)
     before = "" if is_new else " before"
-    click.echo(f"execution {execution_id} has received {visible(name)}{before}")
+    click.echo(f"execution {execution_id} has received {terminal.visible(name)}{before}")

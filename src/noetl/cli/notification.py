@@ -7,17 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from noetl.cli import terminal
 from noetl.cli.connection import ask, ask_server, place_options, server_option
-from noetl.cli.terminal import (
-    color_option,
-    columns,
-    list_output,
-    print_list,
-    print_record,
-    record_output,
-    visible,
-    when,
-)
 
 if TYPE_CHECKING:
     from noetl.cli.connection import Operations
@@ -28,7 +19,7 @@ _STATES = ("pending", "sending", "sent", "folded", "dead")
 
 
 @click.group("notification")
-@color_option
+@terminal.color_option
 def command() -> None:
     """Show notices about executions, send dead letters again, and set rules for who is notified of what."""
 
@@ -39,7 +30,7 @@ def command() -> None:
 @click.option(
     "--limit", type=click.IntRange(1, 500), default=50, show_default=True, metavar="N", help="Most rows to list."
 )
-@list_output
+@terminal.list_output
 @place_options
 def list_command(states: tuple[str, ...], execution_id: str | None, limit: int, output: str, db: str | None) -> None:
     """List notices, the newest first."""
@@ -49,14 +40,14 @@ def list_command(states: tuple[str, ...], execution_id: str | None, limit: int, 
     cells = [
         (
             *(row[name] for name in ("notice_id", "state", "event", "path", "destination")),
-            when(row["created_at"]),
+            terminal.when(row["created_at"]),
             str(row["attempts"]),
             _short(row["error"]),
         )
         for row in rows
     ]
     nothing = "no notices: playbooks ask for them with `on`, installations with noetl notification rule set"
-    print_list(rows, output, key="notice_id", table=lambda: columns(heads, cells, nothing=nothing))
+    terminal.print_list(rows, output, key="notice_id", table=lambda: terminal.columns(heads, cells, nothing=nothing))
 
 
 def _short(error: str | None) -> str:
@@ -65,14 +56,14 @@ def _short(error: str | None) -> str:
 
 @command.command("show")
 @click.argument("notice_id", metavar="NOTICE")
-@record_output
+@terminal.record_output
 @place_options
 def show_command(notice_id: str, output: str, db: str | None) -> None:
     """Show one notice, with the whole error of its last attempt."""
     notice = ask(db, lambda it: it.notice(notice_id), makes_store=True)
     row = _notice_row(notice)
-    print_record(
-        row, output, text=lambda: [f"{name:<13} {visible(str(value))}" for name, value in row.items() if value]
+    terminal.print_record(
+        row, output, text=lambda: [f"{name:<13} {terminal.visible(str(value))}" for name, value in row.items() if value]
     )
 
 
@@ -109,7 +100,10 @@ def test_command(rule: str, server: str | None) -> None:
     """Send a test notice to every destination of a rule, from the server. Exit code 1: one did not arrive."""
     results = ask_server(server, lambda client: client.test_notification_rule(rule))
     for result in results:
-        click.echo(f"{visible(result.destination)}: " + ("sent" if result.error is None else visible(result.error)))
+        click.echo(
+            f"{terminal.visible(result.destination)}: "
+            + ("sent" if result.error is None else terminal.visible(result.error))
+        )
     if any(result.error is not None for result in results):
         raise SystemExit(1)
 
@@ -120,7 +114,7 @@ def rule_group() -> None:
 
 
 @rule_group.command("list")
-@list_output
+@terminal.list_output
 @place_options
 def list_rules_command(output: str, db: str | None) -> None:
     """List the rules."""
@@ -137,7 +131,7 @@ def list_rules_command(output: str, db: str | None) -> None:
     ]
     nothing = "no rules yet: noetl notification rule set NAME FILE"
     heads = ("NAME", "EVENTS", "PLAYBOOKS", "DESTINATIONS", "ENABLED")
-    print_list(rules, output, key="name", table=lambda: columns(heads, cells, nothing=nothing))
+    terminal.print_list(rules, output, key="name", table=lambda: terminal.columns(heads, cells, nothing=nothing))
 
 
 def _kinds(rule: dict[str, Any]) -> str:
@@ -163,7 +157,7 @@ def set_rule_command(name: str, file: Path, db: str | None) -> None:
     """
     rule = _rule_in(file)
     ask(db, lambda it: it.set_notification_rule(name, rule), makes_store=True)
-    click.echo(f"rule {visible(name)} is set")
+    click.echo(f"rule {terminal.visible(name)} is set")
 
 
 def _rule_in(file: Path) -> dict[str, Any]:
@@ -190,7 +184,7 @@ def _rule_in(file: Path) -> dict[str, Any]:
 def delete_rule_command(name: str, db: str | None) -> None:
     """Delete a rule. Notices that it has asked for stay."""
     ask(db, lambda it: it.delete_notification_rule(name), makes_store=True)
-    click.echo(f"deleted {visible(name)}")
+    click.echo(f"deleted {terminal.visible(name)}")
 
 
 def _notice_row(view: Any) -> dict[str, Any]:

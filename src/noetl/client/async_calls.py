@@ -12,38 +12,7 @@ from typing import Any, TypeVar
 
 from noetl.client import administration_requests, requests
 from noetl.client.api_request import ApiRequest
-from noetl.operations.administration_shapes import (
-    AccessTokenView,
-    AuditPage,
-    CredentialCheck,
-    CredentialView,
-    DeadLetterView,
-    MadeToken,
-    MadeWebhook,
-    NewTrigger,
-    NoticePage,
-    NoticeView,
-    PoolInfo,
-    Rotated,
-    SessionShape,
-    TriedDestination,
-    TriggerView,
-    WebhookShape,
-    WorkerInfo,
-)
-from noetl.operations.api_shapes import (
-    Backfilled,
-    PlaybookInfo,
-    PlaybookLimitView,
-    ScheduleList,
-    ScheduleView,
-    StepLimitView,
-    StoredMessagePage,
-    TaskPage,
-    TaskView,
-    TimerView,
-    VersionView,
-)
+from noetl.operations import administration_shapes, api_shapes
 from noetl.store.audit import AuditChainCheck
 
 T = TypeVar("T")
@@ -57,14 +26,14 @@ class AsyncCalls(ABC):
 
     # the catalogue
 
-    async def playbooks(self, *, limit: int = 200) -> list[VersionView]:
+    async def playbooks(self, *, limit: int = 200) -> list[api_shapes.VersionView]:
         """The newest version of each playbook, by path."""
         return await self.send(requests.playbooks(limit))
 
-    async def playbook(self, path: str, version: str | int | None = None) -> PlaybookInfo:
+    async def playbook(self, path: str, version: str | int | None = None) -> api_shapes.PlaybookInfo:
         return await self.send(requests.playbook(path, version))
 
-    async def versions(self, path: str) -> list[VersionView]:
+    async def versions(self, path: str) -> list[api_shapes.VersionView]:
         """All versions of a playbook, the newest first."""
         return await self.send(requests.versions(path))
 
@@ -88,7 +57,7 @@ class AsyncCalls(ABC):
 
     async def messages(
         self, *, name: str | None = None, limit: int = 200, cursor: str | None = None
-    ) -> StoredMessagePage:
+    ) -> api_shapes.StoredMessagePage:
         """Undelivered messages, the newest first; `next` is the `cursor` of the page after."""
         return await self.send(requests.messages(name, limit, cursor))
 
@@ -110,32 +79,34 @@ class AsyncCalls(ABC):
         """Put an event of your own into an execution; False when the same key came before."""
         return await self.send(requests.inject(execution_id, name, data, key))
 
-    async def tasks(self, **filters: Any) -> list[TaskView]:
+    async def tasks(self, **filters: Any) -> list[api_shapes.TaskView]:
         """Human tasks, open and claimed ones; filters are those of the API (state, role, user, mine, …)."""
         return await self.send(requests.tasks(filters))
 
-    async def task_page(self, **filters: Any) -> TaskPage:
+    async def task_page(self, **filters: Any) -> api_shapes.TaskPage:
         """The same as a page; its `next` is the `cursor` of the page after."""
         return await self.send(requests.task_page(filters))
 
-    async def task(self, task_id: str) -> TaskView:
+    async def task(self, task_id: str) -> api_shapes.TaskView:
         return await self.send(requests.task(task_id))
 
-    async def claim_task(self, task_id: str, *, version: int | None = None) -> TaskView:
+    async def claim_task(self, task_id: str, *, version: int | None = None) -> api_shapes.TaskView:
         return await self.send(requests.act_on_task(task_id, "claim", version=version))
 
-    async def release_task(self, task_id: str, *, version: int | None = None) -> TaskView:
+    async def release_task(self, task_id: str, *, version: int | None = None) -> api_shapes.TaskView:
         return await self.send(requests.act_on_task(task_id, "release", version=version))
 
-    async def comment_task(self, task_id: str, text: str) -> TaskView:
+    async def comment_task(self, task_id: str, text: str) -> api_shapes.TaskView:
         """Write something about a task; it stands in its history."""
         return await self.send(requests.act_on_task(task_id, "comment", text=text))
 
-    async def complete_task(self, task_id: str, values: Mapping[str, Any], *, version: int | None = None) -> TaskView:
+    async def complete_task(
+        self, task_id: str, values: Mapping[str, Any], *, version: int | None = None
+    ) -> api_shapes.TaskView:
         """Fill in its form. ApiError (422) names every field that does not fit, and the task stays open."""
         return await self.send(requests.act_on_task(task_id, "complete", values=values, version=version))
 
-    async def timers(self, execution_id: str | None = None) -> list[TimerView]:
+    async def timers(self, execution_id: str | None = None) -> list[api_shapes.TimerView]:
         """The timers that run, of an execution or of all, the nearest first."""
         return await self.send(requests.timers(execution_id))
 
@@ -143,48 +114,48 @@ class AsyncCalls(ABC):
         """By its own id; False when it was cancelled before. Only a timer whose author allows it can be."""
         return await self.send(requests.cancel_timer(timer_id))
 
-    async def schedules(self) -> ScheduleList:
+    async def schedules(self) -> api_shapes.ScheduleList:
         """What the clock starts, and what is made up for now."""
         return await self.send(requests.schedules())
 
-    async def schedule(self, path: str, *, count: int = 5) -> ScheduleView:
+    async def schedule(self, path: str, *, count: int = 5) -> api_shapes.ScheduleView:
         """One schedule with so many of its coming times."""
         return await self.send(requests.schedule(path, count))
 
-    async def pause_schedule(self, path: str) -> ScheduleView:
+    async def pause_schedule(self, path: str) -> api_shapes.ScheduleView:
         return await self.send(requests.steer_schedule(path, "pause"))
 
-    async def resume_schedule(self, path: str) -> ScheduleView:
+    async def resume_schedule(self, path: str) -> api_shapes.ScheduleView:
         return await self.send(requests.steer_schedule(path, "resume"))
 
     async def backfill(
         self, path: str, since: str, until: str | None = None, *, limit: int = 5, dry_run: bool = False
-    ) -> Backfilled:
+    ) -> api_shapes.Backfilled:
         """Run a playbook for times that have passed, at most `limit` at once; times are RFC 3339 texts."""
         return await self.send(requests.backfill(path, since, until, limit, dry_run))
 
-    async def triggers(self) -> list[TriggerView]:
+    async def triggers(self) -> list[administration_shapes.TriggerView]:
         """What starts playbooks by itself."""
         return await self.send(requests.triggers())
 
-    async def trigger(self, name: str) -> TriggerView:
+    async def trigger(self, name: str) -> administration_shapes.TriggerView:
         return await self.send(requests.trigger(name))
 
-    async def make_trigger(self, new: NewTrigger) -> TriggerView:
+    async def make_trigger(self, new: administration_shapes.NewTrigger) -> administration_shapes.TriggerView:
         """ApiError (409) says what is wrong with it."""
         return await self.send(requests.make_trigger(new))
 
-    async def pause_trigger(self, name: str) -> TriggerView:
+    async def pause_trigger(self, name: str) -> administration_shapes.TriggerView:
         return await self.send(requests.steer_trigger(name, "pause"))
 
-    async def resume_trigger(self, name: str) -> TriggerView:
+    async def resume_trigger(self, name: str) -> administration_shapes.TriggerView:
         return await self.send(requests.steer_trigger(name, "resume"))
 
     async def delete_trigger(self, name: str) -> None:
         """Its executions go on."""
         await self.send(requests.delete_trigger(name))
 
-    async def dead_letters(self, name: str) -> list[DeadLetterView]:
+    async def dead_letters(self, name: str) -> list[administration_shapes.DeadLetterView]:
         """The items of a trigger that no execution could be started for."""
         return await self.send(requests.dead_letters(name))
 
@@ -197,7 +168,7 @@ class AsyncCalls(ABC):
 
     # limits, changed while executions run
 
-    async def playbook_limits(self, path: str | None = None) -> list[PlaybookLimitView]:
+    async def playbook_limits(self, path: str | None = None) -> list[api_shapes.PlaybookLimitView]:
         """Those that were set, and those that somebody runs under, of all playbooks or of one."""
         return await self.send(requests.playbook_limits(path))
 
@@ -209,7 +180,7 @@ class AsyncCalls(ABC):
         """As the playbook says again; False when it was so already."""
         return await self.send(requests.reset_playbook_limit(path))
 
-    async def step_limits(self, execution_id: str) -> list[StepLimitView]:
+    async def step_limits(self, execution_id: str) -> list[api_shapes.StepLimitView]:
         """Of the steps that have a limit or a rate, with how many run and wait under it."""
         return await self.send(requests.step_limits(execution_id))
 
@@ -224,63 +195,67 @@ class AsyncCalls(ABC):
 
     # administration: credentials, tokens, webhooks, pools, workers, notifications, the audit log
 
-    async def set_credential(self, name: str, value: Any, *, kind: str = "text") -> CredentialView:
+    async def set_credential(
+        self, name: str, value: Any, *, kind: str = "text"
+    ) -> administration_shapes.CredentialView:
         """Store a credential. No call returns its value."""
         return await self.send(administration_requests.set_credential(name, value, kind))
 
-    async def credentials(self) -> list[CredentialView]:
+    async def credentials(self) -> list[administration_shapes.CredentialView]:
         return await self.send(administration_requests.credentials())
 
     async def delete_credential(self, name: str) -> None:
         await self.send(administration_requests.delete_credential(name))
 
-    async def check_credential(self, name: str, *, kind: str | None = None, url: str | None = None) -> CredentialCheck:
+    async def check_credential(
+        self, name: str, *, kind: str | None = None, url: str | None = None
+    ) -> administration_shapes.CredentialCheck:
         """Have the server connect with a credential, and do nothing else."""
         return await self.send(administration_requests.check_credential(name, kind, url))
 
-    async def pools(self) -> list[PoolInfo]:
+    async def pools(self) -> list[administration_shapes.PoolInfo]:
         return await self.send(administration_requests.pools())
 
-    async def set_pool(self, name: str, **settings: Any) -> PoolInfo:
+    async def set_pool(self, name: str, **settings: Any) -> administration_shapes.PoolInfo:
         return await self.send(administration_requests.set_pool(name, settings))
 
-    async def workers(self) -> list[WorkerInfo]:
+    async def workers(self) -> list[administration_shapes.WorkerInfo]:
         return await self.send(administration_requests.workers())
 
-    async def drain_worker(self, worker_id: str) -> WorkerInfo:
+    async def drain_worker(self, worker_id: str) -> administration_shapes.WorkerInfo:
         """Give it nothing more; what it holds it finishes."""
         return await self.send(administration_requests.drain_worker(worker_id))
 
-    async def resume_worker(self, worker_id: str) -> WorkerInfo:
+    async def resume_worker(self, worker_id: str) -> administration_shapes.WorkerInfo:
         """Give orders to a drained worker again."""
         return await self.send(administration_requests.resume_worker(worker_id))
 
-    async def who_am_i(self) -> SessionShape:
+    async def who_am_i(self) -> administration_shapes.SessionShape:
         return await self.send(administration_requests.who_am_i())
 
     async def ready(self) -> dict[str, Any]:
         """Whether the server and what it stands on are well."""
         return await self.send(administration_requests.ready())
 
-    async def rotate_credentials(self) -> Rotated:
+    async def rotate_credentials(self) -> administration_shapes.Rotated:
         """Put every credential under a new master key."""
         return await self.send(administration_requests.rotate_credentials())
 
-    async def tokens(self) -> list[AccessTokenView]:
+    async def tokens(self) -> list[administration_shapes.AccessTokenView]:
         """All tokens, revoked ones too, without their secrets."""
         return await self.send(administration_requests.tokens())
 
-    async def make_token(self, subject: str, role: str, **more: Any) -> MadeToken:
+    async def make_token(self, subject: str, role: str, **more: Any) -> administration_shapes.MadeToken:
         """Its text is under `token`, this once. `more` are human_roles, pools and expires_in_s."""
         return await self.send(administration_requests.make_token({"subject": subject, "role": role, **more}))
 
-    async def revoke_token(self, token_id: str) -> AccessTokenView:
+    async def revoke_token(self, token_id: str) -> administration_shapes.AccessTokenView:
         return await self.send(administration_requests.revoke_token(token_id))
 
-    async def webhooks(self) -> list[WebhookShape]:
+    async def webhooks(self) -> list[administration_shapes.WebhookShape]:
         return await self.send(administration_requests.webhooks())
 
-    async def make_webhook(self, name: str, **target: Any) -> MadeWebhook:
+    async def make_webhook(self, name: str, **target: Any) -> administration_shapes.MadeWebhook:
         """Its key is under `secret`, this once. `target` is path (and version), or message (and correlation)."""
         return await self.send(administration_requests.make_webhook({"name": name, **target}))
 
@@ -294,14 +269,14 @@ class AsyncCalls(ABC):
         execution_id: str | None = None,
         limit: int = 100,
         cursor: str | None = None,
-    ) -> NoticePage:
+    ) -> administration_shapes.NoticePage:
         """Notices, the newest first; those with the state dead are dead letters."""
         return await self.send(administration_requests.notices(states, execution_id, limit, cursor))
 
-    async def notice(self, notice_id: str) -> NoticeView:
+    async def notice(self, notice_id: str) -> administration_shapes.NoticeView:
         return await self.send(administration_requests.notice(notice_id))
 
-    async def retry_notice(self, notice_id: str) -> NoticeView:
+    async def retry_notice(self, notice_id: str) -> administration_shapes.NoticeView:
         """Send a dead letter again."""
         return await self.send(administration_requests.retry_notice(notice_id))
 
@@ -319,11 +294,11 @@ class AsyncCalls(ABC):
     async def delete_notification_rule(self, name: str) -> None:
         await self.send(administration_requests.delete_notification_rule(name))
 
-    async def test_notification_rule(self, name: str) -> list[TriedDestination]:
+    async def test_notification_rule(self, name: str) -> list[administration_shapes.TriedDestination]:
         """Send a test notice to each destination of a rule."""
         return await self.send(administration_requests.test_notification_rule(name))
 
-    async def audit(self, *, limit: int = 100, before: int | None = None) -> AuditPage:
+    async def audit(self, *, limit: int = 100, before: int | None = None) -> administration_shapes.AuditPage:
         """Rows of the audit log, the newest first, and where the page after begins."""
         return await self.send(administration_requests.audit(limit, before))
 

@@ -16,34 +16,10 @@ import msgspec
 
 from noetl.base.retry_delay import delay_s
 from noetl.base.tls_trust import is_distrust, trusting
-from noetl.client import requests
-from noetl.client.api_request import (
-    STREAM_SILENCE_S,
-    TIMEOUT_S,
-    ApiRequest,
-    Reader,
-    StreamMessage,
-    arguments,
-    error_of,
-    event_of,
-    headers_for,
-    pause_before_next,
-    unreachable,
-)
+from noetl.client import api_request, requests
 from noetl.client.async_calls import AsyncCalls
 from noetl.events.envelope import Event
-from noetl.operations.api_shapes import (
-    EventPage,
-    ExecutionDetail,
-    ExecutionPage,
-    LiveOutputPage,
-    LogLine,
-    LogPage,
-    PlaybookInfo,
-    ResultView,
-    StartedExecution,
-    Steered,
-)
+from noetl.operations import api_shapes
 from noetl.operations.attempt_shapes import (
     AttemptInputs,
     AttemptPage,
@@ -75,8 +51,8 @@ class AsyncClient(AsyncCalls):
         self.url = url.rstrip("/")
         self._http = httpx2.AsyncClient(
             base_url=self.url,
-            headers=headers_for(token),
-            timeout=TIMEOUT_S,
+            headers=api_request.headers_for(token),
+            timeout=api_request.TIMEOUT_S,
             transport=transport,
             verify=trusting(ca, self.url),
             # Ignore proxies of the environment: they are for the web, and must not see the token of this server.
@@ -92,7 +68,7 @@ class AsyncClient(AsyncCalls):
     async def close(self) -> None:
         await self._http.aclose()
 
-    async def send(self, request: ApiRequest[T]) -> T:
+    async def send(self, request: api_request.ApiRequest[T]) -> T:
         """Send a request, with retries where that is safe, and return its value."""
         tries = 0
         while True:
@@ -100,17 +76,17 @@ class AsyncClient(AsyncCalls):
             response: httpx2.Response | None = None
             failure: Exception | None = None
             try:
-                response = await self._http.request(**arguments(request))
+                response = await self._http.request(**api_request.arguments(request))
             except httpx2.TransportError as problem:
-                failure = unreachable(self.url, problem)
+                failure = api_request.unreachable(self.url, problem)
                 if is_distrust(problem):
                     # A retry would meet the same untrusted certificate.
                     raise failure from None
             if response is not None and not response.is_error:
                 return request.read(response)
-            pause_s = pause_before_next(request, tries, response)
+            pause_s = api_request.pause_before_next(request, tries, response)
             if pause_s is None:
-                raise failure or error_of(response)  # type: ignore[arg-type]
+                raise failure or api_request.error_of(response)  # type: ignore[arg-type]
             await sleep(pause_s)
 
     async def events(self, execution_id: str, *, after: int = 0, follow: bool = False) -> AsyncIterator[Event]:
@@ -123,14 +99,14 @@ class AsyncClient(AsyncCalls):
         while True:
             page = await self.event_page(execution_id, after=after)
             for fields in page.events:
-                yield event_of(fields)
+                yield api_request.event_of(fields)
             if page.next is None:
                 return
             after = page.next
 
     async def logs(
         self, execution_id: str, *, step: str | None = None, task: str | None = None
-    ) -> AsyncIterator[LogLine]:
+    ) -> AsyncIterator[api_shapes.LogLine]:
         """What the tasks of an execution printed."""
         after = 0
         while True:
@@ -152,25 +128,25 @@ class AsyncClient(AsyncCalls):
                     failures = 0
                     if message.name == "end":
                         return
-                    event = event_of(msgspec.json.decode(message.data))
+                    event = api_request.event_of(msgspec.json.decode(message.data))
                     after = event.seq
                     yield event
             except httpx2.TransportError as problem:
                 failures += 1
                 if failures > _STREAM_TRIES:
-                    raise unreachable(self.url, problem) from problem
+                    raise api_request.unreachable(self.url, problem) from problem
             await sleep(delay_s(failures))
 
-    async def _messages(self, path: str, after: int) -> AsyncIterator[StreamMessage]:
+    async def _messages(self, path: str, after: int) -> AsyncIterator[api_request.StreamMessage]:
         headers = {"Last-Event-ID": str(after), "Accept": "text/event-stream"}
         # A connection that died without a word is noticed by the missing comments.
-        timeout = httpx2.Timeout(TIMEOUT_S, read=STREAM_SILENCE_S)
+        timeout = httpx2.Timeout(api_request.TIMEOUT_S, read=api_request.STREAM_SILENCE_S)
         async with self._http.stream("GET", path, headers=headers, timeout=timeout) as response:
             if response.is_error:
                 # The body of a stream is not read by itself, and it holds the reason.
                 await response.aread()
-                raise error_of(response)
-            reader = Reader()
+                raise api_request.error_of(response)
+            reader = api_request.Reader()
             async for line in response.aiter_lines():
                 for message in reader.take(line):
                     yield message
@@ -192,7 +168,7 @@ class AsyncClient(AsyncCalls):
 
     # the catalogue
 
-    async def register(self, source: str | Path | Checked, *, schedule: bool = True) -> PlaybookInfo:
+    async def register(self, source: str | Path | Checked, *, schedule: bool = True) -> api_shapes.PlaybookInfo:
         """Check a playbook (a file, a text, or a text that was checked already) and register it. ApiError with its
         diagnostics if it has errors. With `schedule` false, the schedule of its path does not change."""
         if isinstance(source, Path):
@@ -211,7 +187,7 @@ class AsyncClient(AsyncCalls):
         version: str | int | None = None,
         wait: bool | float = False,
         key: str | None = None,
-    ) -> StartedExecution:
+    ) -> api_shapes.StartedExecution:
         """Begin an execution. `wait` waits for its end, without a limit or for a number of seconds. With `key`, a
         repeated call returns the execution of the first one; without it each call begins another."""
         # Wait by polling, not within the request: proxies end requests that take longer than a minute.
@@ -225,20 +201,20 @@ class AsyncClient(AsyncCalls):
 
     async def run(
         self, path: str, payload: Mapping[str, Any] | None = None, *, version: str | int | None = None
-    ) -> ResultView:
+    ) -> api_shapes.ResultView:
         """Begin an execution and wait for its result. A failed execution is a result, not an exception."""
         started = await self.start(path, payload, version=version)
         ended = await self.wait(started.execution_id)
         assert ended is not None, "without a timeout, `wait` returns only at the end"
         return ended
 
-    async def wait(self, execution_id: str, *, timeout: float | None = None) -> ResultView | None:
+    async def wait(self, execution_id: str, *, timeout: float | None = None) -> api_shapes.ResultView | None:
         """Wait for the end of an execution and return its result; None if it is not over after `timeout` seconds."""
         if not await self._over(execution_id, timeout):
             return None
         return await self.result(execution_id)
 
-    async def get(self, execution_id: str) -> ExecutionDetail:
+    async def get(self, execution_id: str) -> api_shapes.ExecutionDetail:
         return await self.send(requests.execution(execution_id))
 
     async def list(
@@ -249,11 +225,11 @@ class AsyncClient(AsyncCalls):
         text: str | None = None,
         limit: int = 50,
         cursor: str | None = None,
-    ) -> ExecutionPage:
+    ) -> api_shapes.ExecutionPage:
         """Executions, the newest first. `path` may contain `*`; `cursor` is the `next` of the previous page."""
         return await self.send(requests.executions(status, path, text, limit, cursor))
 
-    async def result(self, execution_id: str, *, step: str | None = None) -> ResultView:
+    async def result(self, execution_id: str, *, step: str | None = None) -> api_shapes.ResultView:
         """The result of an execution or of one of its steps. ApiError (409) while there is none."""
         return await self.send(requests.result(execution_id, step))
 
@@ -268,7 +244,7 @@ class AsyncClient(AsyncCalls):
         limit: int = 500,
         types: tuple[str, ...] = (),
         step: str | None = None,
-    ) -> EventPage:
+    ) -> api_shapes.EventPage:
         """Events after `after`, in order, with the fields of the API."""
         return await self.send(requests.events(execution_id, after, limit, types, step))
 
@@ -280,21 +256,23 @@ class AsyncClient(AsyncCalls):
         task: str | None = None,
         after: int = 0,
         limit: int = 500,
-    ) -> LogPage:
+    ) -> api_shapes.LogPage:
         """What tasks printed past event `after`."""
         return await self.send(requests.logs(execution_id, step, task, after, limit))
 
-    async def output(self, execution_id: str, *, after: str = "", step: str | None = None) -> LiveOutputPage:
+    async def output(self, execution_id: str, *, after: str = "", step: str | None = None) -> api_shapes.LiveOutputPage:
         """The newest output of running tasks after a cursor; best effort."""
         return await self.send(requests.output(execution_id, after, step))
 
-    async def pause(self, execution_id: str, reason: str | None = None) -> Steered:
+    async def pause(self, execution_id: str, reason: str | None = None) -> api_shapes.Steered:
         return await self.send(requests.steer(execution_id, "pause", reason))
 
-    async def resume(self, execution_id: str, reason: str | None = None) -> Steered:
+    async def resume(self, execution_id: str, reason: str | None = None) -> api_shapes.Steered:
         return await self.send(requests.steer(execution_id, "resume", reason))
 
-    async def cancel(self, execution_id: str, reason: str | None = None, *, compensate: bool = False) -> Steered:
+    async def cancel(
+        self, execution_id: str, reason: str | None = None, *, compensate: bool = False
+    ) -> api_shapes.Steered:
         """Cancel an execution. With `compensate`, the work of its steps is undone first, in reverse order."""
         return await self.send(requests.steer(execution_id, "compensate" if compensate else "cancel", reason))
 
@@ -307,7 +285,7 @@ class AsyncClient(AsyncCalls):
         from_step: str | None = None,
         approve: bool = False,
         failed_items: bool = False,
-    ) -> StartedExecution:
+    ) -> api_shapes.StartedExecution:
         """Run an execution again, from the start or from a step, with another version or payload if given. With
         `approve` you approve again what people approved before that step for other inputs. With `failed_items` a loop
         runs only the items that are not done, and keeps the results of the others."""
@@ -339,7 +317,7 @@ class AsyncClient(AsyncCalls):
 
     async def test_step(
         self, source: str, step: str, inputs: StepTestInputs | None = None, *, execution_id: str | None = None
-    ) -> StartedExecution:
+    ) -> api_shapes.StartedExecution:
         """Begin an execution in which one step of a text runs alone; nothing is registered. With `execution_id`,
         results of other steps that `inputs` does not name are those of that execution."""
         return await self.send(requests.test_step(source, step, inputs or StepTestInputs(), execution_id))

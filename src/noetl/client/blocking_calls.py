@@ -11,38 +11,7 @@ from typing import Any, TypeVar
 
 from noetl.client import administration_requests, requests
 from noetl.client.api_request import ApiRequest
-from noetl.operations.administration_shapes import (
-    AccessTokenView,
-    AuditPage,
-    CredentialCheck,
-    CredentialView,
-    DeadLetterView,
-    MadeToken,
-    MadeWebhook,
-    NewTrigger,
-    NoticePage,
-    NoticeView,
-    PoolInfo,
-    Rotated,
-    SessionShape,
-    TriedDestination,
-    TriggerView,
-    WebhookShape,
-    WorkerInfo,
-)
-from noetl.operations.api_shapes import (
-    Backfilled,
-    PlaybookInfo,
-    PlaybookLimitView,
-    ScheduleList,
-    ScheduleView,
-    StepLimitView,
-    StoredMessagePage,
-    TaskPage,
-    TaskView,
-    TimerView,
-    VersionView,
-)
+from noetl.operations import administration_shapes, api_shapes
 from noetl.store.audit import AuditChainCheck
 
 T = TypeVar("T")
@@ -56,14 +25,14 @@ class Calls(ABC):
 
     # the catalogue
 
-    def playbooks(self, *, limit: int = 200) -> list[VersionView]:
+    def playbooks(self, *, limit: int = 200) -> list[api_shapes.VersionView]:
         """The newest version of each playbook, by path."""
         return self.send(requests.playbooks(limit))
 
-    def playbook(self, path: str, version: str | int | None = None) -> PlaybookInfo:
+    def playbook(self, path: str, version: str | int | None = None) -> api_shapes.PlaybookInfo:
         return self.send(requests.playbook(path, version))
 
-    def versions(self, path: str) -> list[VersionView]:
+    def versions(self, path: str) -> list[api_shapes.VersionView]:
         """All versions of a playbook, the newest first."""
         return self.send(requests.versions(path))
 
@@ -85,7 +54,9 @@ class Calls(ABC):
         """Send a message to the step that waits for it, now or within `ttl` seconds. A repeated id is ignored."""
         return self.send(requests.message(name, correlation or {}, payload, message_id, ttl))
 
-    def messages(self, *, name: str | None = None, limit: int = 200, cursor: str | None = None) -> StoredMessagePage:
+    def messages(
+        self, *, name: str | None = None, limit: int = 200, cursor: str | None = None
+    ) -> api_shapes.StoredMessagePage:
         """Undelivered messages, the newest first; `next` is the `cursor` of the page after."""
         return self.send(requests.messages(name, limit, cursor))
 
@@ -107,32 +78,34 @@ class Calls(ABC):
         """Put an event of your own into an execution; False when the same key came before."""
         return self.send(requests.inject(execution_id, name, data, key))
 
-    def tasks(self, **filters: Any) -> list[TaskView]:
+    def tasks(self, **filters: Any) -> list[api_shapes.TaskView]:
         """Human tasks, open and claimed ones; filters are those of the API (state, role, user, mine, …)."""
         return self.send(requests.tasks(filters))
 
-    def task_page(self, **filters: Any) -> TaskPage:
+    def task_page(self, **filters: Any) -> api_shapes.TaskPage:
         """The same as a page; its `next` is the `cursor` of the page after."""
         return self.send(requests.task_page(filters))
 
-    def task(self, task_id: str) -> TaskView:
+    def task(self, task_id: str) -> api_shapes.TaskView:
         return self.send(requests.task(task_id))
 
-    def claim_task(self, task_id: str, *, version: int | None = None) -> TaskView:
+    def claim_task(self, task_id: str, *, version: int | None = None) -> api_shapes.TaskView:
         return self.send(requests.act_on_task(task_id, "claim", version=version))
 
-    def release_task(self, task_id: str, *, version: int | None = None) -> TaskView:
+    def release_task(self, task_id: str, *, version: int | None = None) -> api_shapes.TaskView:
         return self.send(requests.act_on_task(task_id, "release", version=version))
 
-    def comment_task(self, task_id: str, text: str) -> TaskView:
+    def comment_task(self, task_id: str, text: str) -> api_shapes.TaskView:
         """Write something about a task; it stands in its history."""
         return self.send(requests.act_on_task(task_id, "comment", text=text))
 
-    def complete_task(self, task_id: str, values: Mapping[str, Any], *, version: int | None = None) -> TaskView:
+    def complete_task(
+        self, task_id: str, values: Mapping[str, Any], *, version: int | None = None
+    ) -> api_shapes.TaskView:
         """Fill in its form. ApiError (422) names every field that does not fit, and the task stays open."""
         return self.send(requests.act_on_task(task_id, "complete", values=values, version=version))
 
-    def timers(self, execution_id: str | None = None) -> list[TimerView]:
+    def timers(self, execution_id: str | None = None) -> list[api_shapes.TimerView]:
         """The timers that run, of an execution or of all, the nearest first."""
         return self.send(requests.timers(execution_id))
 
@@ -140,48 +113,48 @@ class Calls(ABC):
         """By its own id; False when it was cancelled before. Only a timer whose author allows it can be."""
         return self.send(requests.cancel_timer(timer_id))
 
-    def schedules(self) -> ScheduleList:
+    def schedules(self) -> api_shapes.ScheduleList:
         """What the clock starts, and what is made up for now."""
         return self.send(requests.schedules())
 
-    def schedule(self, path: str, *, count: int = 5) -> ScheduleView:
+    def schedule(self, path: str, *, count: int = 5) -> api_shapes.ScheduleView:
         """One schedule with so many of its coming times."""
         return self.send(requests.schedule(path, count))
 
-    def pause_schedule(self, path: str) -> ScheduleView:
+    def pause_schedule(self, path: str) -> api_shapes.ScheduleView:
         return self.send(requests.steer_schedule(path, "pause"))
 
-    def resume_schedule(self, path: str) -> ScheduleView:
+    def resume_schedule(self, path: str) -> api_shapes.ScheduleView:
         return self.send(requests.steer_schedule(path, "resume"))
 
     def backfill(
         self, path: str, since: str, until: str | None = None, *, limit: int = 5, dry_run: bool = False
-    ) -> Backfilled:
+    ) -> api_shapes.Backfilled:
         """Run a playbook for times that have passed, at most `limit` at once; times are RFC 3339 texts."""
         return self.send(requests.backfill(path, since, until, limit, dry_run))
 
-    def triggers(self) -> list[TriggerView]:
+    def triggers(self) -> list[administration_shapes.TriggerView]:
         """What starts playbooks by itself."""
         return self.send(requests.triggers())
 
-    def trigger(self, name: str) -> TriggerView:
+    def trigger(self, name: str) -> administration_shapes.TriggerView:
         return self.send(requests.trigger(name))
 
-    def make_trigger(self, new: NewTrigger) -> TriggerView:
+    def make_trigger(self, new: administration_shapes.NewTrigger) -> administration_shapes.TriggerView:
         """ApiError (409) says what is wrong with it."""
         return self.send(requests.make_trigger(new))
 
-    def pause_trigger(self, name: str) -> TriggerView:
+    def pause_trigger(self, name: str) -> administration_shapes.TriggerView:
         return self.send(requests.steer_trigger(name, "pause"))
 
-    def resume_trigger(self, name: str) -> TriggerView:
+    def resume_trigger(self, name: str) -> administration_shapes.TriggerView:
         return self.send(requests.steer_trigger(name, "resume"))
 
     def delete_trigger(self, name: str) -> None:
         """Its executions go on."""
         self.send(requests.delete_trigger(name))
 
-    def dead_letters(self, name: str) -> list[DeadLetterView]:
+    def dead_letters(self, name: str) -> list[administration_shapes.DeadLetterView]:
         """The items of a trigger that no execution could be started for."""
         return self.send(requests.dead_letters(name))
 
@@ -194,7 +167,7 @@ class Calls(ABC):
 
     # limits, changed while executions run
 
-    def playbook_limits(self, path: str | None = None) -> list[PlaybookLimitView]:
+    def playbook_limits(self, path: str | None = None) -> list[api_shapes.PlaybookLimitView]:
         """Those that were set, and those that somebody runs under, of all playbooks or of one."""
         return self.send(requests.playbook_limits(path))
 
@@ -206,7 +179,7 @@ class Calls(ABC):
         """As the playbook says again; False when it was so already."""
         return self.send(requests.reset_playbook_limit(path))
 
-    def step_limits(self, execution_id: str) -> list[StepLimitView]:
+    def step_limits(self, execution_id: str) -> list[api_shapes.StepLimitView]:
         """Of the steps that have a limit or a rate, with how many run and wait under it."""
         return self.send(requests.step_limits(execution_id))
 
@@ -221,63 +194,65 @@ class Calls(ABC):
 
     # administration: credentials, tokens, webhooks, pools, workers, notifications, the audit log
 
-    def set_credential(self, name: str, value: Any, *, kind: str = "text") -> CredentialView:
+    def set_credential(self, name: str, value: Any, *, kind: str = "text") -> administration_shapes.CredentialView:
         """Store a credential. No call returns its value."""
         return self.send(administration_requests.set_credential(name, value, kind))
 
-    def credentials(self) -> list[CredentialView]:
+    def credentials(self) -> list[administration_shapes.CredentialView]:
         return self.send(administration_requests.credentials())
 
     def delete_credential(self, name: str) -> None:
         self.send(administration_requests.delete_credential(name))
 
-    def check_credential(self, name: str, *, kind: str | None = None, url: str | None = None) -> CredentialCheck:
+    def check_credential(
+        self, name: str, *, kind: str | None = None, url: str | None = None
+    ) -> administration_shapes.CredentialCheck:
         """Have the server connect with a credential, and do nothing else."""
         return self.send(administration_requests.check_credential(name, kind, url))
 
-    def pools(self) -> list[PoolInfo]:
+    def pools(self) -> list[administration_shapes.PoolInfo]:
         return self.send(administration_requests.pools())
 
-    def set_pool(self, name: str, **settings: Any) -> PoolInfo:
+    def set_pool(self, name: str, **settings: Any) -> administration_shapes.PoolInfo:
         return self.send(administration_requests.set_pool(name, settings))
 
-    def workers(self) -> list[WorkerInfo]:
+    def workers(self) -> list[administration_shapes.WorkerInfo]:
         return self.send(administration_requests.workers())
 
-    def drain_worker(self, worker_id: str) -> WorkerInfo:
+    def drain_worker(self, worker_id: str) -> administration_shapes.WorkerInfo:
         """Give it nothing more; what it holds it finishes."""
         return self.send(administration_requests.drain_worker(worker_id))
 
-    def resume_worker(self, worker_id: str) -> WorkerInfo:
+    def resume_worker(self, worker_id: str) -> administration_shapes.WorkerInfo:
         """Give orders to a drained worker again."""
         return self.send(administration_requests.resume_worker(worker_id))
 
-    def who_am_i(self) -> SessionShape:
+    def who_am_i(self) -> administration_shapes.SessionShape:
         return self.send(administration_requests.who_am_i())
 
     def ready(self) -> dict[str, Any]:
         """Whether the server and what it stands on are well."""
         return self.send(administration_requests.ready())
 
-    def rotate_credentials(self) -> Rotated:
+    def rotate_credentials(self) -> administration_shapes.Rotated:
         """Put every credential under a new master key."""
         return self.send(administration_requests.rotate_credentials())
 
-    def tokens(self) -> list[AccessTokenView]:
+    def tokens(self) -> list[administration_shapes.AccessTokenView]:
         """All tokens, revoked ones too, without their secrets."""
         return self.send(administration_requests.tokens())
 
-    def make_token(self, subject: str, role: str, **more: Any) -> MadeToken:
+    def make_token(self, subject: str, role: str, **more: Any) -> administration_shapes.MadeToken:
         """Its text is under `token`, this once. `more` are human_roles, pools and expires_in_s."""
         return self.send(administration_requests.make_token({"subject": subject, "role": role, **more}))
 
-    def revoke_token(self, token_id: str) -> AccessTokenView:
+    def revoke_token(self, token_id: str) -> administration_shapes.AccessTokenView:
         return self.send(administration_requests.revoke_token(token_id))
 
-    def webhooks(self) -> list[WebhookShape]:
+    def webhooks(self) -> list[administration_shapes.WebhookShape]:
         return self.send(administration_requests.webhooks())
 
-    def make_webhook(self, name: str, **target: Any) -> MadeWebhook:
+    def make_webhook(self, name: str, **target: Any) -> administration_shapes.MadeWebhook:
         """Its key is under `secret`, this once. `target` is path (and version), or message (and correlation)."""
         return self.send(administration_requests.make_webhook({"name": name, **target}))
 
@@ -291,14 +266,14 @@ class Calls(ABC):
         execution_id: str | None = None,
         limit: int = 100,
         cursor: str | None = None,
-    ) -> NoticePage:
+    ) -> administration_shapes.NoticePage:
         """Notices, the newest first; those with the state dead are dead letters."""
         return self.send(administration_requests.notices(states, execution_id, limit, cursor))
 
-    def notice(self, notice_id: str) -> NoticeView:
+    def notice(self, notice_id: str) -> administration_shapes.NoticeView:
         return self.send(administration_requests.notice(notice_id))
 
-    def retry_notice(self, notice_id: str) -> NoticeView:
+    def retry_notice(self, notice_id: str) -> administration_shapes.NoticeView:
         """Send a dead letter again."""
         return self.send(administration_requests.retry_notice(notice_id))
 
@@ -316,11 +291,11 @@ class Calls(ABC):
     def delete_notification_rule(self, name: str) -> None:
         self.send(administration_requests.delete_notification_rule(name))
 
-    def test_notification_rule(self, name: str) -> list[TriedDestination]:
+    def test_notification_rule(self, name: str) -> list[administration_shapes.TriedDestination]:
         """Send a test notice to each destination of a rule."""
         return self.send(administration_requests.test_notification_rule(name))
 
-    def audit(self, *, limit: int = 100, before: int | None = None) -> AuditPage:
+    def audit(self, *, limit: int = 100, before: int | None = None) -> administration_shapes.AuditPage:
         """Rows of the audit log, the newest first, and where the page after begins."""
         return self.send(administration_requests.audit(limit, before))
 

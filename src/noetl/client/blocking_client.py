@@ -16,34 +16,10 @@ import msgspec
 
 from noetl.base.retry_delay import delay_s
 from noetl.base.tls_trust import is_distrust, trusting
-from noetl.client import requests
-from noetl.client.api_request import (
-    STREAM_SILENCE_S,
-    TIMEOUT_S,
-    ApiRequest,
-    Reader,
-    StreamMessage,
-    arguments,
-    error_of,
-    event_of,
-    headers_for,
-    pause_before_next,
-    unreachable,
-)
+from noetl.client import api_request, requests
 from noetl.client.blocking_calls import Calls
 from noetl.events.envelope import Event
-from noetl.operations.api_shapes import (
-    EventPage,
-    ExecutionDetail,
-    ExecutionPage,
-    LiveOutputPage,
-    LogLine,
-    LogPage,
-    PlaybookInfo,
-    ResultView,
-    StartedExecution,
-    Steered,
-)
+from noetl.operations import api_shapes
 from noetl.operations.attempt_shapes import (
     AttemptInputs,
     AttemptPage,
@@ -75,8 +51,8 @@ class Client(Calls):
         self.url = url.rstrip("/")
         self._http = httpx2.Client(
             base_url=self.url,
-            headers=headers_for(token),
-            timeout=TIMEOUT_S,
+            headers=api_request.headers_for(token),
+            timeout=api_request.TIMEOUT_S,
             transport=transport,
             verify=trusting(ca, self.url),
             # Ignore proxies of the environment: they are for the web, and must not see the token of this server.
@@ -92,7 +68,7 @@ class Client(Calls):
     def close(self) -> None:
         self._http.close()
 
-    def send(self, request: ApiRequest[T]) -> T:
+    def send(self, request: api_request.ApiRequest[T]) -> T:
         """Send a request, with retries where that is safe, and return its value."""
         tries = 0
         while True:
@@ -100,17 +76,17 @@ class Client(Calls):
             response: httpx2.Response | None = None
             failure: Exception | None = None
             try:
-                response = self._http.request(**arguments(request))
+                response = self._http.request(**api_request.arguments(request))
             except httpx2.TransportError as problem:
-                failure = unreachable(self.url, problem)
+                failure = api_request.unreachable(self.url, problem)
                 if is_distrust(problem):
                     # A retry would meet the same untrusted certificate.
                     raise failure from None
             if response is not None and not response.is_error:
                 return request.read(response)
-            pause_s = pause_before_next(request, tries, response)
+            pause_s = api_request.pause_before_next(request, tries, response)
             if pause_s is None:
-                raise failure or error_of(response)  # type: ignore[arg-type]
+                raise failure or api_request.error_of(response)  # type: ignore[arg-type]
             sleep(pause_s)
 
     def events(self, execution_id: str, *, after: int = 0, follow: bool = False) -> Iterator[Event]:
@@ -122,12 +98,14 @@ class Client(Calls):
         while True:
             page = self.event_page(execution_id, after=after)
             for fields in page.events:
-                yield event_of(fields)
+                yield api_request.event_of(fields)
             if page.next is None:
                 return
             after = page.next
 
-    def logs(self, execution_id: str, *, step: str | None = None, task: str | None = None) -> Iterator[LogLine]:
+    def logs(
+        self, execution_id: str, *, step: str | None = None, task: str | None = None
+    ) -> Iterator[api_shapes.LogLine]:
         """What the tasks of an execution printed."""
         after = 0
         while True:
@@ -148,25 +126,25 @@ class Client(Calls):
                     failures = 0
                     if message.name == "end":
                         return
-                    event = event_of(msgspec.json.decode(message.data))
+                    event = api_request.event_of(msgspec.json.decode(message.data))
                     after = event.seq
                     yield event
             except httpx2.TransportError as problem:
                 failures += 1
                 if failures > _STREAM_TRIES:
-                    raise unreachable(self.url, problem) from problem
+                    raise api_request.unreachable(self.url, problem) from problem
             sleep(delay_s(failures))
 
-    def _messages(self, path: str, after: int) -> Iterator[StreamMessage]:
+    def _messages(self, path: str, after: int) -> Iterator[api_request.StreamMessage]:
         headers = {"Last-Event-ID": str(after), "Accept": "text/event-stream"}
         # A connection that died without a word is noticed by the missing comments.
-        timeout = httpx2.Timeout(TIMEOUT_S, read=STREAM_SILENCE_S)
+        timeout = httpx2.Timeout(api_request.TIMEOUT_S, read=api_request.STREAM_SILENCE_S)
         with self._http.stream("GET", path, headers=headers, timeout=timeout) as response:
             if response.is_error:
                 # The body of a stream is not read by itself, and it holds the reason.
                 response.read()
-                raise error_of(response)
-            reader = Reader()
+                raise api_request.error_of(response)
+            reader = api_request.Reader()
             for line in response.iter_lines():
                 yield from reader.take(line)
 
@@ -187,7 +165,7 @@ class Client(Calls):
 
     # the catalogue
 
-    def register(self, source: str | Path | Checked, *, schedule: bool = True) -> PlaybookInfo:
+    def register(self, source: str | Path | Checked, *, schedule: bool = True) -> api_shapes.PlaybookInfo:
         """Check a playbook (a file, a text, or a text that was checked already) and register it. ApiError with its
         diagnostics if it has errors. With `schedule` false, the schedule of its path does not change."""
         if isinstance(source, Path):
@@ -206,7 +184,7 @@ class Client(Calls):
         version: str | int | None = None,
         wait: bool | float = False,
         key: str | None = None,
-    ) -> StartedExecution:
+    ) -> api_shapes.StartedExecution:
         """Begin an execution. `wait` waits for its end, without a limit or for a number of seconds. With `key`, a
         repeated call returns the execution of the first one; without it each call begins another."""
         # Wait by polling, not within the request: proxies end requests that take longer than a minute.
@@ -220,20 +198,20 @@ class Client(Calls):
 
     def run(
         self, path: str, payload: Mapping[str, Any] | None = None, *, version: str | int | None = None
-    ) -> ResultView:
+    ) -> api_shapes.ResultView:
         """Begin an execution and wait for its result. A failed execution is a result, not an exception."""
         started = self.start(path, payload, version=version)
         ended = self.wait(started.execution_id)
         assert ended is not None, "without a timeout, `wait` returns only at the end"
         return ended
 
-    def wait(self, execution_id: str, *, timeout: float | None = None) -> ResultView | None:
+    def wait(self, execution_id: str, *, timeout: float | None = None) -> api_shapes.ResultView | None:
         """Wait for the end of an execution and return its result; None if it is not over after `timeout` seconds."""
         if not self._over(execution_id, timeout):
             return None
         return self.result(execution_id)
 
-    def get(self, execution_id: str) -> ExecutionDetail:
+    def get(self, execution_id: str) -> api_shapes.ExecutionDetail:
         return self.send(requests.execution(execution_id))
 
     def list(
@@ -244,11 +222,11 @@ class Client(Calls):
         text: str | None = None,
         limit: int = 50,
         cursor: str | None = None,
-    ) -> ExecutionPage:
+    ) -> api_shapes.ExecutionPage:
         """Executions, the newest first. `path` may contain `*`; `cursor` is the `next` of the previous page."""
         return self.send(requests.executions(status, path, text, limit, cursor))
 
-    def result(self, execution_id: str, *, step: str | None = None) -> ResultView:
+    def result(self, execution_id: str, *, step: str | None = None) -> api_shapes.ResultView:
         """The result of an execution or of one of its steps. ApiError (409) while there is none."""
         return self.send(requests.result(execution_id, step))
 
@@ -263,7 +241,7 @@ class Client(Calls):
         limit: int = 500,
         types: tuple[str, ...] = (),
         step: str | None = None,
-    ) -> EventPage:
+    ) -> api_shapes.EventPage:
         """Events after `after`, in order, with the fields of the API."""
         return self.send(requests.events(execution_id, after, limit, types, step))
 
@@ -275,21 +253,21 @@ class Client(Calls):
         task: str | None = None,
         after: int = 0,
         limit: int = 500,
-    ) -> LogPage:
+    ) -> api_shapes.LogPage:
         """What tasks printed past event `after`."""
         return self.send(requests.logs(execution_id, step, task, after, limit))
 
-    def output(self, execution_id: str, *, after: str = "", step: str | None = None) -> LiveOutputPage:
+    def output(self, execution_id: str, *, after: str = "", step: str | None = None) -> api_shapes.LiveOutputPage:
         """The newest output of running tasks after a cursor; best effort."""
         return self.send(requests.output(execution_id, after, step))
 
-    def pause(self, execution_id: str, reason: str | None = None) -> Steered:
+    def pause(self, execution_id: str, reason: str | None = None) -> api_shapes.Steered:
         return self.send(requests.steer(execution_id, "pause", reason))
 
-    def resume(self, execution_id: str, reason: str | None = None) -> Steered:
+    def resume(self, execution_id: str, reason: str | None = None) -> api_shapes.Steered:
         return self.send(requests.steer(execution_id, "resume", reason))
 
-    def cancel(self, execution_id: str, reason: str | None = None, *, compensate: bool = False) -> Steered:
+    def cancel(self, execution_id: str, reason: str | None = None, *, compensate: bool = False) -> api_shapes.Steered:
         """Cancel an execution. With `compensate`, the work of its steps is undone first, in reverse order."""
         return self.send(requests.steer(execution_id, "compensate" if compensate else "cancel", reason))
 
@@ -302,7 +280,7 @@ class Client(Calls):
         from_step: str | None = None,
         approve: bool = False,
         failed_items: bool = False,
-    ) -> StartedExecution:
+    ) -> api_shapes.StartedExecution:
         """Run an execution again, from the start or from a step, with another version or payload if given. With
         `approve` you approve again what people approved before that step for other inputs. With `failed_items` a loop
         runs only the items that are not done, and keeps the results of the others."""
@@ -334,7 +312,7 @@ class Client(Calls):
 
     def test_step(
         self, source: str, step: str, inputs: StepTestInputs | None = None, *, execution_id: str | None = None
-    ) -> StartedExecution:
+    ) -> api_shapes.StartedExecution:
         """Begin an execution in which one step of a text runs alone; nothing is registered. With `execution_id`,
         results of other steps that `inputs` does not name are those of that execution."""
         return self.send(requests.test_step(source, step, inputs or StepTestInputs(), execution_id))

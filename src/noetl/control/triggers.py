@@ -19,15 +19,7 @@ from noetl.control.trigger_turns import TriggerReader, TriggerStarter, TriggerSt
 from noetl.events.secret_materials import secrets_in
 from noetl.events.triggers import SourceTrigger
 from noetl.store.contract import Store
-from noetl.tools.contract import (
-    UNKNOWN,
-    SettlingSource,
-    ToolContext,
-    TriggerBatch,
-    TriggerItem,
-    TriggerPoll,
-    TriggerSource,
-)
+from noetl.tools import contract
 from noetl.tools.registry import Registry
 
 if TYPE_CHECKING:
@@ -115,7 +107,7 @@ class SourceReader:
     def __init__(self, tools: Registry, keychain: Callable[[], Keychain | None]) -> None:
         self._tools, self._keychain = tools, keychain
 
-    async def poll(self, trigger: SourceTrigger, poll: TriggerPoll) -> TriggerBatch:
+    async def poll(self, trigger: SourceTrigger, poll: contract.TriggerPoll) -> contract.TriggerBatch:
         """The new items. ToolError says why they cannot be read, without secrets."""
         fields, redactor = await self._credential(trigger)
         try:
@@ -130,7 +122,7 @@ class SourceReader:
             raise ToolError("tool.exception", f"its source failed with {type(problem).__name__}") from None
 
     async def settle(
-        self, trigger: SourceTrigger, accepted: Sequence[TriggerItem], returned: Sequence[TriggerItem]
+        self, trigger: SourceTrigger, accepted: Sequence[contract.TriggerItem], returned: Sequence[contract.TriggerItem]
     ) -> None:
         """Settle items with a source that delivers them: accepted or returned."""
         source = self._source(trigger)
@@ -139,7 +131,7 @@ class SourceReader:
         fields, redactor = await self._credential(trigger)
         try:
             async with asyncio.timeout(TIMEOUT_S):
-                settling = cast(SettlingSource, source)
+                settling = cast(contract.SettlingSource, source)
                 await settling.settle(trigger.inputs, accepted, returned, self._context(trigger, fields))
         except TimeoutError:
             raise ToolError("timeout", f"its source took no answer within {TIMEOUT_S:g} s") from None
@@ -149,11 +141,11 @@ class SourceReader:
     async def close(self) -> None:
         await self._tools.close()
 
-    def _source(self, trigger: SourceTrigger) -> TriggerSource:
+    def _source(self, trigger: SourceTrigger) -> contract.TriggerSource:
         tool = self._tools.tool(trigger.kind)
         if not hasattr(tool, "poll"):
             raise ToolError("tool.not_allowed", f'the tool "{trigger.kind}" cannot be polled')
-        return cast(TriggerSource, tool)
+        return cast(contract.TriggerSource, tool)
 
     async def _credential(self, trigger: SourceTrigger) -> tuple[Mapping[str, Any], Redactor]:
         """The fields of the credential that the trigger names, and their mask."""
@@ -165,9 +157,9 @@ class SourceReader:
         material = await keychain.material((), str(name))
         return material.fields, Redactor(secrets_in(material))
 
-    def _context(self, trigger: SourceTrigger, fields: Mapping[str, Any]) -> ToolContext:
+    def _context(self, trigger: SourceTrigger, fields: Mapping[str, Any]) -> contract.ToolContext:
         owner = f"trigger {trigger.trigger_id}"
-        return ToolContext(
+        return contract.ToolContext(
             execution_id=owner,
             step="trigger",
             task=trigger.name,
@@ -175,7 +167,7 @@ class SourceReader:
             task_run_id=owner,
             idempotency_key=owner,
             spec={},
-            name=lambda _: UNKNOWN,
+            name=lambda _: contract.UNKNOWN,
             resolve=lambda _: fields,
             data_folders=self._tools.permissions.data_folders,
             tool=self._tools.tool,

@@ -18,14 +18,7 @@ from noetl.engine.pipeline.patches import patched
 from noetl.engine.side_runs import evolution as side_runs
 from noetl.engine.v2_case import evolution as cases
 from noetl.engine.waits import evolution as waits
-from noetl.events import executions
-from noetl.events.control import (
-    Emitted,
-    LimitChanged,
-    PlaybookCancelled,
-    PlaybookPaused,
-    PlaybookResumed,
-)
+from noetl.events import control, executions
 from noetl.events.envelope import Event
 from noetl.events.events import Payload
 from noetl.events.steps import CtxPatched, ReportRefused, StepDenied
@@ -64,11 +57,11 @@ _ExecutionEvent = (
     | executions.WorkflowStarted
     | executions.PlaybookLate
     | CtxPatched
-    | LimitChanged
-    | PlaybookPaused
-    | PlaybookResumed
-    | PlaybookCancelled
-    | Emitted
+    | control.LimitChanged
+    | control.PlaybookPaused
+    | control.PlaybookResumed
+    | control.PlaybookCancelled
+    | control.Emitted
     | executions.PlaybookProcessed
     | ReportRefused
 )
@@ -95,15 +88,15 @@ def _on_execution_event(execution: Execution, event: Event, payload: _ExecutionE
             execution.written_by.update(dict.fromkeys(payload.patch, event.event_id))
             if event.step_run_id in execution.side_work.step_runs:
                 side_runs.wrote(execution, event.step_run_id, payload.patch)
-        case LimitChanged():
+        case control.LimitChanged():
             concurrency_limits.change_limits(execution, event.step or "", payload)
-        case PlaybookPaused() | PlaybookResumed():
-            execution.lifecycle.paused = isinstance(payload, PlaybookPaused)
+        case control.PlaybookPaused() | control.PlaybookResumed():
+            execution.lifecycle.paused = isinstance(payload, control.PlaybookPaused)
             cases.wake_listeners(execution)
-        case PlaybookCancelled():
+        case control.PlaybookCancelled():
             execution.lifecycle.cancelled = payload.reason
             side_runs.on_cancelled(execution, payload)
-        case Emitted():
+        case control.Emitted():
             if payload.key is not None:
                 execution.open_waits.known_keys[payload.key] = None
         case ReportRefused():

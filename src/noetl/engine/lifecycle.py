@@ -7,18 +7,9 @@ from typing import Any
 
 from noetl.base.errors import TemplateError, ToolError
 from noetl.base.ids import derived
+from noetl.engine import decision
 from noetl.engine.commands import CancelExecution, PauseExecution, ResumeExecution, StartExecution
 from noetl.engine.compensation import request_compensation
-from noetl.engine.decision import (
-    CancelCalled,
-    CancelChildren,
-    Decision,
-    Draft,
-    Effect,
-    EndExecution,
-    PauseChildren,
-    ResumeChildren,
-)
 from noetl.engine.execution import Execution
 from noetl.engine.identity import run_id_of, token_id_of
 from noetl.engine.pipeline.patches import deep_merged
@@ -45,11 +36,11 @@ END = "end"  # a step of this name gives the result, when it has one (O-08)
 # The first events of every execution, in the order of SRV-01.
 
 
-def start_execution(plan: Plan, execution: Execution, command: StartExecution) -> Decision:
+def start_execution(plan: Plan, execution: Execution, command: StartExecution) -> decision.Decision:
     """Record the request, its evaluation, the start and the start token in one decision, so that no execution is half
     started."""
     net = plan.net
-    draft = Draft(execution, command.at, execution.execution_id)
+    draft = decision.Draft(execution, command.at, execution.execution_id)
     draft.add(
         executions.ExecutionRequested(
             path=net.path,
@@ -67,7 +58,7 @@ def start_execution(plan: Plan, execution: Execution, command: StartExecution) -
     )
     if command.refused is not None:
         draft.add(executions.PlaybookProcessed(status=executions.Final.FAILED, error=command.refused))
-        draft.add_effect(EndExecution(executions.Final.FAILED))
+        draft.add_effect(decision.EndExecution(executions.Final.FAILED))
         return draft.decision()
     draft.add(executions.RequestEvaluated(name=net.name, dialect=net.dialect))
     carried = command.carried
@@ -80,7 +71,7 @@ def start_execution(plan: Plan, execution: Execution, command: StartExecution) -
     except (TemplateError, ToolError) as problem:
         error = Error(kind=problem.kind, message=f"the ctx of the playbook: {problem}")
         draft.add(executions.PlaybookProcessed(status=executions.Final.FAILED, error=error))
-        draft.add_effect(EndExecution(executions.Final.FAILED))
+        draft.add_effect(decision.EndExecution(executions.Final.FAILED))
         return draft.decision()
     if command.compensates is not None:
         return _start_compensating(draft, execution, command)
@@ -115,7 +106,7 @@ def _initial_ctx(
     return rendered
 
 
-def _start_compensating(draft: Draft, execution: Execution, command: StartExecution) -> Decision:
+def _start_compensating(draft: decision.Draft, execution: Execution, command: StartExecution) -> decision.Decision:
     """Start an execution that undoes another one: take over its registrations and request them all (design.md §8). It
     has no token."""
     for registration in command.registrations:
@@ -134,30 +125,32 @@ def _start_compensating(draft: Draft, execution: Execution, command: StartExecut
 # Pause, resume and cancel (SRV-07, SRV-11, O-02, O-16).
 
 
-def control_execution(execution: Execution, command: PauseExecution | ResumeExecution | CancelExecution) -> Decision:
+def control_execution(
+    execution: Execution, command: PauseExecution | ResumeExecution | CancelExecution
+) -> decision.Decision:
     """Record the request, unless the execution is over or already in that state."""
     if not execution.is_open:
-        return Decision(verdict=ReportResult.TERMINAL)
-    draft = Draft(execution, command.at, derived("control", execution.execution_id, execution.seq))
+        return decision.Decision(verdict=ReportResult.TERMINAL)
+    draft = decision.Draft(execution, command.at, derived("control", execution.execution_id, execution.seq))
     parent_id = execution.last_event_id
     match command:
         case PauseExecution():
             if execution.lifecycle.paused:
-                return Decision(verdict=ReportResult.DUPLICATE)
+                return decision.Decision(verdict=ReportResult.DUPLICATE)
             draft.add(PlaybookPaused(reason=command.reason), parent_id=parent_id)
         case ResumeExecution():
             if not execution.lifecycle.paused:
-                return Decision(verdict=ReportResult.DUPLICATE)
+                return decision.Decision(verdict=ReportResult.DUPLICATE)
             draft.add(PlaybookResumed(reason=command.reason), parent_id=parent_id)
         case CancelExecution():
             if execution.lifecycle.cancelled is not None and command.compensate:
-                return Decision(verdict=ReportResult.DUPLICATE)
+                return decision.Decision(verdict=ReportResult.DUPLICATE)
             draft.add(PlaybookCancelled(reason=command.reason, compensate=command.compensate), parent_id=parent_id)
             _cancel(draft, execution, command)
     return draft.decision()
 
 
-def _cancel(draft: Draft, execution: Execution, command: CancelExecution) -> None:
+def _cancel(draft: decision.Draft, execution: Execution, command: CancelExecution) -> None:
     """Stop everything. Finished steps are undone only if the command asks for it (O-02)."""
     withdraw(draft, execution, tokens_except(execution))
     if command.compensate:
@@ -181,20 +174,20 @@ _RUN_ENDS = (TokenDropped, StepFailed, HandlerFailed, AsyncDone, CompensationUnk
 _CHILD_EVENTS = frozenset({PlaybookPaused, PlaybookResumed, PlaybookCancelled, StepTimeout, HandlerStarted, *_RUN_ENDS})
 
 
-def child_effects(events: Iterable[Event]) -> list[Effect]:
+def child_effects(events: Iterable[Event]) -> list[decision.Effect]:
     """The effects of these events on child executions, in the order of the events."""
     child_events = [event for event in events if type(event.payload) in _CHILD_EVENTS]
     return [effect for event in child_events for effect in _effects_of(event)] if child_events else []
 
 
-def _effects_of(event: Event) -> Iterator[Effect]:
+def _effects_of(event: Event) -> Iterator[decision.Effect]:
     match event.payload:
         case PlaybookPaused():
-            yield PauseChildren(reason="its parent was paused")
+            yield decision.PauseChildren(reason="its parent was paused")
         case PlaybookResumed():
-            yield ResumeChildren(reason="its parent was resumed")
+            yield decision.ResumeChildren(reason="its parent was resumed")
         case PlaybookCancelled(compensate=compensate):
-            yield CancelChildren(reason="its parent was cancelled", compensate=compensate)
+            yield decision.CancelChildren(reason="its parent was cancelled", compensate=compensate)
         case HandlerStarted(interrupting=True, owner=owner):
             yield from _cancel_children_of(owner, _INTERRUPTED)
         case StepTimeout(action="alternative"):
@@ -205,21 +198,21 @@ def _effects_of(event: Event) -> Iterator[Effect]:
             pass
 
 
-def _cancel_children_of(step_run_id: str | None, reason: str) -> Iterator[Effect]:
+def _cancel_children_of(step_run_id: str | None, reason: str) -> Iterator[decision.Effect]:
     if step_run_id is not None:
-        yield CancelCalled(step_run_id=step_run_id, reason=reason)
+        yield decision.CancelCalled(step_run_id=step_run_id, reason=reason)
 
 
 # The end of an execution and its result (SRV-06, O-08).
 
 
-def finish_execution(execution: Execution, at: float) -> Decision:
+def finish_execution(execution: Execution, at: float) -> decision.Decision:
     """Close an execution that has no token left."""
     status, error = _final_status(execution)
-    draft = Draft(execution, at, execution.last_event_id)
+    draft = decision.Draft(execution, at, execution.last_event_id)
     draft.add(executions.WorkflowFinished(status=status))
     draft.add(executions.PlaybookProcessed(status=status, result_of=_result_steps(execution), error=error))
-    draft.add_effect(EndExecution(status))
+    draft.add_effect(decision.EndExecution(status))
     return draft.decision()
 
 

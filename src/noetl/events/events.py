@@ -12,21 +12,9 @@ from typing import get_args
 
 import msgspec
 
-from noetl.events import control, executions, loops, tokens
+from noetl.events import control, executions, loops, steps, tokens
 from noetl.events.payloads import EventPhase, EventSource, Reported
 from noetl.events.side_runs import Compensating, SideRuns
-from noetl.events.steps import (
-    CaseHeard,
-    CaseStarted,
-    CaseWaiting,
-    CtxPatched,
-    ReportRefused,
-    StepDenied,
-    StepDone,
-    StepFailed,
-    StepScheduled,
-    StepStarted,
-)
 from noetl.events.tasks import KeychainRefreshed, Remark, TaskProcessed, TaskStarted
 from noetl.events.v2_case_positions import CaseEvaluated, RetryProcessed, RetryStarted, SinkProcessed, SinkStarted
 from noetl.events.waits import StepTimeout, TokenReleased, Waiting
@@ -45,11 +33,11 @@ Payload = (
     | TokenReleased
     | control.JoinFilled
     | control.JoinUnfilled
-    | StepDenied
-    | StepScheduled
-    | StepStarted
-    | StepDone
-    | StepFailed
+    | steps.StepDenied
+    | steps.StepScheduled
+    | steps.StepStarted
+    | steps.StepDone
+    | steps.StepFailed
     | StepTimeout
     | TaskStarted
     | TaskProcessed
@@ -62,19 +50,19 @@ Payload = (
     | loops.LoopCut
     | loops.LoopKept
     | loops.LoopDone
-    | CaseStarted
+    | steps.CaseStarted
     | CaseEvaluated
-    | CaseWaiting
-    | CaseHeard
+    | steps.CaseWaiting
+    | steps.CaseHeard
     | RetryStarted
     | RetryProcessed
     | SinkStarted
     | SinkProcessed
     | Waiting
-    | CtxPatched
+    | steps.CtxPatched
     | tokens.NextSelected
     | tokens.NextEnqueued
-    | ReportRefused
+    | steps.ReportRefused
     | control.Emitted
     | control.LimitChanged
     | control.PlaybookPaused

@@ -17,13 +17,7 @@ from noetl.base.clock import rfc3339
 from noetl.engine.execution import Execution
 from noetl.events.projection.projection import STEP_EVENTS, Projection
 from noetl.events.projection.views import StepRunView
-from noetl.operations.attempt_shapes import (
-    ComparedExecution,
-    ComparedStep,
-    ExecutionComparison,
-    StepSummary,
-    ValueDifference,
-)
+from noetl.operations import attempt_shapes
 from noetl.store.contract import EventFilter, ExecutionRow, History, Store
 
 MOST_BYTES = 64_000  # a larger value is replaced by its size and its hash
@@ -48,7 +42,7 @@ async def compare_executions(
     after: ExecutionRow,
     against: ExecutionRow | None,
     state: Callable[[ExecutionRow], Awaitable[Execution]],
-) -> ExecutionComparison:
+) -> attempt_shapes.ExecutionComparison:
     """The differences between an execution and `against`, by default the previous execution of the same playbook.
     `state` returns the current state of an execution; a server may have it in memory."""
     before = against if against is not None else await _run_before(store, after)
@@ -87,12 +81,12 @@ async def step_runs(store: History, execution_id: str, *, pages: int | None = 1)
     return history
 
 
-def compare_sides(before: ComparedSide | None, after: ComparedSide) -> ExecutionComparison:
+def compare_sides(before: ComparedSide | None, after: ComparedSide) -> attempt_shapes.ExecutionComparison:
     """The comparison of two loaded executions. Without `before` it only describes `after`."""
     if before is None:
-        return ExecutionComparison(before=None, after=_side_view(after))
+        return attempt_shapes.ExecutionComparison(before=None, after=_side_view(after))
     old, new = before.execution, after.execution
-    return ExecutionComparison(
+    return attempt_shapes.ExecutionComparison(
         before=_side_view(before),
         after=_side_view(after),
         steps=_step_pairs(before.runs, after.runs),
@@ -102,9 +96,9 @@ def compare_sides(before: ComparedSide | None, after: ComparedSide) -> Execution
     )
 
 
-def _side_view(side: ComparedSide) -> ComparedExecution:
+def _side_view(side: ComparedSide) -> attempt_shapes.ComparedExecution:
     row, error = side.row, side.execution.lifecycle.error
-    return ComparedExecution(
+    return attempt_shapes.ComparedExecution(
         execution_id=row.execution_id,
         path=row.path,
         version=side.version,
@@ -119,11 +113,11 @@ def _result_values(execution: Execution) -> Any:
     return {name: abridged_value(msgspec.to_builtins(result)) for name, result in execution.outputs.results.items()}
 
 
-def _step_pairs(before: Sequence[StepRunView], after: Sequence[StepRunView]) -> list[ComparedStep]:
+def _step_pairs(before: Sequence[StepRunView], after: Sequence[StepRunView]) -> list[attempt_shapes.ComparedStep]:
     """A summary of each step in both executions, in the order in which the steps ran."""
     old, new = _summaries(before), _summaries(after)
     return [
-        ComparedStep(
+        attempt_shapes.ComparedStep(
             step=step, before=old.get(step), after=new.get(step), change_s=_change_s(old.get(step), new.get(step))
         )
         for step in step_order([list(new), list(old)])
@@ -145,24 +139,24 @@ def step_order(runs: Iterable[Sequence[str]]) -> list[str]:
     return ordered
 
 
-def _change_s(before: StepSummary | None, after: StepSummary | None) -> float | None:
+def _change_s(before: attempt_shapes.StepSummary | None, after: attempt_shapes.StepSummary | None) -> float | None:
     if before is None or after is None or before.duration_s is None or after.duration_s is None:
         return None
     return round(after.duration_s - before.duration_s, 3)
 
 
-def _summaries(runs: Sequence[StepRunView]) -> dict[str, StepSummary]:
+def _summaries(runs: Sequence[StepRunView]) -> dict[str, attempt_shapes.StepSummary]:
     """One summary per step over all its runs. Side runs (compensations, handlers) are not counted."""
-    summaries: dict[str, StepSummary] = {}
+    summaries: dict[str, attempt_shapes.StepSummary] = {}
     for run in runs:
         if run.origin is not None:
             continue
-        so_far = summaries.get(run.step, StepSummary(status="", duration_s=None, runs=0))
+        so_far = summaries.get(run.step, attempt_shapes.StepSummary(status="", duration_s=None, runs=0))
         seconds = so_far.duration_s
         if run.finished_at is not None:
             seconds = round((seconds or 0.0) + run.elapsed_s(run.finished_at), 3)
         level = run.loop.levels[0] if run.loop is not None else None
-        summaries[run.step] = StepSummary(
+        summaries[run.step] = attempt_shapes.StepSummary(
             status=run.status,
             duration_s=seconds,
             runs=so_far.runs + 1,
@@ -187,7 +181,7 @@ def abridged_value(value: Any, depth: int = 0) -> Any:
 _ABSENT = object()
 
 
-def differences(before: Any, after: Any) -> list[ValueDifference]:
+def differences(before: Any, after: Any) -> list[attempt_shapes.ValueDifference]:
     """The places where two values differ, at most MOST_DIFFERENCES. Each top-level name (a step, an input) gets an
     equal share of them; the last entry of a name counts those that are left out."""
     if not (isinstance(before, dict) and isinstance(after, dict)):
@@ -204,21 +198,23 @@ def differences(before: Any, after: Any) -> list[ValueDifference]:
     ]
 
 
-def _limited_differences(before: Any, after: Any, path: str, limit: int) -> list[ValueDifference]:
+def _limited_differences(before: Any, after: Any, path: str, limit: int) -> list[attempt_shapes.ValueDifference]:
     places = _iter_differences(before, after, path)
     listed = list(islice(places, limit))
     more = sum(1 for _ in places)
-    return [*listed, ValueDifference(path=path, values={}, more=more)] if more else listed
+    return [*listed, attempt_shapes.ValueDifference(path=path, values={}, more=more)] if more else listed
 
 
-def _iter_differences(before: Any, after: Any, path: str) -> Iterator[ValueDifference]:
+def _iter_differences(before: Any, after: Any, path: str) -> Iterator[attempt_shapes.ValueDifference]:
     match before, after:
         case dict(), dict():
             pairs = [(key, before.get(key, _ABSENT), after.get(key, _ABSENT)) for key in {**before, **after}]
         case list(), list():
             if abs(len(before) - len(after)) > MOST_ADDED:
                 # A thousand rows against a hundred is one difference to a reader, not nine hundred.
-                yield ValueDifference(path=path, values={}, entries={"before": len(before), "after": len(after)})
+                yield attempt_shapes.ValueDifference(
+                    path=path, values={}, entries={"before": len(before), "after": len(after)}
+                )
                 both: Iterable[tuple[Any, Any]] = zip(before, after, strict=False)
             else:
                 both = zip_longest(before, after, fillvalue=_ABSENT)
@@ -228,7 +224,7 @@ def _iter_differences(before: Any, after: Any, path: str) -> Iterator[ValueDiffe
             if before is not after and (type(before) is not type(after) or before != after):
                 sides: dict[Literal["before", "after"], Any] = {"before": before, "after": after}
                 values = {side: value for side, value in sides.items() if value is not _ABSENT}
-                yield ValueDifference(path=path, values=values)
+                yield attempt_shapes.ValueDifference(path=path, values=values)
             return
     for key, old, new in pairs:
         yield from _iter_differences(old, new, f"{path}.{key}" if path else str(key))

@@ -19,21 +19,7 @@ import msgspec
 
 from noetl.base.clock import SystemClock
 from noetl.base.errors import NotFoundError
-from noetl.operations.api_shapes import (
-    Backfilled,
-    PlaybookInfo,
-    PlaybookLimitView,
-    ResultView,
-    ScheduleList,
-    ScheduleView,
-    Steered,
-    StepLimitView,
-    StoredMessagePage,
-    TaskPage,
-    TaskView,
-    TimerView,
-    VersionView,
-)
+from noetl.operations import api_shapes
 from noetl.operations.attempt_shapes import AttemptInputs, AttemptPage, ExecutionComparison
 from noetl.operations.local_administration import LocalAdministration
 from noetl.store.contract import ExecutionRow
@@ -107,16 +93,18 @@ class LocalOperations(LocalAdministration):
 
     # executions
 
-    async def pause(self, execution_id: str, reason: str | None = None) -> Steered:
+    async def pause(self, execution_id: str, reason: str | None = None) -> api_shapes.Steered:
         return await self._control(execution_id, "pause", reason)
 
-    async def resume(self, execution_id: str, reason: str | None = None) -> Steered:
+    async def resume(self, execution_id: str, reason: str | None = None) -> api_shapes.Steered:
         return await self._control(execution_id, "resume", reason)
 
-    async def cancel(self, execution_id: str, reason: str | None = None, *, compensate: bool = False) -> Steered:
+    async def cancel(
+        self, execution_id: str, reason: str | None = None, *, compensate: bool = False
+    ) -> api_shapes.Steered:
         return await self._control(execution_id, "compensate" if compensate else "cancel", reason)
 
-    async def _control(self, execution_id: str, action: str, reason: str | None) -> Steered:
+    async def _control(self, execution_id: str, action: str, reason: str | None) -> api_shapes.Steered:
         from noetl.operations.executions import control_result
 
         row = await self._execution(execution_id)
@@ -130,7 +118,7 @@ class LocalOperations(LocalAdministration):
             for event in page:
                 yield event
 
-    async def result(self, execution_id: str, *, step: str | None = None) -> ResultView:
+    async def result(self, execution_id: str, *, step: str | None = None) -> api_shapes.ResultView:
         from noetl.operations.results import LoadableValues, execution_ending, step_ending
 
         row, values = await self._execution(execution_id), LoadableValues(self.results)
@@ -183,7 +171,7 @@ class LocalOperations(LocalAdministration):
 
     # the catalogue
 
-    async def register(self, source: str | Path | Checked, *, schedule: bool = True) -> PlaybookInfo:
+    async def register(self, source: str | Path | Checked, *, schedule: bool = True) -> api_shapes.PlaybookInfo:
         from noetl.language.checking import Checked, checked_playbook
         from noetl.operations.catalog import register_playbook
 
@@ -202,12 +190,12 @@ class LocalOperations(LocalAdministration):
         )
         return version.info()
 
-    async def playbooks(self, *, limit: int = 200) -> list[VersionView]:
+    async def playbooks(self, *, limit: int = 200) -> list[api_shapes.VersionView]:
         from noetl.operations.catalog import version_view
 
         return [version_view(row) for row in await self.store.catalog.paths(limit=limit)]
 
-    async def versions(self, path: str) -> list[VersionView]:
+    async def versions(self, path: str) -> list[api_shapes.VersionView]:
         from noetl.operations.catalog import playbook_versions
 
         return await playbook_versions(self.store.catalog, path)
@@ -219,21 +207,21 @@ class LocalOperations(LocalAdministration):
 
     # schedules
 
-    async def schedules(self) -> ScheduleList:
+    async def schedules(self) -> api_shapes.ScheduleList:
         return await self._schedules.list()
 
-    async def schedule(self, path: str, *, count: int = 5) -> ScheduleView:
+    async def schedule(self, path: str, *, count: int = 5) -> api_shapes.ScheduleView:
         return await self._schedules.get(path, count)
 
-    async def pause_schedule(self, path: str) -> ScheduleView:
+    async def pause_schedule(self, path: str) -> api_shapes.ScheduleView:
         return await self._schedules.pause(path)
 
-    async def resume_schedule(self, path: str) -> ScheduleView:
+    async def resume_schedule(self, path: str) -> api_shapes.ScheduleView:
         return await self._schedules.resume(path)
 
     async def backfill(
         self, path: str, since: str, until: str | None = None, *, limit: int = 5, dry_run: bool = False
-    ) -> Backfilled:
+    ) -> api_shapes.Backfilled:
         return await self._schedules.backfill(path, since, until, limit=limit, dry_run=dry_run)
 
     # messages, signals, events, timers
@@ -280,7 +268,7 @@ class LocalOperations(LocalAdministration):
 
     async def messages(
         self, *, name: str | None = None, limit: int = 200, cursor: str | None = None
-    ) -> StoredMessagePage:
+    ) -> api_shapes.StoredMessagePage:
         from noetl.operations.waits import message_page
 
         return await message_page(self.store.waits, now=self._clock.now(), name=name, limit=limit, cursor=cursor)
@@ -304,7 +292,7 @@ class LocalOperations(LocalAdministration):
     async def inject(self, execution_id: str, name: str, data: Any = None, *, key: str | None = None) -> bool:
         return await self._deliveries.inject(execution_id, name, data, event_key=key)
 
-    async def timers(self, execution_id: str | None = None) -> list[TimerView]:
+    async def timers(self, execution_id: str | None = None) -> list[api_shapes.TimerView]:
         from noetl.operations.waits import running_timers
 
         return await running_timers(self.store, execution_id)
@@ -316,7 +304,7 @@ class LocalOperations(LocalAdministration):
 
     # human tasks
 
-    async def task_page(self, **filters: Any) -> TaskPage:
+    async def task_page(self, **filters: Any) -> api_shapes.TaskPage:
         from noetl.operations.waits import TaskFilter, task_page
         from noetl.store.human_tasks import TaskState
 
@@ -328,27 +316,29 @@ class LocalOperations(LocalAdministration):
             self.store.tasks, wanted, actor=self._actor, roles=self._roles, limit=limit, cursor=cursor
         )
 
-    async def task(self, task_id: str) -> TaskView:
+    async def task(self, task_id: str) -> api_shapes.TaskView:
         from noetl.operations.waits import task_view
 
         return task_view(await self._inbox.get(task_id))
 
-    async def claim_task(self, task_id: str, *, version: int | None = None) -> TaskView:
+    async def claim_task(self, task_id: str, *, version: int | None = None) -> api_shapes.TaskView:
         from noetl.operations.waits import task_view
 
         return task_view(await self._inbox.claim(task_id, actor=self._actor, roles=self._roles, version=version))
 
-    async def release_task(self, task_id: str, *, version: int | None = None) -> TaskView:
+    async def release_task(self, task_id: str, *, version: int | None = None) -> api_shapes.TaskView:
         from noetl.operations.waits import task_view
 
         return task_view(await self._inbox.release(task_id, actor=self._actor, roles=self._roles, version=version))
 
-    async def comment_task(self, task_id: str, text: str) -> TaskView:
+    async def comment_task(self, task_id: str, text: str) -> api_shapes.TaskView:
         from noetl.operations.waits import task_view
 
         return task_view(await self._inbox.comment(task_id, text, actor=self._actor, roles=self._roles))
 
-    async def complete_task(self, task_id: str, values: Mapping[str, Any], *, version: int | None = None) -> TaskView:
+    async def complete_task(
+        self, task_id: str, values: Mapping[str, Any], *, version: int | None = None
+    ) -> api_shapes.TaskView:
         from noetl.operations.waits import task_view
 
         done = await self._inbox.complete(task_id, dict(values), actor=self._actor, roles=self._roles, version=version)
@@ -356,7 +346,7 @@ class LocalOperations(LocalAdministration):
 
     # limits
 
-    async def playbook_limits(self, path: str | None = None) -> list[PlaybookLimitView]:
+    async def playbook_limits(self, path: str | None = None) -> list[api_shapes.PlaybookLimitView]:
         from noetl.control.playbook_limits import PlaybookLimits
         from noetl.operations.limits import playbook_limits
 
@@ -375,7 +365,7 @@ class LocalOperations(LocalAdministration):
         limits = PlaybookLimits(self.store.key_values, self._clock)
         return await limit_playbook(self.store, limits, path, limit, actor=self._actor, reason=reason)
 
-    async def step_limits(self, execution_id: str) -> list[StepLimitView]:
+    async def step_limits(self, execution_id: str) -> list[api_shapes.StepLimitView]:
         from noetl.net.net import from_json
         from noetl.operations.limits import step_limits
 

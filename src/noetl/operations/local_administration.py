@@ -14,24 +14,7 @@ import msgspec
 
 from noetl.base.clock import Clock
 from noetl.base.errors import NotFoundError
-from noetl.operations.administration_shapes import (
-    AccessTokenView,
-    AuditPage,
-    CredentialCheck,
-    CredentialView,
-    DeadLetterView,
-    MadeToken,
-    MadeWebhook,
-    NewTrigger,
-    NoticePage,
-    NoticeView,
-    Role,
-    Rotated,
-    SessionShape,
-    TriggerView,
-    WebhookShape,
-    WebhookTarget,
-)
+from noetl.operations import administration_shapes
 from noetl.store.audit import AuditChainCheck, AuditEntry, walked
 from noetl.store.contract import ResultStore, Store
 
@@ -60,28 +43,34 @@ class LocalAdministration:
 
         return AccessTokens(self.store.key_values, self._clock)
 
-    async def who_am_i(self) -> SessionShape:
-        return SessionShape(subject=self._actor, role=Role.ADMIN, human_roles=self._roles)
+    async def who_am_i(self) -> administration_shapes.SessionShape:
+        return administration_shapes.SessionShape(
+            subject=self._actor, role=administration_shapes.Role.ADMIN, human_roles=self._roles
+        )
 
-    async def set_credential(self, name: str, value: Any, *, kind: str = "text") -> CredentialView:
+    async def set_credential(
+        self, name: str, value: Any, *, kind: str = "text"
+    ) -> administration_shapes.CredentialView:
         await self._require_recorded_key()
         stored = await self._credentials(create=True).set(name, value, kind=kind)
         await self._append_audit("credential set", name)
         return stored
 
-    async def credentials(self) -> list[CredentialView]:
+    async def credentials(self) -> list[administration_shapes.CredentialView]:
         return await self._credentials().list()
 
     async def delete_credential(self, name: str) -> None:
         await self._credentials().delete(name)
         await self._append_audit("credential delete", name)
 
-    async def rotate_credentials(self) -> Rotated:
+    async def rotate_credentials(self) -> administration_shapes.Rotated:
         rotated = await self._credentials().rotate()
         await self._append_audit("credential rotate", f"{rotated.moved} credentials")
         return rotated
 
-    async def check_credential(self, name: str, *, kind: str | None = None, url: str | None = None) -> CredentialCheck:
+    async def check_credential(
+        self, name: str, *, kind: str | None = None, url: str | None = None
+    ) -> administration_shapes.CredentialCheck:
         from noetl.tools.registry import Registry
 
         return await self._credentials().check(name, kind, url, Registry())
@@ -101,19 +90,21 @@ class LocalAdministration:
 
         return CredentialOperations(self.store, load_master_keys(os.environ, create=create), self._clock)
 
-    async def tokens(self) -> list[AccessTokenView]:
+    async def tokens(self) -> list[administration_shapes.AccessTokenView]:
         from noetl.operations.tokens import token_view
 
         return [token_view(token) for token in await self._tokens.list()]
 
-    async def make_token(self, subject: str, role: str, **more: Any) -> MadeToken:
+    async def make_token(self, subject: str, role: str, **more: Any) -> administration_shapes.MadeToken:
         from noetl.operations.tokens import made_token
 
         text, token = await self._tokens.create(_token_request(subject, role, more))
         await self._append_audit("token create", token.token_id)
         return made_token(text, token)
 
-    async def adopt_token(self, text: str, subject: str, role: str, **more: Any) -> AccessTokenView:
+    async def adopt_token(
+        self, text: str, subject: str, role: str, **more: Any
+    ) -> administration_shapes.AccessTokenView:
         """Store a token that its operator has chosen. Only a local store offers this, before any server starts."""
         from noetl.operations.tokens import token_view
 
@@ -121,7 +112,7 @@ class LocalAdministration:
         await self._append_audit("token create", token.token_id)
         return token_view(token)
 
-    async def revoke_token(self, token_id: str) -> AccessTokenView:
+    async def revoke_token(self, token_id: str) -> administration_shapes.AccessTokenView:
         from noetl.operations.tokens import token_view
 
         if (token := await self._tokens.revoke(token_id)) is None:
@@ -129,16 +120,18 @@ class LocalAdministration:
         await self._append_audit("token revoke", token.token_id)
         return token_view(token)
 
-    async def webhooks(self) -> list[WebhookShape]:
+    async def webhooks(self) -> list[administration_shapes.WebhookShape]:
         from noetl.operations.webhooks import webhook_view
 
         return [webhook_view(hook) for hook in await self._webhooks().list()]
 
-    async def make_webhook(self, name: str, **target: Any) -> MadeWebhook:
+    async def make_webhook(self, name: str, **target: Any) -> administration_shapes.MadeWebhook:
         from noetl.operations.webhooks import made_webhook
 
         await self._require_recorded_key()
-        key, hook = await self._webhooks(create=True).create(name, WebhookTarget(**target), by=self._audit_name)
+        key, hook = await self._webhooks(create=True).create(
+            name, administration_shapes.WebhookTarget(**target), by=self._audit_name
+        )
         await self._append_audit("webhook create", name)
         return made_webhook(key, hook)
 
@@ -171,28 +164,28 @@ class LocalAdministration:
 
         return TriggerOperations(self.store, self._clock, load_kinds)
 
-    async def triggers(self) -> list[TriggerView]:
+    async def triggers(self) -> list[administration_shapes.TriggerView]:
         return await self._triggers.all()
 
-    async def trigger(self, name: str) -> TriggerView:
+    async def trigger(self, name: str) -> administration_shapes.TriggerView:
         return await self._triggers.get(name)
 
-    async def make_trigger(self, new: NewTrigger) -> TriggerView:
+    async def make_trigger(self, new: administration_shapes.NewTrigger) -> administration_shapes.TriggerView:
         made = await self._triggers.create(new, by=self._audit_name)
         await self._append_audit("trigger create", new.name)
         return made
 
-    async def pause_trigger(self, name: str) -> TriggerView:
+    async def pause_trigger(self, name: str) -> administration_shapes.TriggerView:
         return await self._triggers.pause(name)
 
-    async def resume_trigger(self, name: str) -> TriggerView:
+    async def resume_trigger(self, name: str) -> administration_shapes.TriggerView:
         return await self._triggers.resume(name)
 
     async def delete_trigger(self, name: str) -> None:
         await self._triggers.delete(name)
         await self._append_audit("trigger delete", name)
 
-    async def dead_letters(self, name: str) -> list[DeadLetterView]:
+    async def dead_letters(self, name: str) -> list[administration_shapes.DeadLetterView]:
         return await self._triggers.dead_letters(name)
 
     async def retry_dead_letters(self, name: str, item: str | None = None) -> int:
@@ -208,16 +201,16 @@ class LocalAdministration:
         execution_id: str | None = None,
         limit: int = 100,
         cursor: str | None = None,
-    ) -> NoticePage:
+    ) -> administration_shapes.NoticePage:
         from noetl.store.notices import NoticeState
 
         chosen = [NoticeState(state) for state in states]
         return await self._notifications.page(states=chosen, execution_id=execution_id, limit=limit, cursor=cursor)
 
-    async def notice(self, notice_id: str) -> NoticeView:
+    async def notice(self, notice_id: str) -> administration_shapes.NoticeView:
         return await self._notifications.get(notice_id)
 
-    async def retry_notice(self, notice_id: str) -> NoticeView:
+    async def retry_notice(self, notice_id: str) -> administration_shapes.NoticeView:
         return await self._notifications.retry(notice_id)
 
     async def retry_notices(self) -> int:
@@ -235,7 +228,7 @@ class LocalAdministration:
         await self._notifications.rules.delete(name)
         await self._append_audit("notification rule delete", name)
 
-    async def audit(self, *, limit: int = 100, before: int | None = None) -> AuditPage:
+    async def audit(self, *, limit: int = 100, before: int | None = None) -> administration_shapes.AuditPage:
         from noetl.operations.tokens import audit_page
 
         return await audit_page(self.store.audit, limit=limit, before=before)
@@ -263,4 +256,4 @@ class LocalAdministration:
 def _token_request(subject: str, role: str, more: dict[str, Any]) -> Any:
     from noetl.operations.tokens import TokenRequest
 
-    return TokenRequest(subject=subject, role=Role(role), **more)
+    return TokenRequest(subject=subject, role=administration_shapes.Role(role), **more)

@@ -15,15 +15,8 @@ from noetl.base.errors import SettledError
 from noetl.control.assembly import assemble
 from noetl.control.background.presence import is_abandoned, is_anybody_there
 from noetl.control.executions import Executions
+from noetl.control.outside import requests
 from noetl.control.outside.human_tasks import RequestResult, request_result
-from noetl.control.outside.requests import (
-    DriverCommand,
-    action_of,
-    command_for,
-    decoded_result,
-    encoded_command,
-    encoded_result,
-)
 from noetl.events.orders import ReportResult
 from noetl.store.contract import ExecutionRow, ResultStore, Store
 from noetl.store.requests import RequestRow
@@ -39,18 +32,21 @@ class LocalCommands:
     def __init__(self, store: Store, results: ResultStore, clock: Clock) -> None:
         self._store, self._results, self._clock = store, results, clock
 
-    async def submit(self, execution_id: str, command: DriverCommand) -> RequestResult:
+    async def submit(self, execution_id: str, command: requests.DriverCommand) -> RequestResult:
         [result] = await self.submit_all([(execution_id, command)])
         return result
 
-    async def submit_all(self, commands: Sequence[tuple[str, DriverCommand]]) -> list[RequestResult]:
+    async def submit_all(self, commands: Sequence[tuple[str, requests.DriverCommand]]) -> list[RequestResult]:
         """Submit all commands and return their results in the same order. All are sent before any answer is awaited."""
         if not await is_anybody_there(self._store.key_values, now=self._clock.now()):
             return [request_result(await self._executions().submit(*command)) for command in commands]
         # Send all first, then wait: each driver polls every half second, so waiting in turn would add up.
         request_ids = [
             await self._store.requests.ask(
-                execution_id, action_of(command), reason=encoded_command(command), at=self._clock.now()
+                execution_id,
+                requests.action_of(command),
+                reason=requests.encoded_command(command),
+                at=self._clock.now(),
             )
             for execution_id, command in commands
         ]
@@ -61,11 +57,11 @@ class LocalCommands:
         for request_id, (execution_id, command) in zip(request_ids, commands, strict=True):
             request = await self._wait_for_answer(request_id, deadline)
             if request is not None and request.answer is not None:
-                results.append(decoded_result(request.answer))
+                results.append(requests.decoded_result(request.answer))
                 continue
             result = request_result(await self._executions().submit(execution_id, command))
             # Answer the request even though it was decided here: a late driver then does not run it again.
-            await self._store.requests.answer(request_id, encoded_result(result), at=self._clock.now())
+            await self._store.requests.answer(request_id, requests.encoded_result(result), at=self._clock.now())
             results.append(result)
         return results
 
@@ -82,7 +78,7 @@ class LocalCommands:
         executions = self._executions()
         # Load it with its children: a pause or cancellation applies to them too.
         await executions.take_up(row.execution_id, is_gone=lambda _: True)
-        command = command_for(action, at=self._clock.now(), reason=reason)
+        command = requests.command_for(action, at=self._clock.now(), reason=reason)
         verdict = await executions.control(row.execution_id, command)
         await self._store.requests.answer(request_id, verdict.value, at=self._clock.now())
         return verdict

@@ -14,15 +14,7 @@ import msgspec
 
 from noetl.base.clock import Clock
 from noetl.base.errors import BackendError, InvalidError, RefusedError
-from noetl.operations.administration_shapes import (
-    TOKEN_ROLES,
-    AccessTokenView,
-    AuditPage,
-    AuditShape,
-    Caller,
-    MadeToken,
-    Role,
-)
+from noetl.operations import administration_shapes
 from noetl.operations.api_shapes import view_of
 from noetl.secrets.encryption import are_same, digest_of, fresh_secret
 from noetl.store.audit import Audit
@@ -51,7 +43,7 @@ class AccessToken(msgspec.Struct, frozen=True, kw_only=True):
 
     token_id: str
     subject: str
-    role: Role
+    role: administration_shapes.Role
     secret_hash: str
     human_roles: tuple[str, ...] = ()
     pools: tuple[str, ...] = ()
@@ -64,11 +56,11 @@ class AccessToken(msgspec.Struct, frozen=True, kw_only=True):
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
 
     def is_admin(self, now: float) -> bool:
-        return self.role is Role.ADMIN and self.is_alive(now)
+        return self.role is administration_shapes.Role.ADMIN and self.is_alive(now)
 
     @property
-    def identity(self) -> Caller:
-        return Caller(
+    def identity(self) -> administration_shapes.Caller:
+        return administration_shapes.Caller(
             subject=self.subject,
             role=self.role,
             human_roles=frozenset(self.human_roles),
@@ -81,7 +73,7 @@ class TokenRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The properties of a token to create. A token for workers names at least one of `pools`."""
 
     subject: str
-    role: Role
+    role: administration_shapes.Role
     human_roles: tuple[str, ...] = ()
     pools: tuple[str, ...] = ()
     expires_in_s: float | None = None
@@ -133,9 +125,9 @@ class AccessTokens:
         """Create a token for an administrator if there has never been one; returns its text, else None."""
         # Look for administrators, not for any token: a worker's token may exist before the first start of a server, and
         # then there would be no token that can create others.
-        if any(token.role is Role.ADMIN for token in await self.list()):
+        if any(token.role is administration_shapes.Role.ADMIN for token in await self.list()):
             return None
-        created = await self._store(FIRST, TokenRequest(subject="admin", role=Role.ADMIN))
+        created = await self._store(FIRST, TokenRequest(subject="admin", role=administration_shapes.Role.ADMIN))
         return created[0] if created is not None else None
 
     async def _store(
@@ -247,7 +239,7 @@ def _decode_token(body: bytes) -> AccessToken | None:
         token = msgspec.json.decode(body, type=AccessToken)
     except msgspec.DecodeError:
         return None
-    return token if token.role in TOKEN_ROLES else None
+    return token if token.role in administration_shapes.TOKEN_ROLES else None
 
 
 def _with_grants(token: AccessToken, requested: TokenRequest, now: float) -> AccessToken:
@@ -276,31 +268,34 @@ def _split_token(text: str) -> tuple[str, str]:
 
 
 def _validate(requested: TokenRequest) -> None:
-    if requested.role not in TOKEN_ROLES:
-        raise InvalidError(f'no token can have the role "{requested.role}"; choose one of {", ".join(TOKEN_ROLES)}')
+    roles = administration_shapes.TOKEN_ROLES
+    if requested.role not in roles:
+        raise InvalidError(f'no token can have the role "{requested.role}"; choose one of {", ".join(roles)}')
     for name in (requested.subject, *requested.human_roles, *requested.pools):
         if not _NAME.fullmatch(name):
             raise InvalidError(f"{name!r} is not a valid name: use 1 to 100 letters, digits, spaces and . _ @ + -")
-    if requested.role is Role.WORKER and not requested.pools:
+    if requested.role is administration_shapes.Role.WORKER and not requested.pools:
         raise InvalidError("a worker's token names the pools it serves: name at least one")
-    if requested.role is not Role.WORKER and requested.pools:
+    if requested.role is not administration_shapes.Role.WORKER and requested.pools:
         raise InvalidError(f"pools are for workers' tokens, and this one has the role {requested.role}")
-    if requested.role is Role.WORKER and requested.human_roles:
+    if requested.role is administration_shapes.Role.WORKER and requested.human_roles:
         raise InvalidError("roles of human tasks are for people, and this token is for a worker")
     if requested.expires_in_s is not None and requested.expires_in_s <= 0:
         raise InvalidError("a token must expire in the future")
 
 
-def token_view(token: AccessToken) -> AccessTokenView:
-    return view_of(AccessTokenView, token)
+def token_view(token: AccessToken) -> administration_shapes.AccessTokenView:
+    return view_of(administration_shapes.AccessTokenView, token)
 
 
-def made_token(text: str, token: AccessToken) -> MadeToken:
-    return view_of(MadeToken, token, token=text)
+def made_token(text: str, token: AccessToken) -> administration_shapes.MadeToken:
+    return view_of(administration_shapes.MadeToken, token, token=text)
 
 
-async def audit_page(audit: Audit, *, limit: int, before: int | None) -> AuditPage:
+async def audit_page(audit: Audit, *, limit: int, before: int | None) -> administration_shapes.AuditPage:
     """A page of the audit log, the newest rows first."""
     rows = await audit.newest(limit=limit, before=before)
     has_more = len(rows) == limit and rows[-1].seq > 1
-    return AuditPage([view_of(AuditShape, row) for row in rows], str(rows[-1].seq) if has_more else None)
+    return administration_shapes.AuditPage(
+        [view_of(administration_shapes.AuditShape, row) for row in rows], str(rows[-1].seq) if has_more else None
+    )

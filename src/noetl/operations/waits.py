@@ -17,15 +17,7 @@ import msgspec
 from noetl.base.clock import rfc3339
 from noetl.base.errors import InvalidError, NotFoundError, SettledError
 from noetl.events.waits import TimerCancelled, TimerFired, TimerScheduled
-from noetl.operations.api_shapes import (
-    StoredMessage,
-    StoredMessagePage,
-    TaskHistoryEntry,
-    TaskPage,
-    TaskView,
-    TimerView,
-    view_of,
-)
+from noetl.operations import api_shapes
 from noetl.store.contract import EventFilter, Store
 from noetl.store.human_tasks import TaskRow, Tasks, TaskState
 from noetl.store.waits import KeptRow, Place, Waits
@@ -33,7 +25,7 @@ from noetl.store.waits import KeptRow, Place, Waits
 _AMONG = 500  # open executions whose timers are listed
 
 
-async def running_timers(store: Store, execution_id: str | None = None) -> list[TimerView]:
+async def running_timers(store: Store, execution_id: str | None = None) -> list[api_shapes.TimerView]:
     """Timers that have neither fired nor been cancelled, the nearest first, of one execution or of all open ones. At
     most `_AMONG` executions with a due time and as many paused ones are searched."""
     if execution_id is not None:
@@ -47,14 +39,14 @@ async def running_timers(store: Store, execution_id: str | None = None) -> list[
     return sorted(timers, key=lambda timer: (timer.due_at, timer.id))
 
 
-async def _execution_timers(store: Store, execution_id: str) -> list[TimerView]:
-    timers: dict[str, tuple[float, TimerView]] = {}
+async def _execution_timers(store: Store, execution_id: str) -> list[api_shapes.TimerView]:
+    timers: dict[str, tuple[float, api_shapes.TimerView]] = {}
     for event in await store.events(execution_id, only=EventFilter(types=("timer.*",))):
         payload = event.payload
         if isinstance(payload, TimerScheduled):
             timers[payload.wait_id] = (
                 payload.due_at,
-                TimerView(
+                api_shapes.TimerView(
                     id=payload.wait_id,
                     timer=payload.timer_id,
                     execution_id=execution_id,
@@ -73,13 +65,14 @@ _MARK = "/"  # in a cursor, between the time and the id
 
 async def message_page(
     waits: Waits, *, now: float, name: str | None, limit: int, cursor: str | None
-) -> StoredMessagePage:
+) -> api_shapes.StoredMessagePage:
     """A page of undelivered messages, the newest first."""
     beyond = _cursor_position(cursor) if cursor is not None else None
     rows = await waits.newest_kept(now=now, name=name, limit=limit + 1, beyond=beyond)
     page = rows[:limit]
-    return StoredMessagePage(
-        messages=[view_of(StoredMessage, row) for row in page], next=_cursor(page[-1]) if len(rows) > limit else None
+    return api_shapes.StoredMessagePage(
+        messages=[api_shapes.view_of(api_shapes.StoredMessage, row) for row in page],
+        next=_cursor(page[-1]) if len(rows) > limit else None,
     )
 
 
@@ -121,7 +114,7 @@ class TaskFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 async def task_page(
     tasks: Tasks, wanted: TaskFilter, *, actor: str, roles: Collection[str], limit: int, cursor: str | None
-) -> TaskPage:
+) -> api_shapes.TaskPage:
     """A page of tasks, the newest first. With `mine`, a page may be shorter than `limit` without being the last."""
     if cursor is not None and await tasks.get(cursor) is None:
         raise InvalidError("cursor: this is not a cursor of this list")
@@ -141,14 +134,14 @@ async def task_page(
     # Filter after the cut: the cursor must be the last row that was read. Otherwise a page with only tasks that others
     # have claimed would end the list.
     page = [row for row in newest[:limit] if not wanted.mine or row.claimed_by in (None, actor)]
-    return TaskPage(tasks=[task_view(row) for row in page], next=beyond)
+    return api_shapes.TaskPage(tasks=[task_view(row) for row in page], next=beyond)
 
 
-def task_view(row: TaskRow) -> TaskView:
+def task_view(row: TaskRow) -> api_shapes.TaskView:
     history = [
-        TaskHistoryEntry(
+        api_shapes.TaskHistoryEntry(
             at=rfc3339(entry["at"]), what=entry["what"], actor=entry.get("actor"), text=entry.get("text", "")
         )
         for entry in row.history
     ]
-    return view_of(TaskView, row, state=row.state.value, data=row.data, history=history)
+    return api_shapes.view_of(api_shapes.TaskView, row, state=row.state.value, data=row.data, history=history)

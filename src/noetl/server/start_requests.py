@@ -19,15 +19,8 @@ from noetl.events.traces import TraceParent
 from noetl.net.net import Net, from_json
 from noetl.operations.catalog import catalog_id, registered_version
 from noetl.operations.results import execution_ending
+from noetl.server import playbook_texts
 from noetl.server.idempotency import IdempotencyKeys, digest, key_name
-from noetl.server.playbook_texts import (
-    DiagnosticView,
-    PlaybookText,
-    check_text,
-    diagnostic_views,
-    diagnostics_of,
-    playbook_problem,
-)
 from noetl.server.problem_details import ProblemDetails, not_found, too_busy
 from noetl.server.services import Services
 from noetl.server.views.states import whole_events
@@ -72,7 +65,7 @@ class StartedDraft(msgspec.Struct, frozen=True, kw_only=True):
 
     execution_id: str
     path: str
-    diagnostics: list[DiagnosticView] = []
+    diagnostics: list[playbook_texts.DiagnosticView] = []
 
 
 class Started(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,7 +80,7 @@ class Started(msgspec.Struct, frozen=True, kw_only=True):
     trace_id: str
     result: Any = None
     error: dict[str, Any] | None = None
-    diagnostics: list[DiagnosticView] = []
+    diagnostics: list[playbook_texts.DiagnosticView] = []
 
 
 async def start(
@@ -216,9 +209,9 @@ async def _start(
 async def checked_draft(services: Services, source: str) -> Checked:
     """A text that can be run here without being registered. Problem 422 says what is wrong with it."""
     _check_load(services)
-    checked = await check_text(PlaybookText(source=source))
+    checked = await playbook_texts.check_text(playbook_texts.PlaybookText(source=source))
     if checked.net is None or checked.refusals:
-        raise playbook_problem(checked)
+        raise playbook_texts.playbook_problem(checked)
     await _check_runnable(checked.net, services)
     return checked
 
@@ -237,7 +230,7 @@ async def start_net(
     execution_id = uuid7(services.clock.now())
     async with services.listeners.usage.starting(execution_id, subject):
         await _start(services, net, execution_id, payload, carried, caller)
-    views = diagnostic_views(checked.diagnostics, checked.source)
+    views = playbook_texts.diagnostic_views(checked.diagnostics, checked.source)
     return StartedDraft(execution_id=execution_id, path=net.path, diagnostics=views)
 
 
@@ -302,7 +295,7 @@ async def _answer(services: Services, row: CatalogRow, execution_id: str, wait_s
             trace_id=ended.trace_id,
             result=view.result if view is not None else None,
             error=view.error if view is not None else None,
-            diagnostics=await diagnostics_of(services, row),
+            diagnostics=await playbook_texts.diagnostics_of(services, row),
         )
     )
 

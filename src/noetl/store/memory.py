@@ -12,27 +12,10 @@ from noetl.base.errors import AbsentError
 from noetl.base.ids import positional
 from noetl.events.envelope import Event, encode_payload
 from noetl.events.waits import TimerScheduled
+from noetl.store import contract, installation
 from noetl.store.audit import Audit, MemoryAudit
-from noetl.store.contract import (
-    Commit,
-    ConflictError,
-    EventFilter,
-    ExecutionRow,
-    MovedExecutions,
-    OrderRow,
-    OrderState,
-    TakenError,
-)
 from noetl.store.human_tasks import MemoryTasks
 from noetl.store.inspection import derived_rows
-from noetl.store.installation import (
-    Catalog,
-    CredentialRows,
-    KeyValues,
-    MemoryCatalog,
-    MemoryCredentials,
-    MemoryKeyValues,
-)
 from noetl.store.notices import MemoryNotices
 from noetl.store.requests import MemoryRequests, Requests
 from noetl.store.row_codecs import checksums_in, has_labels, holds_text
@@ -47,21 +30,21 @@ class MemoryStore:
     def __init__(self) -> None:
         self._events: dict[str, list[Event]] = {}
         self._event_ids: dict[str, set[str]] = {}
-        self._executions: dict[str, ExecutionRow] = {}
-        self._orders: dict[str, OrderRow] = {}
+        self._executions: dict[str, contract.ExecutionRow] = {}
+        self._orders: dict[str, contract.OrderRow] = {}
         self._nets: dict[str, bytes] = {}
         self._moved: dict[str, int] = {}  # by execution, the number of its last commit
         self._moves = 0
-        self.credentials: CredentialRows = MemoryCredentials()
-        self.catalog: Catalog = MemoryCatalog(self._nets)
+        self.credentials: installation.CredentialRows = installation.MemoryCredentials()
+        self.catalog: installation.Catalog = installation.MemoryCatalog(self._nets)
         self.requests: Requests = MemoryRequests()
         self.waits = MemoryWaits()
         self.tasks = MemoryTasks()
-        self.key_values: KeyValues = MemoryKeyValues()
+        self.key_values: installation.KeyValues = installation.MemoryKeyValues()
         self.audit: Audit = MemoryAudit()
         self.notices = MemoryNotices()
 
-    async def commit(self, commits: Sequence[Commit]) -> None:
+    async def commit(self, commits: Sequence[contract.Commit]) -> None:
         for commit in commits:
             self._check(commit)
         # Everything is checked before anything is changed: there is no rollback here, and nothing awaits in between.
@@ -82,13 +65,13 @@ class MemoryStore:
             self.tasks.write(commit.tasks)
             self.notices.write(commit.notices)
 
-    def _check(self, commit: Commit) -> None:
+    def _check(self, commit: contract.Commit) -> None:
         execution_id = commit.execution.execution_id
         last = len(self._events.get(execution_id, ()))
         if commit.after == 0 and last > 0:
-            raise TakenError(f"execution {execution_id} exists already")
+            raise contract.TakenError(f"execution {execution_id} exists already")
         if last != commit.after or any(e.seq != last + n for n, e in enumerate(commit.events, 1)):
-            raise ConflictError(f"execution {execution_id} is at event {last}, not at {commit.after}")
+            raise contract.ConflictError(f"execution {execution_id} is at event {last}, not at {commit.after}")
         named = _named(commit)
         # An id in the form of a position, of another event than the one at that position.
         is_position = any(one.startswith(f"{execution_id}/") for one in named)
@@ -97,16 +80,16 @@ class MemoryStore:
             or len(set(named)) != len(named)
             or not self._event_ids.get(execution_id, set()).isdisjoint(named)
         ):
-            raise ConflictError(f"an event of execution {execution_id} is stored already")
+            raise contract.ConflictError(f"an event of execution {execution_id} is stored already")
         for order in commit.orders:
             held = self._orders.get(order.order_id)
             if held is not None and not _may_follow(held, order):
-                raise ConflictError(f"order {order.order_id} is held under epoch {held.lease_epoch}")
+                raise contract.ConflictError(f"order {order.order_id} is held under epoch {held.lease_epoch}")
         for message_id in commit.taken_messages:
             if self.waits.is_taken(message_id):
-                raise TakenError(f"message {message_id} was delivered to another wait, or removed")
+                raise contract.TakenError(f"message {message_id} was delivered to another wait, or removed")
 
-    def _check_room(self, commits: Sequence[Commit]) -> None:
+    def _check_room(self, commits: Sequence[contract.Commit]) -> None:
         """As it will be with all of them."""
         rooms = {room for commit in commits for room in commit.room}
         if not rooms:
@@ -119,13 +102,15 @@ class MemoryStore:
         }
         for room in rooms:
             if sum(_is_held(order, room.now) for order in orders.values() if order.pool == room.pool) > room.capacity:
-                raise ConflictError(f'pool "{room.pool}" is full: {room.capacity} orders of it are held')
+                raise contract.ConflictError(f'pool "{room.pool}" is full: {room.capacity} orders of it are held')
 
-    async def events(self, execution_id: str, *, after: int = 0, only: EventFilter | None = None) -> list[Event]:
+    async def events(
+        self, execution_id: str, *, after: int = 0, only: contract.EventFilter | None = None
+    ) -> list[Event]:
         events = self._events.get(execution_id, [])[after:]
         return events if only is None else _picked(events, only)
 
-    async def execution(self, execution_id: str) -> ExecutionRow | None:
+    async def execution(self, execution_id: str) -> contract.ExecutionRow | None:
         return self._executions.get(execution_id)
 
     async def positions(self, execution_ids: Collection[str]) -> dict[str, int]:
@@ -146,7 +131,7 @@ class MemoryStore:
         until: float | None = None,
         text: str | None = None,
         labels: Mapping[str, str] | None = None,
-    ) -> list[ExecutionRow]:
+    ) -> list[contract.ExecutionRow]:
         newest = sorted(self._executions.values(), key=_age)
         last = self._executions.get(beyond) if beyond is not None else None
         found = [
@@ -162,15 +147,15 @@ class MemoryStore:
         ]
         return found[:limit]
 
-    async def moved(self, since: str | None) -> MovedExecutions:
+    async def moved(self, since: str | None) -> contract.MovedExecutions:
         if since is None:
-            return MovedExecutions(str(self._moves))
+            return contract.MovedExecutions(str(self._moves))
         after = int(since) if since.isdecimal() else 0
-        return MovedExecutions(
+        return contract.MovedExecutions(
             str(self._moves), {one: self._executions[one].last_seq for one, at in self._moved.items() if at > after}
         )
 
-    async def children(self, execution_id: str) -> list[ExecutionRow]:
+    async def children(self, execution_id: str) -> list[contract.ExecutionRow]:
         rows = [row for row in self._executions.values() if row.parent_execution_id == execution_id]
         return sorted(rows, key=lambda row: (row.created_at, row.execution_id))
 
@@ -180,14 +165,16 @@ class MemoryStore:
     async def begin_with(self, prefix: str, *, limit: int = 10) -> list[str]:
         return sorted(one for one in self._executions if one.startswith(prefix))[:limit]
 
-    async def orders(self, execution_id: str) -> list[OrderRow]:
+    async def orders(self, execution_id: str) -> list[contract.OrderRow]:
         return [
             order
             for order in self._orders.values()
-            if order.execution_id == execution_id and order.state is not OrderState.CLOSED
+            if order.execution_id == execution_id and order.state is not contract.OrderState.CLOSED
         ]
 
-    async def claimable(self, *, now: float, limit: int, pools: Collection[str] | None = None) -> list[OrderRow]:
+    async def claimable(
+        self, *, now: float, limit: int, pools: Collection[str] | None = None
+    ) -> list[contract.OrderRow]:
         found = [
             order
             for order in self._orders.values()
@@ -202,16 +189,16 @@ class MemoryStore:
         held = [order.pool for order in self._orders.values() if _is_held(order, now)]
         return {pool: held.count(pool) for pool in (set(held) if pools is None else pools)}
 
-    async def due(self, *, now: float, limit: int) -> list[ExecutionRow]:
+    async def due(self, *, now: float, limit: int) -> list[contract.ExecutionRow]:
         rows = [(row.wake_at, row.execution_id) for row in self._executions.values() if row.wake_at is not None]
         return [self._executions[execution_id] for at, execution_id in sorted(rows) if at <= now][:limit]
 
     async def next_due(self) -> float | None:
         return min((row.wake_at for row in self._executions.values() if row.wake_at is not None), default=None)
 
-    async def held_by(self, owner: str) -> list[OrderRow]:
+    async def held_by(self, owner: str) -> list[contract.OrderRow]:
         orders = self._orders.values()
-        return [one for one in orders if one.state is OrderState.LEASED and one.lease_owner == owner]
+        return [one for one in orders if one.state is contract.OrderState.LEASED and one.lease_owner == owner]
 
     async def now(self) -> float | None:
         return None
@@ -257,7 +244,7 @@ class MemoryStore:
 
     async def renew(self, order_id: str, *, lease_epoch: int, lease_until: float, owner: str | None = None) -> bool:
         order = self._orders.get(order_id)
-        if order is None or order.state is not OrderState.LEASED or order.lease_epoch != lease_epoch:
+        if order is None or order.state is not contract.OrderState.LEASED or order.lease_epoch != lease_epoch:
             return False
         if owner is not None and order.lease_owner != owner:
             return False
@@ -282,17 +269,17 @@ class MemoryStore:
         """Nothing is held open."""
 
 
-def _named(commit: Commit) -> list[str]:
+def _named(commit: contract.Commit) -> list[str]:
     """The ids of events that are not named by their position, which is unique already (docs/decisions/0018)."""
     execution_id = commit.execution.execution_id
     return [one.event_id for one in commit.events if one.event_id != positional(execution_id, one.seq)]
 
 
-def _age(row: ExecutionRow) -> tuple[float, str]:
+def _age(row: contract.ExecutionRow) -> tuple[float, str]:
     return -row.created_at, row.execution_id
 
 
-def _picked(events: list[Event], only: EventFilter) -> list[Event]:
+def _picked(events: list[Event], only: contract.EventFilter) -> list[Event]:
     found = [
         event
         for event in events
@@ -304,26 +291,26 @@ def _picked(events: list[Event], only: EventFilter) -> list[Event]:
     return found[len(found) - only.limit :] if only.newest and only.limit < len(found) else found[: only.limit]
 
 
-def _may_follow(held: OrderRow, new: OrderRow) -> bool:
+def _may_follow(held: contract.OrderRow, new: contract.OrderRow) -> bool:
     """A lease is taken once per epoch, and a closed order stays closed."""
-    if held.state is OrderState.CLOSED:
+    if held.state is contract.OrderState.CLOSED:
         return False
-    if new.state is OrderState.LEASED:
+    if new.state is contract.OrderState.LEASED:
         # Of two servers that claim at once both would write the next epoch: the second finds it taken.
         return new.lease_epoch == held.lease_epoch + 1
     return new.lease_epoch == held.lease_epoch
 
 
-def _in_its_pool(order: OrderRow, held: OrderRow | None) -> OrderRow:
+def _in_its_pool(order: contract.OrderRow, held: contract.OrderRow | None) -> contract.OrderRow:
     """An order stays in the pool it was made for."""
     return order if held is None else msgspec.structs.replace(order, pool=held.pool, priority=held.priority)
 
 
-def _is_held(order: OrderRow, now: float) -> bool:
-    return order.state is OrderState.LEASED and (order.lease_until or 0.0) >= now
+def _is_held(order: contract.OrderRow, now: float) -> bool:
+    return order.state is contract.OrderState.LEASED and (order.lease_until or 0.0) >= now
 
 
-def _claimable(order: OrderRow, now: float) -> bool:
-    if order.state is OrderState.READY:
+def _claimable(order: contract.OrderRow, now: float) -> bool:
+    if order.state is contract.OrderState.READY:
         return True
-    return order.state is OrderState.LEASED and order.lease_until is not None and order.lease_until < now
+    return order.state is contract.OrderState.LEASED and order.lease_until is not None and order.lease_until < now

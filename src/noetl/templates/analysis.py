@@ -8,26 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from noetl.templates.logic import (
-    And,
-    Compare,
-    Comparison,
-    Const,
-    GuardReference,
-    Not,
-    Opaque,
-    Operator,
-    Or,
-    Path,
-    Shape,
-    truth,
-)
+from noetl.templates import logic
 from noetl.templates.syntax import Tree, children
 
 _DEFAULTING_FILTERS = frozenset({"default", "d"})
 _DEFAULTING_TESTS = frozenset({"defined", "undefined"})
 
-Chain = tuple[str, Path]
+Chain = tuple[str, logic.Path]
 
 
 def chain(node: Any) -> Chain | None:
@@ -52,7 +39,7 @@ def _key(node: Any, kind: str) -> str | int | None:
     return None
 
 
-def references(tree: Tree) -> tuple[GuardReference, ...]:
+def references(tree: Tree) -> tuple[logic.GuardReference, ...]:
     """Every read of a name of the scope, in the order written, without repetition."""
     search = _Search()
     search.block(tree.body, frozenset(), frozenset())
@@ -63,7 +50,7 @@ class _Search:
     """Walks a tree with the names bound so far (`own`) and the chains tested so far (`tested`)."""
 
     def __init__(self) -> None:
-        self.found: list[GuardReference] = []
+        self.found: list[logic.GuardReference] = []
 
     def block(self, body: list[Any], own: frozenset[str], tested: frozenset[Chain]) -> frozenset[str]:
         """The statements of a block in order; returns the names bound after it."""
@@ -156,7 +143,7 @@ class _Search:
             self.visit(node, own, tested, defaulted)
         elif node.name not in own:
             read = (node.name, tuple(reversed(path)))
-            self.found.append(GuardReference(*read, defaulted or _is_tested(read, tested)))
+            self.found.append(logic.GuardReference(*read, defaulted or _is_tested(read, tested)))
 
     def _loop(self, node: Any, own: frozenset[str], tested: frozenset[Chain]) -> None:
         self.visit(node.iter, own, tested)
@@ -205,7 +192,7 @@ def _is_tested(read: Chain, tested: frozenset[Chain]) -> bool:
 
 UNKNOWN: Any = object()
 
-_OPERATORS: dict[str, Operator] = {
+_OPERATORS: dict[str, logic.Operator] = {
     "eq": "==",
     "ne": "!=",
     "lt": "<",
@@ -236,18 +223,18 @@ def constant(node: Any) -> Any:
             return UNKNOWN
 
 
-def shape(node: Any) -> Shape:
+def shape(node: Any) -> logic.Shape:
     """The boolean shape of an expression used as a guard."""
     value = constant(node)
     if value is not UNKNOWN:
-        return Const(truth(value))
+        return logic.Const(logic.truth(value))
     match type(node).__name__:
         case "And":
-            return And((*_parts(And, shape(node.left)), *_parts(And, shape(node.right))))
+            return logic.And((*_parts(logic.And, shape(node.left)), *_parts(logic.And, shape(node.right))))
         case "Or":
-            return Or((*_parts(Or, shape(node.left)), *_parts(Or, shape(node.right))))
+            return logic.Or((*_parts(logic.Or, shape(node.left)), *_parts(logic.Or, shape(node.right))))
         case "Not":
-            return Not(shape(node.node))
+            return logic.Not(shape(node.node))
         case "Compare":
             return _comparison(node)
         case "CondExpr" if node.expr2 is not None:
@@ -259,65 +246,67 @@ def shape(node: Any) -> Shape:
     return _truthy(node)
 
 
-def _parts(kind: Any, part: Shape) -> tuple[Shape, ...]:
-    return part.parts if isinstance(part, And | Or) and isinstance(part, kind) else (part,)
+def _parts(kind: Any, part: logic.Shape) -> tuple[logic.Shape, ...]:
+    return part.parts if isinstance(part, logic.And | logic.Or) and isinstance(part, kind) else (part,)
 
 
-def _truthy(node: Any) -> Shape:
+def _truthy(node: Any) -> logic.Shape:
     read = chain(node)
-    return Compare(*read, "truthy") if read is not None else Opaque(repr(node))
+    return logic.Compare(*read, "truthy") if read is not None else logic.Opaque(repr(node))
 
 
-def _choice(node: Any) -> Shape:
+def _choice(node: Any) -> logic.Shape:
     test = shape(node.test)
-    return Or((And((test, shape(node.expr1))), And((Not(test), shape(node.expr2)))))
+    return logic.Or((logic.And((test, shape(node.expr1))), logic.And((logic.Not(test), shape(node.expr2)))))
 
 
-def _defaulted(node: Any) -> Shape:
+def _defaulted(node: Any) -> logic.Shape:
     """`x | default(false)` is true exactly when x is: undefined is false anyway."""
     fallback = constant(node.args[0])
-    return _truthy(node.node) if fallback is not UNKNOWN and not truth(fallback) else Opaque(repr(node))
+    return _truthy(node.node) if fallback is not UNKNOWN and not logic.truth(fallback) else logic.Opaque(repr(node))
 
 
-def _test(node: Any) -> Shape:
+def _test(node: Any) -> logic.Shape:
     read = chain(node.node)
     if read is None or node.args or node.kwargs:
-        return Opaque(repr(node))
+        return logic.Opaque(repr(node))
     match node.name:
         case "defined":
-            return Compare(*read, "defined")
+            return logic.Compare(*read, "defined")
         case "undefined":
-            return Not(Compare(*read, "defined"))
+            return logic.Not(logic.Compare(*read, "defined"))
         case "none":
-            return Compare(*read, "==", (None,))
-    return Opaque(repr(node))
+            return logic.Compare(*read, "==", (None,))
+    return logic.Opaque(repr(node))
 
 
-def _comparison(node: Any) -> Shape:
+def _comparison(node: Any) -> logic.Shape:
     """A comparison, chained ones as the conjunction they mean."""
-    tests: list[Shape] = []
+    tests: list[logic.Shape] = []
     left = node.expr
     for operand in node.ops:
         tests.append(_compare(left, operand.op, operand.expr))
         left = operand.expr
-    return tests[0] if len(tests) == 1 else And(tuple(tests))
+    return tests[0] if len(tests) == 1 else logic.And(tuple(tests))
 
 
-def _compare(left: Any, op: str, right: Any) -> Shape:
+def _compare(left: Any, op: str, right: Any) -> logic.Shape:
     read, value = chain(left), constant(right)
     if read is None and op in _FLIPPED:
         # `5 < ctx.n` says the same as `ctx.n > 5`: the analyser knows one spelling.
         read, value, op = chain(right), constant(left), _FLIPPED[op]
     operator = _OPERATORS[op]
     if read is None or value is UNKNOWN:
-        return Opaque(f"{left!r} {op} {right!r}")
+        return logic.Opaque(f"{left!r} {op} {right!r}")
     if operator in ("in", "not in"):
         values = _members(value)
-        return Compare(*read, operator, values) if values is not None else Opaque(f"{left!r} {op} {right!r}")
+        return (
+            logic.Compare(*read, operator, values) if values is not None else logic.Opaque(f"{left!r} {op} {right!r}")
+        )
     # Orders of text depend on their characters, which the analyser does not reason about.
     if not (_is_number(value) if operator in _ORDERS else _is_scalar(value)):
-        return Opaque(f"{left!r} {op} {right!r}")
-    return Compare(*read, operator, (value,))
+        return logic.Opaque(f"{left!r} {op} {right!r}")
+    return logic.Compare(*read, operator, (value,))
 
 
 def _members(value: Any) -> tuple[Any, ...] | None:
@@ -334,20 +323,20 @@ def _is_scalar(value: Any) -> bool:
     return value is None or isinstance(value, str | int | float | bool)
 
 
-def comparisons(tree: Tree) -> tuple[Comparison, ...]:
+def comparisons(tree: Tree) -> tuple[logic.Comparison, ...]:
     """Every equality and membership test of a chain against constants, in the order written."""
-    found: list[Comparison] = []
+    found: list[logic.Comparison] = []
     _collect(tree, found)
     return tuple(dict.fromkeys(found))
 
 
-def _collect(node: Any, found: list[Comparison]) -> None:
+def _collect(node: Any, found: list[logic.Comparison]) -> None:
     if type(node).__name__ == "Compare":
         compared = _comparison(node)
-        for test in compared.parts if isinstance(compared, And) else (compared,):
+        for test in compared.parts if isinstance(compared, logic.And) else (compared,):
             match test:
-                case Compare(op="==" | "!=" | "in" | "not in") as compare:
-                    found.append(Comparison(compare.root, compare.path, compare.op, compare.values))  # type: ignore[arg-type]
+                case logic.Compare(op="==" | "!=" | "in" | "not in") as compare:
+                    found.append(logic.Comparison(compare.root, compare.path, compare.op, compare.values))  # type: ignore[arg-type]
     for child in children(node):
         _collect(child, found)
 

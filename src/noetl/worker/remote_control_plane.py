@@ -18,16 +18,7 @@ import msgspec
 
 from noetl.base.clock import SystemClock
 from noetl.base.errors import ToolError
-from noetl.events.orders import (
-    Order,
-    OutputBatch,
-    PlaybookCall,
-    PlaybookCallResult,
-    Report,
-    ReportResult,
-    Turn,
-    TurnAnswer,
-)
+from noetl.events import orders
 from noetl.events.outcomes import Reference
 from noetl.events.secret_materials import Ask, Material
 from noetl.net.net import Net, from_json
@@ -47,8 +38,8 @@ _EXECUTIONS = 4096  # far more executions than a worker has at a time
 UNREGISTERED = "urn:noetl:problem:unregistered"
 _UNREADABLE = (400, 404, 413, 422)  # the server could not read the request, or no longer has its object
 
-_answers = msgspec.json.Decoder(TurnAnswer)
-_called = msgspec.json.Decoder(PlaybookCallResult)
+_answers = msgspec.json.Decoder(orders.TurnAnswer)
+_called = msgspec.json.Decoder(orders.PlaybookCallResult)
 _materials = msgspec.json.Decoder(Material)
 
 
@@ -75,7 +66,7 @@ class RemoteControlPlane:
         self._worker_id, self._pools = worker_id, pools
         self.leases, self.clock = leases or HeldLeases(), clock or ServerClock(SystemClock())
         # Orders from the long poll that no slot has taken yet. They are held under leases, which the heartbeat renews.
-        self._arrived: deque[Order] = deque()
+        self._arrived: deque[orders.Order] = deque()
         self._nets: OrderedDict[str, Net] = OrderedDict()
         # Until this time a lost answer may have named orders that this worker does not know: turns say which ones it
         # holds (`Turn.holding`).
@@ -85,11 +76,11 @@ class RemoteControlPlane:
 
     # reporting and claiming
 
-    async def turn(self, turn: Turn) -> TurnAnswer:
+    async def turn(self, turn: orders.Turn) -> orders.TurnAnswer:
         arrived = self._pop_arrived(turn.capacity)
         # The long poll has brought enough orders: no request is needed.
         if len(arrived) == turn.capacity and not turn.reports:
-            return TurnAnswer(orders=arrived)
+            return orders.TurnAnswer(orders=arrived)
         # Values are uploaded while the task runs; the report that names them waits for them here.
         await self._values.settled(turn.reports)
         sound = [report for report in turn.reports if not self._names_what_was_refused(report)]
@@ -101,21 +92,21 @@ class RemoteControlPlane:
         given = {id(report): next(verdicts) for report in sound}
         return msgspec.structs.replace(
             answer,
-            verdicts=tuple(given.get(id(report), ReportResult.REFUSED) for report in turn.reports),
+            verdicts=tuple(given.get(id(report), orders.ReportResult.REFUSED) for report in turn.reports),
             orders=(*arrived, *answer.orders),
         )
 
     async def poll(self, capacity: int) -> int:
         """Wait for orders, and return how many have come; the next turns return them."""
-        turn = Turn(worker_id=self._worker_id, capacity=capacity, pools=self._pools)
+        turn = orders.Turn(worker_id=self._worker_id, capacity=capacity, pools=self._pools)
         answer = await self._send_turn(turn, wait_s=POLL_S)
         self._arrived += answer.orders
         return len(answer.orders)
 
-    def _pop_arrived(self, most: int) -> tuple[Order, ...]:
+    def _pop_arrived(self, most: int) -> tuple[orders.Order, ...]:
         return tuple(self._arrived.popleft() for _ in range(min(most, len(self._arrived))))
 
-    async def _turn_answer(self, turn: Turn) -> TurnAnswer:
+    async def _turn_answer(self, turn: orders.Turn) -> orders.TurnAnswer:
         try:
             return await self._send_turn(turn)
         except ServerRefusedError as problem:
@@ -123,23 +114,23 @@ class RemoteControlPlane:
                 raise
             return await self._one_by_one(turn, problem)
 
-    async def _one_by_one(self, turn: Turn, problem: ServerRefusedError) -> TurnAnswer:
+    async def _one_by_one(self, turn: orders.Turn, problem: ServerRefusedError) -> orders.TurnAnswer:
         """Send reports one at a time, so that a report that the server cannot read fails its own order only."""
         if len(turn.reports) == 1 and turn.capacity == 0:
             self._say(f"a report of order {turn.reports[0].order_id} was not taken: {problem}")
-            return TurnAnswer(verdicts=(ReportResult.REFUSED,))
+            return orders.TurnAnswer(verdicts=(orders.ReportResult.REFUSED,))
         parts = [msgspec.structs.replace(turn, reports=(report,), capacity=0) for report in turn.reports]
         answers = [await self._turn_answer(part) for part in parts]
         if turn.capacity:
             answers.append(await self._send_turn(msgspec.structs.replace(turn, reports=())))
-        return TurnAnswer(
+        return orders.TurnAnswer(
             verdicts=tuple(verdict for answer in answers for verdict in answer.verdicts),
             orders=tuple(order for answer in answers for order in answer.orders),
             stopped={order_id: paths for answer in answers for order_id, paths in answer.stopped.items()},
             paused=tuple(order_id for answer in answers for order_id in answer.paused),
         )
 
-    async def _send_turn(self, turn: Turn, wait_s: float = 0.0) -> TurnAnswer:
+    async def _send_turn(self, turn: orders.Turn, wait_s: float = 0.0) -> orders.TurnAnswer:
         """The answer to a turn. If the server does not know this worker (its store was emptied), register first."""
         try:
             response, asked_at = await self._request_turn(turn, wait_s)
@@ -166,7 +157,7 @@ class RemoteControlPlane:
             self._held.popitem(last=False)
         return answer
 
-    async def _request_turn(self, turn: Turn, wait_s: float) -> tuple[Reply, float]:
+    async def _request_turn(self, turn: orders.Turn, wait_s: float) -> tuple[Reply, float]:
         """The reply, and when it was requested. Once an answer was lost, every request names the orders that arrived,
         for as long as a server may still work on the lost one. The server hands out the others again."""
         asked_at = 0.0
@@ -194,7 +185,7 @@ class RemoteControlPlane:
         )
         return reply, asked_at
 
-    def _names_what_was_refused(self, report: Report) -> bool:
+    def _names_what_was_refused(self, report: orders.Report) -> bool:
         if not self._values.refused:
             return False
         text = msgspec.json.encode(report).decode()
@@ -214,14 +205,16 @@ class RemoteControlPlane:
     async def resumed(self, execution_id: str) -> None:
         """Poll with empty reports: the answer says whether the execution is paused."""
         order_id, epoch = self._held.get(execution_id, ("", 0))
-        nothing = Report(
+        nothing = orders.Report(
             order_id=order_id, execution_id=execution_id, lease_epoch=epoch, worker_id=self._worker_id, entries=()
         )
         while order_id:
-            answer = await self._turn_answer(Turn(worker_id=self._worker_id, reports=(nothing,), pools=self._pools))
+            answer = await self._turn_answer(
+                orders.Turn(worker_id=self._worker_id, reports=(nothing,), pools=self._pools)
+            )
             if order_id not in answer.paused or answer.verdicts[0] not in (
-                ReportResult.ACCEPTED,
-                ReportResult.DUPLICATE,
+                orders.ReportResult.ACCEPTED,
+                orders.ReportResult.DUPLICATE,
             ):
                 return
             await self._sleep(PAUSE_S)
@@ -243,7 +236,7 @@ class RemoteControlPlane:
             _fail(problem, "keychain.unresolved")
         return _materials.decode(response.content)
 
-    async def call(self, call: PlaybookCall) -> PlaybookCallResult:
+    async def call(self, call: orders.PlaybookCall) -> orders.PlaybookCallResult:
         body = msgspec.json.encode(call)
         while True:
             try:
@@ -255,11 +248,11 @@ class RemoteControlPlane:
             if called.status != "running" or not call.wait:
                 return called
 
-    async def give_up(self, call: PlaybookCall, reason: str) -> None:
+    async def give_up(self, call: orders.PlaybookCall, reason: str) -> None:
         body = msgspec.json.encode({"call": call, "reason": reason})
         await self._connection.ask("POST", "/api/orders/give-up", body=body)
 
-    async def show_output(self, batch: OutputBatch) -> None:
+    async def show_output(self, batch: orders.OutputBatch) -> None:
         """Send lines that tasks print. An older server has no such route; then the worker sends no more."""
         if not self._is_shown:
             return
@@ -296,12 +289,12 @@ class RemoteControlPlane:
         """Return once the server has every value that `what` names."""
         await self._values.settled(what)
 
-    async def prepare(self, order: Order) -> None:
+    async def prepare(self, order: orders.Order) -> None:
         """Load the values that the order refers to."""
         await self._values.prefetch(order)
 
 
-def _left_s(order: Order, headers: Mapping[str, str]) -> float:
+def _left_s(order: orders.Order, headers: Mapping[str, str]) -> float:
     """How long the lease of an order lasts, counted from the request. The answer says when the server had the request:
     the answer itself may have waited here while this process was stopped."""
     asked = headers.get("noetl-asked")

@@ -10,20 +10,7 @@ import msgspec
 
 from noetl.base.durations import seconds
 from noetl.control.claiming.order_needs import results_for
-from noetl.engine.decision import (
-    CancelCalled,
-    CancelChildren,
-    ChangeTask,
-    CloseOrder,
-    CloseWait,
-    DispatchStep,
-    Effect,
-    EndExecution,
-    LeaseOrder,
-    OpenWait,
-    PauseChildren,
-    ResumeChildren,
-)
+from noetl.engine import decision
 from noetl.engine.execution import Execution, lease_under
 from noetl.engine.loops.scopes import ctx_for, iterations_of
 from noetl.engine.loops.state import Range
@@ -43,7 +30,7 @@ _BEATS = 6  # heartbeats in the time of one lease, unless the playbook says othe
 
 
 def order_rows(
-    execution_id: str, effects: Iterable[Effect], *, now: float, ttl_of: TtlOf = lambda _: _USUAL.ttl_s
+    execution_id: str, effects: Iterable[decision.Effect], *, now: float, ttl_of: TtlOf = lambda _: _USUAL.ttl_s
 ) -> tuple[OrderRow, ...]:
     """One row for each order that the effects touch, in its last state."""
     # By order: a batch may dispatch, lease and close one order, and the store takes one row of each.
@@ -52,7 +39,7 @@ def order_rows(
     fresh: set[str] = set()
     for effect in effects:
         match effect:
-            case DispatchStep():
+            case decision.DispatchStep():
                 fresh.add(effect.order_id)
                 row = OrderRow(
                     order_id=effect.order_id,
@@ -61,7 +48,7 @@ def order_rows(
                     pool=effect.pool or DEFAULT_POOL,
                     priority=effect.priority,
                 )
-            case LeaseOrder():
+            case decision.LeaseOrder():
                 row = OrderRow(
                     order_id=effect.order_id,
                     execution_id=execution_id,
@@ -73,10 +60,10 @@ def order_rows(
                     lease_epoch=effect.lease_epoch,
                     lease_until=now + ttl_of(effect.step_run_id),
                 )
-            case CloseOrder() if effect.order_id in fresh:
+            case decision.CloseOrder() if effect.order_id in fresh:
                 del rows[effect.order_id]  # made and withdrawn in one commit: no worker has seen it
                 continue
-            case CloseOrder():
+            case decision.CloseOrder():
                 row = OrderRow(
                     order_id=effect.order_id,
                     execution_id=execution_id,
@@ -84,9 +71,14 @@ def order_rows(
                     state=OrderState.CLOSED,
                     lease_epoch=effect.lease_epoch,
                 )
-            case EndExecution() | OpenWait() | CloseWait() | ChangeTask():
+            case decision.EndExecution() | decision.OpenWait() | decision.CloseWait() | decision.ChangeTask():
                 continue
-            case PauseChildren() | ResumeChildren() | CancelChildren() | CancelCalled():
+            case (
+                decision.PauseChildren()
+                | decision.ResumeChildren()
+                | decision.CancelChildren()
+                | decision.CancelCalled()
+            ):
                 continue
             case _:
                 assert_never(effect)

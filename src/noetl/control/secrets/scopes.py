@@ -16,13 +16,7 @@ from noetl.base.errors import NoetlError, TemplateError
 from noetl.engine.execution import Execution, StepLease, StepRun
 from noetl.engine.loops.scopes import iterations_of
 from noetl.engine.loops.state import Range
-from noetl.engine.pipeline.preparation import (
-    enclosing_iterations,
-    side_run_surroundings,
-    split_args,
-    with_iteration_args,
-    with_reference_args,
-)
+from noetl.engine.pipeline import preparation
 from noetl.engine.pipeline.scopes import Iteration, Load, PipelineScope, task_scope
 from noetl.engine.pipeline.secret_grants import NOTHING_KNOWN, Known, Naming
 from noetl.engine.plan import Plan
@@ -117,7 +111,7 @@ class SecretScopes:
         has_args = all(self._is_known(one, arounds[0], True) for one in behind)
         try:
             # Whether a name is known does not depend on the iteration, so the first one represents all.
-            inner = with_reference_args(task, arounds[0], Position(task=task.name), now=0.0)
+            inner = preparation.with_reference_args(task, arounds[0], Position(task=task.name), now=0.0)
         except NoetlError:
             inner, has_args = arounds[0], False
         is_all = len(arounds) < _MOST and all(self._is_known(one, inner, has_args) for one in references)
@@ -127,7 +121,7 @@ class SecretScopes:
         position = Position(task=task.name)
         for around in arounds:
             try:
-                own = with_reference_args(task, around, position, now=0.0)
+                own = preparation.with_reference_args(task, around, position, now=0.0)
                 yield render(text, task_scope(own, position, task))
             except NoetlError:
                 continue  # it needs a value that is unknown here, or cannot be rendered at all
@@ -136,14 +130,14 @@ class SecretScopes:
         if self._its is None:
             yield self._around
             return
-        its, (parent, bare) = self._its, enclosing_iterations(self._its.outer)
+        its, (parent, bare) = self._its, preparation.enclosing_iterations(self._its.outer)
         indices = its.indices if its.indices is not None else range(its.first, its.last + 1)
         items = its.items
         if items is None:
             assert its.items_ref is not None
             stored = self._load(its.items_ref) or []
             items = [stored[index] if index < len(stored) else None for index in indices]
-        _, each = split_args(self._step)
+        _, each = preparation.split_args(self._step)
         named = {"iter", its.iterator, "loop", "loop_index", *(("args", *each) if each else ())}
         is_read = any(one.root in named for one in references)
         pairs: Iterator[tuple[int, Any]] = zip(indices, items, strict=True)
@@ -156,7 +150,7 @@ class SecretScopes:
             )
             around = msgspec.structs.replace(self._around, iteration=iteration)
             try:
-                yield with_iteration_args(self._step, around, Position(task=None), now=0.0)
+                yield preparation.with_iteration_args(self._step, around, Position(task=None), now=0.0)
             except NoetlError:
                 yield around  # a template that cannot be rendered here fails in the worker too
 
@@ -205,7 +199,7 @@ def _of_side_run(execution: Execution, run: StepRun, around: PipelineScope) -> P
         and execution.side_work.saga.under_way is not None
     ):
         changes["ctx"] = execution.side_work.saga.under_way.ctx  # as captured; later writes come from the worker itself
-    return side_run_surroundings(given["side_run"], msgspec.structs.replace(around, **changes))
+    return preparation.side_run_surroundings(given["side_run"], msgspec.structs.replace(around, **changes))
 
 
 # Own writes: which keys of `ctx` the tasks of a step may write while it runs, from the net alone.

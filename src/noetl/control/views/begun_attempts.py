@@ -17,17 +17,8 @@ from noetl.base.redaction import MASK
 from noetl.control.claiming.orders import order_for
 from noetl.engine.evolve import evolve
 from noetl.engine.execution import Execution
+from noetl.engine.pipeline import preparation
 from noetl.engine.pipeline.patches import patched
-from noetl.engine.pipeline.preparation import (
-    Prepared,
-    enclosing_iterations,
-    iteration_of,
-    prepare,
-    side_run_surroundings,
-    takes_sql,
-    with_iteration_args,
-    with_reference_args,
-)
 from noetl.engine.pipeline.progress import position_after, position_after_entry
 from noetl.engine.pipeline.scopes import KeychainView, MaterialView, PipelineScope, task_scope
 from noetl.engine.plan import Plan
@@ -58,15 +49,15 @@ class BegunAttempt(msgspec.Struct, frozen=True, kw_only=True):
     over: dict[str, Any] | None = None  # inputs that a next call of v2-case overrides
     secret_names: frozenset[str] = frozenset()  # under which it reads the results of `secrets` tasks
 
-    def prepared(self, tools: Registry) -> Prepared:
+    def prepared(self, tools: Registry) -> preparation.Prepared:
         """Its inputs and spec. Raises TemplateError or ToolError if they cannot be rendered: the attempt failed with
         the same error, or a value that it reads no longer exists."""
         bound = tools.bound_inputs(self.task.kind)
         around = msgspec.structs.replace(self.around, keychain=_MaskedKeychain({}))
-        around = with_reference_args(self.task, around, self.position, now=self.now)
+        around = preparation.with_reference_args(self.task, around, self.position, now=self.now)
         scope = task_scope(around, self.position, self.task)
-        secrets = self.secret_names if takes_sql(self.task, bound) else ()
-        return prepare(self.task, scope, now=self.now, bound=bound, over=self.over, secrets=secrets)
+        secrets = self.secret_names if preparation.takes_sql(self.task, bound) else ()
+        return preparation.prepare(self.task, scope, now=self.now, bound=bound, over=self.over, secrets=secrets)
 
 
 class _MaskedKeychain(KeychainView):
@@ -129,11 +120,11 @@ def _at_worker(plan: Plan, order: Order, begun: Event, started: TaskStarted, own
     step, its = plan.step(order.step), order.iterations
     around = order_scope(order, plan.net, plan.load, known_names(plan.net))
     if order.side_run is not None:
-        around = side_run_surroundings(order.side_run, around)
+        around = preparation.side_run_surroundings(order.side_run, around)
     position = order.position
     if its is not None:
         around, position = _in_iteration(plan, order, its, around, started.path, own)
-        around = with_iteration_args(step, around, position, now=begun.ts)
+        around = preparation.with_iteration_args(step, around, position, now=begun.ts)
     reduced = its.reduced if its is not None else ()
     for event in own:
         match event.payload:
@@ -166,7 +157,9 @@ def _in_iteration(
     resumed, ctx = its.begun.get(index), around.ctx
     if resumed is not None:
         ctx = patched(ctx, resumed.writes)
-    iteration = iteration_of(its, enclosing_iterations(its.outer), index, _item(plan, its, index))
+    iteration = preparation.iteration_of(
+        its, preparation.enclosing_iterations(its.outer), index, _item(plan, its, index)
+    )
     position = resumed.position if resumed is not None else order.position
     return msgspec.structs.replace(around, ctx=ctx, iteration=iteration), position
 

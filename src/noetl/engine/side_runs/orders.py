@@ -14,22 +14,10 @@ from noetl.engine.decision import CloseOrder, Decision, DispatchStep, Draft, Lea
 from noetl.engine.execution import Execution, StepRun
 from noetl.engine.identity import order_id_of
 from noetl.engine.side_runs.state import SideRun, SideRunKind
+from noetl.events import side_runs
 from noetl.events.orders import Outer, Position, ReportResult, SideRunOrder
 from noetl.events.outcomes import Error, TaskResult
 from noetl.events.payloads import EventSource
-from noetl.events.side_runs import (
-    AsyncDone,
-    AsyncStarted,
-    CompensationDone,
-    CompensationFailed,
-    CompensationRegistered,
-    CompensationUnknown,
-    HandlerDone,
-    HandlerFailed,
-    OrderClaimed,
-    StepInterrupted,
-    Surrounding,
-)
 from noetl.events.steps import StepDone, StepFailed
 from noetl.events.tasks import TaskProcessed
 from noetl.events.v2_case_positions import OwnEvent
@@ -56,7 +44,7 @@ def side_run_fields(execution: Execution, run: StepRun) -> dict[str, Any]:
             return {"side_run": own, "ctx": dict(execution.ctx if run.ctx is None else run.ctx)}
 
 
-def _compensation(execution: Execution, run: StepRun, registration: CompensationRegistered) -> dict[str, Any]:
+def _compensation(execution: Execution, run: StepRun, registration: side_runs.CompensationRegistered) -> dict[str, Any]:
     own = SideRunOrder(
         part="compensation",
         result=registration.result,
@@ -84,7 +72,7 @@ def event_names(event: OwnEvent) -> dict[str, Any]:
     }
 
 
-def _outer(around: tuple[Surrounding, ...]) -> tuple[Outer, ...]:
+def _outer(around: tuple[side_runs.Surrounding, ...]) -> tuple[Outer, ...]:
     return tuple(Outer(iterator=level.iterator, index=level.index, item=level.item) for level in around)
 
 
@@ -95,7 +83,7 @@ def claim_side_run(execution: Execution, run: StepRun, command: ClaimOrder) -> D
     # The last worker was lost inside a task that must not run twice: whether it undid anything is unknown (SAGA-03).
     if run.in_task and runs_once(execution, run):
         return _unknown(draft, run)
-    claimed = OrderClaimed(order_id=command.order_id, worker_id=command.worker_id, lease_epoch=epoch)
+    claimed = side_runs.OrderClaimed(order_id=command.order_id, worker_id=command.worker_id, lease_epoch=epoch)
     draft.add(claimed, run=run)
     draft.add_effect(LeaseOrder(command.order_id, run.step_run_id, command.worker_id, epoch, pool=run.lease.pool))
     return draft.decision()
@@ -112,7 +100,7 @@ def _unknown(draft: Draft, run: StepRun) -> Decision:
     assert run.side_run is not None
     assert run.lease.order_id is not None
     reason = "its worker was lost while it ran, and it is not idempotent"
-    draft.add(CompensationUnknown(registration_id=run.side_run.of, reason=reason), run=run)
+    draft.add(side_runs.CompensationUnknown(registration_id=run.side_run.of, reason=reason), run=run)
     draft.add_effect(CloseOrder(run.lease.order_id, run.step_run_id, run.lease.lease_epoch))
     return msgspec.structs.replace(draft.decision(), verdict=ReportResult.FENCED)
 
@@ -136,7 +124,7 @@ def start_async_task(
     # Derived from the task run: a repeated report names the same side run and starts no second one.
     run_id = derived("async", entry.task_run_id)
     order_id = order_id_of(run_id)
-    started = AsyncStarted(
+    started = side_runs.AsyncStarted(
         owner=run.step_run_id,
         task=entry.task,
         task_run_id=entry.task_run_id,
@@ -146,7 +134,9 @@ def start_async_task(
         ),
         ctx=ctx or {},
         path=entry.path,
-        around=tuple(Surrounding(iterator=level.iterator, index=level.index, item=level.item) for level in outer),
+        around=tuple(
+            side_runs.Surrounding(iterator=level.iterator, index=level.index, item=level.item) for level in outer
+        ),
         tolerated=step.best_effort,
     )
     draft.add(
@@ -173,9 +163,9 @@ def record_end(draft: Draft, execution: Execution, run: StepRun, end: StepDone |
     about: dict[str, Any] = {"run": run, "ts": ts, "parent_id": run.event_id}
     match side_run.kind:
         case SideRunKind.COMPENSATION if error is not None:
-            draft.add(CompensationFailed(registration_id=side_run.of, error=error), **about)
+            draft.add(side_runs.CompensationFailed(registration_id=side_run.of, error=error), **about)
         case SideRunKind.COMPENSATION:
-            draft.add(CompensationDone(registration_id=side_run.of, result=result), **about)
+            draft.add(side_runs.CompensationDone(registration_id=side_run.of, result=result), **about)
         case SideRunKind.HANDLER:
             _end_handler(draft, execution, side_run, result, error, about)
         case SideRunKind.ASYNC:
@@ -192,20 +182,22 @@ def _end_handler(
     about: dict[str, Any],
 ) -> None:
     if error is None:
-        event = draft.add(HandlerDone(owner=side_run.of, handler=side_run.index, result=result), **about)
+        event = draft.add(side_runs.HandlerDone(owner=side_run.of, handler=side_run.index, result=result), **about)
     else:
-        event = draft.add(HandlerFailed(owner=side_run.of, handler=side_run.index, error=error), **about)
+        event = draft.add(side_runs.HandlerFailed(owner=side_run.of, handler=side_run.index, error=error), **about)
     owner = execution.runs.get(side_run.of)
     if not side_run.interrupting or owner is None:
         return
     assert side_run.event is not None
-    ended = StepInterrupted(event=side_run.event.name, data=side_run.event.data, result=result, error=error)
+    ended = side_runs.StepInterrupted(event=side_run.event.name, data=side_run.event.data, result=result, error=error)
     draft.add(ended, run=owner, ts=about["ts"], parent_id=event.event_id)
 
 
-def _async_done(side_run: SideRun, **end: Any) -> AsyncDone:
+def _async_done(side_run: SideRun, **end: Any) -> side_runs.AsyncDone:
     assert side_run.task_run_id is not None
-    return AsyncDone(task=side_run.task, task_run_id=side_run.task_run_id, tolerated=side_run.tolerated, **end)
+    return side_runs.AsyncDone(
+        task=side_run.task, task_run_id=side_run.task_run_id, tolerated=side_run.tolerated, **end
+    )
 
 
 def stop_side_runs(draft: Draft, execution: Execution, kinds: Iterable[SideRunKind], reason: str) -> None:
@@ -233,9 +225,11 @@ def _stop(draft: Draft, run: StepRun, side_run: SideRun, reason: str) -> None:
     about: dict[str, Any] = {"run": run, "parent_id": run.event_id, "event_id": event_id}
     match side_run.kind:
         case SideRunKind.COMPENSATION:
-            draft.add(CompensationUnknown(registration_id=side_run.of, reason=reason), **about)
+            draft.add(side_runs.CompensationUnknown(registration_id=side_run.of, reason=reason), **about)
         case SideRunKind.HANDLER:
-            draft.add(HandlerFailed(owner=side_run.of, handler=side_run.index, error=error, stopped=True), **about)
+            draft.add(
+                side_runs.HandlerFailed(owner=side_run.of, handler=side_run.index, error=error, stopped=True), **about
+            )
         case SideRunKind.ASYNC:
             about |= {"on_behalf": True, "task_run_id": side_run.task_run_id}
             draft.add(_async_done(side_run, error=error, stopped=True), **about)

@@ -11,24 +11,13 @@ from collections.abc import Iterator
 
 from noetl.language.formatting import layout
 from noetl.language.formatting.layout import Block, DocumentLayout, LayoutComment, LayoutEntry, Leaf, Value, Verbatim
+from noetl.language.migrating import fragments
 from noetl.language.migrating.document_editor import ElementPosition, SourceComment, SourceDocument
-from noetl.language.migrating.fragments import (
-    WIDTH,
-    Copied,
-    CopiedEntry,
-    Entry,
-    FragmentEntry,
-    Item,
-    ListFragment,
-    Literal,
-    Mapped,
-    Piece,
-)
 
-Part = Entry | Item
+Part = fragments.Entry | fragments.Item
 
 
-def write(old: SourceDocument, document: Mapped) -> str:
+def write(old: SourceDocument, document: fragments.Mapped) -> str:
     """The whole text, with the line ends of the old one."""
     text = layout.write_layout(_Layouts(old, document).document())
     # The layout writes plain line ends; an author on Windows must not get a file in which every line differs.
@@ -38,7 +27,7 @@ def write(old: SourceDocument, document: Mapped) -> str:
 class _Layouts:
     """The layout of new text, made from its fragments and the comments of the old one."""
 
-    def __init__(self, old: SourceDocument, document: Mapped) -> None:
+    def __init__(self, old: SourceDocument, document: fragments.Mapped) -> None:
         self.old = old
         self.text = old.source.text
         self.root = document
@@ -71,7 +60,7 @@ class _Layouts:
         above: list[LayoutComment] = []
         for part in parts:
             above += [layout.BLANK] if (entries or above) and self._had_blank_above(part.origin) else []
-            if isinstance(part, CopiedEntry) and part.is_comment:
+            if isinstance(part, fragments.CopiedEntry) and part.is_comment:
                 lines = self._as_comments(part)
                 before, behind, after = self._comments(part.origin, lines[0])
                 lines[0] += f"  {behind.text}" if behind is not None else ""
@@ -87,15 +76,15 @@ class _Layouts:
     def _had_blank_above(self, origin: str) -> bool:
         return origin in self.old.elements and self.old.elements[origin].has_blank_above
 
-    def _as_comments(self, entry: CopiedEntry) -> list[str]:
+    def _as_comments(self, entry: fragments.CopiedEntry) -> list[str]:
         """The lines of an entry, to be written as comments."""
         first, *rest = self._edited(entry.whole).split("\n")
         return [first, *(layout.shifted(line, 1 - entry.whole.base) for line in rest)]
 
-    def _entry(self, part: Entry | Item, column: int) -> LayoutEntry:
-        if isinstance(part, CopiedEntry):
+    def _entry(self, part: fragments.Entry | fragments.Item, column: int) -> LayoutEntry:
+        if isinstance(part, fragments.CopiedEntry):
             return LayoutEntry(column, key="", value=self._verbatim(part.whole, has_key=True))
-        key = part.key if isinstance(part, FragmentEntry) else None
+        key = part.key if isinstance(part, fragments.FragmentEntry) else None
         inline = self.inline(part.value, column + 2 + len(key or ""))
         entry = LayoutEntry(column, key, value=Leaf(inline, 0) if inline is not None else None)
         if inline is None:
@@ -108,21 +97,21 @@ class _Layouts:
             entry.inner, entry.value = entry.value.tail, None
         return entry
 
-    def _value(self, piece: Piece, column: int) -> Value:
+    def _value(self, piece: fragments.Piece, column: int) -> Value:
         match piece:
-            case Literal():
+            case fragments.Literal():
                 return Leaf(piece.text, 0)
-            case Copied():
+            case fragments.Copied():
                 return self._verbatim(piece)
-            case Mapped():
+            case fragments.Mapped():
                 return self._block(piece.entries, column)
-            case ListFragment():
+            case fragments.ListFragment():
                 return self._block(piece.items, column)
 
-    def _verbatim(self, piece: Copied, *, has_key: bool = False) -> Verbatim:
+    def _verbatim(self, piece: fragments.Copied, *, has_key: bool = False) -> Verbatim:
         return Verbatim(self._edited(piece), piece.base - 1, has_key=has_key, starts_line=piece.block)
 
-    def _edited(self, piece: Copied) -> str:
+    def _edited(self, piece: fragments.Copied) -> str:
         parts, position = [], piece.start
         for start, end, changed in piece.edits:
             parts += [self.text[position:start], changed]
@@ -131,29 +120,29 @@ class _Layouts:
 
     # one line --------------------------------------------------------------------------------------------------
 
-    def inline(self, piece: Piece, column: int, *, inside: bool = False) -> str | None:
+    def inline(self, piece: fragments.Piece, column: int, *, inside: bool = False) -> str | None:
         """The piece on one line, if it is meant to be and can be."""
         text: str | None
         match piece:
-            case Literal():
+            case fragments.Literal():
                 return piece.text
-            case Copied():
+            case fragments.Copied():
                 text = self._edited(piece)
                 # Inside braces these would end the value, where it may stand bare on a line of its own.
                 fragile = inside and piece.plain and any(mark in text for mark in ",[]{}")
                 return None if piece.block or "\n" in text or fragile else text
-            case Mapped():
+            case fragments.Mapped():
                 text = self._flow_mapping(piece)
-            case ListFragment():
+            case fragments.ListFragment():
                 text = self._flow_list(piece)
-        return text if text is not None and column + len(text) <= WIDTH else None
+        return text if text is not None and column + len(text) <= fragments.WIDTH else None
 
-    def _flow_mapping(self, piece: Mapped) -> str | None:
+    def _flow_mapping(self, piece: fragments.Mapped) -> str | None:
         if not piece.entries:
             return "{}"
         parts = []
         for entry in piece.entries:
-            if not piece.flow or not isinstance(entry, FragmentEntry) or self.comments.get(entry.origin):
+            if not piece.flow or not isinstance(entry, fragments.FragmentEntry) or self.comments.get(entry.origin):
                 return None
             value = self.inline(entry.value, 0, inside=True)
             if value is None:
@@ -161,7 +150,7 @@ class _Layouts:
             parts.append(f"{entry.key}: {value}")
         return "{ " + ", ".join(parts) + " }"
 
-    def _flow_list(self, piece: ListFragment) -> str | None:
+    def _flow_list(self, piece: fragments.ListFragment) -> str | None:
         if not piece.items:
             return "[]"
         parts = []
@@ -209,14 +198,14 @@ def _fits_behind(line: str) -> bool:
     return " #" not in line and line.count('"') % 2 == 0 and line.count("'") % 2 == 0
 
 
-def _origins(piece: Piece) -> Iterator[str]:
+def _origins(piece: fragments.Piece) -> Iterator[str]:
     match piece:
-        case Mapped():
+        case fragments.Mapped():
             for entry in piece.entries:
                 yield entry.origin
-                if isinstance(entry, FragmentEntry):
+                if isinstance(entry, fragments.FragmentEntry):
                     yield from _origins(entry.value)
-        case ListFragment():
+        case fragments.ListFragment():
             for item in piece.items:
                 yield item.origin
                 yield from _origins(item.value)
@@ -233,13 +222,13 @@ def _joined(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
     return apart
 
 
-def _copies(piece: Piece) -> Iterator[Copied]:
+def _copies(piece: fragments.Piece) -> Iterator[fragments.Copied]:
     match piece:
-        case Copied():
+        case fragments.Copied():
             yield piece
-        case Mapped():
+        case fragments.Mapped():
             for entry in piece.entries:
-                yield from _copies(entry.value) if isinstance(entry, FragmentEntry) else [entry.whole]
-        case ListFragment():
+                yield from _copies(entry.value) if isinstance(entry, fragments.FragmentEntry) else [entry.whole]
+        case fragments.ListFragment():
             for item in piece.items:
                 yield from _copies(item.value)

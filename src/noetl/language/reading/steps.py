@@ -9,27 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 from noetl.language.grammar.steps import LOOP, LOOP_SPEC, RESULT
+from noetl.language.reading import shared_checks
 from noetl.language.reading.nodes import Mapping, Node, Scalar, data
 from noetl.language.reading.old_keys import WORDS_OF_OTHERS
 from noetl.language.reading.playbook import Dialect, LoopSyntax
 from noetl.language.reading.policy_keys import check_parts, check_step_options, read_scope_policy
-from noetl.language.reading.shared_checks import (
-    ReadContext,
-    boolean,
-    check_keys,
-    choice,
-    count,
-    found_text,
-    guard,
-    is_templated,
-    known_block,
-    mapping,
-    opening,
-    plain_text,
-    sequence,
-    text,
-    timeout,
-)
 from noetl.language.reading.tasks import is_single, read_tool
 
 _SHAPE = 'loop: {in: "{{ … }}", iterator: name, spec: {mode: sequential}}'
@@ -59,18 +43,18 @@ FILTERS = {
 REPLACED_OPTIONS = {"batch_size": "loop.spec.max_in_flight", "on_error": "step.spec.policy.failure.mode"}
 
 
-def read_loop(reading: ReadContext, node: Node | None) -> LoopSyntax | None:
+def read_loop(reading: shared_checks.ReadContext, node: Node | None) -> LoopSyntax | None:
     """A loop and the loops inside it."""
     if node is None:
         return None
-    loop = mapping(reading, node, "E_LOOP_SHAPE", "loop", _SHAPE)
+    loop = shared_checks.mapping(reading, node, "E_LOOP_SHAPE", "loop", _SHAPE)
     if loop is None:
         if isinstance(node, Scalar) and node.value is None:
             reading.error("E_LOOP_SHAPE", node, "loop is empty, and needs both in and iterator", _SHAPE)
         return None
     _refuse(reading, loop, _REPLACED)
-    check_keys(reading, loop, LOOP, "E_LOOP_SHAPE", handled=_REPLACED, elsewhere=FILTERS)
-    spec = mapping(reading, loop.get("spec"), "E_LOOP_SHAPE", "loop.spec", _SHAPE)
+    shared_checks.check_keys(reading, loop, LOOP, "E_LOOP_SHAPE", handled=_REPLACED, elsewhere=FILTERS)
+    spec = shared_checks.mapping(reading, loop.get("spec"), "E_LOOP_SHAPE", "loop.spec", _SHAPE)
     mode, in_flight = _read_spec(reading, spec) if spec else (None, None)
     inner = read_loop(reading, loop.get("loop"))
     items, iterator = _read_items(reading, loop), _read_iterator(reading, loop)
@@ -87,40 +71,42 @@ def read_loop(reading: ReadContext, node: Node | None) -> LoopSyntax | None:
     )
 
 
-def _refuse(reading: ReadContext, node: Mapping, replaced: dict[str, str]) -> None:
+def _refuse(reading: shared_checks.ReadContext, node: Mapping, replaced: dict[str, str]) -> None:
     for key, place in replaced.items():
         if key in node:
             message = f'"{key}" is not how {reading.dialect} writes a loop'
             reading.error("E_LOOP_SHAPE", node.keys[key], message, f"write {place}")
 
 
-def _read_items(reading: ReadContext, loop: Mapping) -> Node | None:
+def _read_items(reading: shared_checks.ReadContext, loop: Mapping) -> Node | None:
     # Not `or`: an empty list is false, and yet a collection.
     items = loop.get("in") if "in" in loop else loop.get("collection")
     if items is None:
-        reading.error("E_LOOP_SHAPE", opening(loop), "loop needs both in and iterator, and in is missing", _SHAPE)
+        reading.error(
+            "E_LOOP_SHAPE", shared_checks.opening(loop), "loop needs both in and iterator, and in is missing", _SHAPE
+        )
         return None
-    if isinstance(items, Scalar) and not is_templated(items):
-        message = f"in must be a list or a template that gives one, and this is {found_text(items)}"
+    if isinstance(items, Scalar) and not shared_checks.is_templated(items):
+        message = f"in must be a list or a template that gives one, and this is {shared_checks.found_text(items)}"
         reading.error("E_LOOP_SHAPE", items, message, f'in: "{{{{ {items.value or "workload.items"} }}}}"')
         return None
     return items
 
 
-def _read_iterator(reading: ReadContext, loop: Mapping) -> Scalar | None:
+def _read_iterator(reading: shared_checks.ReadContext, loop: Mapping) -> Scalar | None:
     node = loop.get("iterator") if "iterator" in loop else loop.get("element")
     if node is None:
         message = "loop needs both in and iterator, and iterator is missing"
-        reading.error("E_LOOP_SHAPE", opening(loop), message, _SHAPE)
+        reading.error("E_LOOP_SHAPE", shared_checks.opening(loop), message, _SHAPE)
         return None
-    iterator = text(reading, node, "E_LOOP_SHAPE", "iterator", "iterator: item, read as iter.item")
-    if is_templated(iterator):
+    iterator = shared_checks.text(reading, node, "E_LOOP_SHAPE", "iterator", "iterator: item, read as iter.item")
+    if shared_checks.is_templated(iterator):
         reading.error("E_LOOP_SHAPE", node, "iterator must be a name, not a template", "iterator: item")
         return None
     return iterator
 
 
-def _read_spec(reading: ReadContext, spec: Mapping) -> tuple[str | None, Node | None]:
+def _read_spec(reading: shared_checks.ReadContext, spec: Mapping) -> tuple[str | None, Node | None]:
     """The mode and the bound, each written once: in spec, or in its policy (SPEC-06)."""
     _refuse(reading, spec, REPLACED_OPTIONS)
     policy = None
@@ -129,22 +115,23 @@ def _read_spec(reading: ReadContext, spec: Mapping) -> tuple[str | None, Node | 
         check_parts(reading, policy, "loop")
     elif "policy" in spec:
         reading.error("E_SPEC_OPTION", spec.keys["policy"], f"{reading.dialect} has no policies", "noetl migrate")
-    guard(reading, spec.get("complete_when"), "complete_when")
-    boolean(reading, spec.get("extend"), "E_LOOP_SHAPE", "extend")
-    timeout(reading, spec.get("timeout"), "timeout")
+    shared_checks.guard(reading, spec.get("complete_when"), "complete_when")
+    shared_checks.boolean(reading, spec.get("extend"), "E_LOOP_SHAPE", "extend")
+    shared_checks.timeout(reading, spec.get("timeout"), "timeout")
     mode = _written_once(reading, spec, policy, "mode")
     in_flight = _written_once(reading, spec, policy, "max_in_flight")
     hint = "mode: parallel with max_in_flight: 1 runs them one at a time"
     return (
-        choice(reading, mode, LOOP_SPEC["mode"].words, "E_LOOP_MODE", "mode"),
-        count(reading, in_flight, "E_LOOP_SHAPE", "max_in_flight", hint=hint),
+        shared_checks.choice(reading, mode, LOOP_SPEC["mode"].words, "E_LOOP_MODE", "mode"),
+        shared_checks.count(reading, in_flight, "E_LOOP_SHAPE", "max_in_flight", hint=hint),
     )
 
 
-def _written_once(reading: ReadContext, spec: Mapping, policy: Mapping | None, key: str) -> Node | None:
+def _written_once(reading: shared_checks.ReadContext, spec: Mapping, policy: Mapping | None, key: str) -> Node | None:
     outer, inner = spec.get(key), policy.get(key) if policy else None
     if outer is not None and inner is not None and data(outer) != data(inner):
-        message = f"loop.spec.{key} is {found_text(outer)}, and loop.spec.policy.{key} is {found_text(inner)}"
+        found, other = shared_checks.found_text(outer), shared_checks.found_text(inner)
+        message = f"loop.spec.{key} is {found}, and loop.spec.policy.{key} is {other}"
         reading.error("E_LOOP_MODE", inner, message, f"keep one of them, loop.spec.{key}")
     return outer if outer is not None else inner
 
@@ -157,19 +144,19 @@ ELSEWHERE["type"] = "move it into tool: {kind: …}"
 ELSEWHERE["kind"] = "move it into tool: {kind: …}, with the inputs beside it, as noetl migrate does"
 
 
-def read_common(reading: ReadContext, node: Mapping, name: Scalar) -> dict[str, Any]:
+def read_common(reading: shared_checks.ReadContext, node: Mapping, name: Scalar) -> dict[str, Any]:
     """The Step fields that both dialects write alike."""
-    spec = mapping(reading, node.get("spec"), _CODE, "a step's spec", "spec: {timeout: 60}")
+    spec = shared_checks.mapping(reading, node.get("spec"), _CODE, "a step's spec", "spec: {timeout: 60}")
     check_step_options(reading, spec)
     tool = node.get("tool")
     return {
         "node": node,
         "name": str(name.value),
         "name_node": name,
-        "desc": plain_text(reading, node.get("desc"), _CODE, "desc"),
+        "desc": shared_checks.plain_text(reading, node.get("desc"), _CODE, "desc"),
         "spec": spec,
-        "args": mapping(reading, node.get("args"), _CODE, "args", "args: {name: value}"),
-        "set_ctx": mapping(reading, node.get("set_ctx"), _CODE, "set_ctx", "set_ctx: {name: value}"),
+        "args": shared_checks.mapping(reading, node.get("args"), _CODE, "args", "args: {name: value}"),
+        "set_ctx": shared_checks.mapping(reading, node.get("set_ctx"), _CODE, "set_ctx", "set_ctx: {name: value}"),
         "result": read_result(reading, node, spec),
         "loop": read_loop(reading, node.get("loop")),
         "tasks": read_tool(reading, tool),
@@ -177,7 +164,7 @@ def read_common(reading: ReadContext, node: Mapping, name: Scalar) -> dict[str, 
     }
 
 
-def read_result(reading: ReadContext, node: Mapping, spec: Mapping | None) -> Mapping | None:
+def read_result(reading: shared_checks.ReadContext, node: Mapping, spec: Mapping | None) -> Mapping | None:
     """Where the step's result is kept, written as `result` or as `spec.result` (design.md §5)."""
     shape = "result: {store: {kind: …}, output_select: [path, …]}"
     written = node.get("result") or (spec.get("result") if spec else None)
@@ -188,12 +175,14 @@ def read_result(reading: ReadContext, node: Mapping, spec: Mapping | None) -> Ma
         read = f", or read it where it is used: {{{{ {name.value}.field }}}}" if isinstance(name, Scalar) else ""
         reading.error(_CODE, written, found, kept + read)
         return None
-    result = known_block(reading, written, RESULT, _CODE, "result", shape)
+    result = shared_checks.known_block(reading, written, RESULT, _CODE, "result", shape)
     if result is None:
         return None
-    store = mapping(reading, result.get("store"), _CODE, "result.store", shape)
+    store = shared_checks.mapping(reading, result.get("store"), _CODE, "result.store", shape)
     if store is not None:
-        text(reading, store.get("kind"), _CODE, "result.store.kind", shape)
-    for path in sequence(reading, result.get("output_select"), _CODE, "result.output_select", shape) or ():
-        text(reading, path, _CODE, "a path of output_select", "output_select: [data.count]")
+        shared_checks.text(reading, store.get("kind"), _CODE, "result.store.kind", shape)
+    for path in (
+        shared_checks.sequence(reading, result.get("output_select"), _CODE, "result.output_select", shape) or ()
+    ):
+        shared_checks.text(reading, path, _CODE, "a path of output_select", "output_select: [data.count]")
     return result

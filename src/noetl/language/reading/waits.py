@@ -12,20 +12,8 @@ from typing import Any
 from noetl.base.diagnostics import is_template
 from noetl.language.grammar import steps
 from noetl.language.grammar.model import Construct
+from noetl.language.reading import playbook
 from noetl.language.reading.nodes import Mapping, Node, Sequence, data
-from noetl.language.reading.playbook import (
-    Compensate,
-    FormFieldSyntax,
-    HandlerSyntax,
-    HumanTaskSyntax,
-    MessageSyntax,
-    OnEvent,
-    SignalSyntax,
-    Sugar,
-    TaskSyntax,
-    TimeoutSyntax,
-    TimerSyntax,
-)
 from noetl.language.reading.shared_checks import (
     ReadContext,
     boolean,
@@ -47,7 +35,7 @@ _CODE = "E_STEP_KEY"
 # Human tasks: who is asked, by which form, and what happens when nobody answers (HUM-01, HUM-03, HUM-04).
 
 
-def read_human_task(reading: ReadContext, node: Node) -> HumanTaskSyntax | None:
+def read_human_task(reading: ReadContext, node: Node) -> playbook.HumanTaskSyntax | None:
     block = known_block(
         reading, node, steps.HUMAN_TASK, _CODE, "human_task", "write human_task: {title: …, assignee: {role: …}}"
     )
@@ -55,7 +43,7 @@ def read_human_task(reading: ReadContext, node: Node) -> HumanTaskSyntax | None:
         return None
     role, user = _person(reading, block.get("assignee"), steps.ASSIGNEE, "assignee", ("role", "user"))
     after, to_role, to_user = _escalation(reading, block.get("escalation"))
-    return HumanTaskSyntax(
+    return playbook.HumanTaskSyntax(
         node=block,
         title=text(reading, block.get("title"), _CODE, "a human task's title"),
         description=text(reading, block.get("description"), _CODE, "a human task's description"),
@@ -100,9 +88,9 @@ def _escalation_mode(reading: ReadContext, node: Node | None) -> str:
     return choice(reading, option(spec, "escalation_mode"), modes, "E_SPEC_OPTION", "escalation_mode") or "reassign"
 
 
-def _form(reading: ReadContext, node: Node | None) -> tuple[FormFieldSyntax, ...]:
+def _form(reading: ReadContext, node: Node | None) -> tuple[playbook.FormFieldSyntax, ...]:
     items = sequence(reading, node, _CODE, "a human task's form", "write a list of {field: …, type: …}")
-    fields: dict[str, FormFieldSyntax] = {}
+    fields: dict[str, playbook.FormFieldSyntax] = {}
     for item in items or ():
         field = _field(reading, item)
         if field is None:
@@ -113,7 +101,7 @@ def _form(reading: ReadContext, node: Node | None) -> tuple[FormFieldSyntax, ...
     return tuple(fields.values())
 
 
-def _field(reading: ReadContext, node: Node) -> FormFieldSyntax | None:
+def _field(reading: ReadContext, node: Node) -> playbook.FormFieldSyntax | None:
     block = known_block(reading, node, steps.FORM_FIELD, _CODE, "a form field", "write {field: …, type: …}")
     if block is None:
         return None
@@ -126,7 +114,7 @@ def _field(reading: ReadContext, node: Node) -> FormFieldSyntax | None:
     required = boolean(reading, block.get("required"), _CODE, "required")
     if name is None:
         return None
-    return FormFieldSyntax(
+    return playbook.FormFieldSyntax(
         node=block,
         field=str(name.value),
         type=kind,
@@ -200,7 +188,7 @@ def _refuse_loops(reading: ReadContext, step: Mapping) -> None:
             )
 
 
-def _timer(reading: ReadContext, node: Node) -> TimerSyntax | None:
+def _timer(reading: ReadContext, node: Node) -> playbook.TimerSyntax | None:
     block = known_block(reading, node, steps.TIMER, _CODE, "timer", "write timer: {duration: 5m}")
     if block is None:
         return None
@@ -208,7 +196,7 @@ def _timer(reading: ReadContext, node: Node) -> TimerSyntax | None:
     if ("duration" in block) == ("until" in block):
         found = "both duration and until" if "duration" in block else "neither duration nor until"
         reading.error("E_DURATION", opening(block), f"this timer has {found}", "write one of them")
-    return TimerSyntax(
+    return playbook.TimerSyntax(
         node=block,
         id=block.get("id"),
         duration=duration(reading, block.get("duration"), "a timer's duration"),
@@ -217,7 +205,7 @@ def _timer(reading: ReadContext, node: Node) -> TimerSyntax | None:
     )
 
 
-def _message(reading: ReadContext, node: Node) -> MessageSyntax | None:
+def _message(reading: ReadContext, node: Node) -> playbook.MessageSyntax | None:
     block = known_block(reading, node, steps.MESSAGE, _CODE, "message", "write message: {name: …, correlation: {…}}")
     if block is None:
         return None
@@ -229,17 +217,17 @@ def _message(reading: ReadContext, node: Node) -> MessageSyntax | None:
     name = _name(reading, block, "message")
     if name is None:
         return None
-    return MessageSyntax(
+    return playbook.MessageSyntax(
         node=block, name=name, correlation=correlation, timeout=timeout, timeout_action=action or "escalate"
     )
 
 
-def _signal(reading: ReadContext, node: Node) -> SignalSyntax | None:
+def _signal(reading: ReadContext, node: Node) -> playbook.SignalSyntax | None:
     block = known_block(reading, node, steps.SIGNAL, _CODE, "signal", "write signal: {name: …}")
     if block is None:
         return None
     name = _name(reading, block, "signal")
-    return SignalSyntax(node=block, name=name) if name is not None else None
+    return playbook.SignalSyntax(node=block, name=name) if name is not None else None
 
 
 def _name(reading: ReadContext, block: Mapping, what: str) -> Node | None:
@@ -249,7 +237,7 @@ def _name(reading: ReadContext, block: Mapping, what: str) -> Node | None:
     return text(reading, block.get("name"), _CODE, f"a {what}'s name")
 
 
-def _timeout(reading: ReadContext, node: Node) -> TimeoutSyntax | None:
+def _timeout(reading: ReadContext, node: Node) -> playbook.TimeoutSyntax | None:
     """The timeout block of TMR-05: a length, what happens then, and where `alternative` leads."""
     code = "E_TIMEOUT_SHAPE"
     block = known_block(reading, node, steps.TIMEOUT, code, "timeout", "write timeout: {duration: 300s}")
@@ -269,7 +257,7 @@ def _timeout(reading: ReadContext, node: Node) -> TimeoutSyntax | None:
     length = duration(reading, block.get("duration"), "a timeout's duration")
     if length is None:
         return None
-    return TimeoutSyntax(node=block, duration=length, on_timeout=on_timeout, alternative=alternative)
+    return playbook.TimeoutSyntax(node=block, duration=length, on_timeout=on_timeout, alternative=alternative)
 
 
 def _check_alternative(reading: ReadContext, block: Mapping, on_timeout: str, *, chosen: bool) -> None:
@@ -298,10 +286,10 @@ def _spec(reading: ReadContext, node: Node | None, construct: Construct) -> Mapp
 
 # Compensations and event handlers: tasks that a step keeps ready for later (SAGA-01, ADV-01, C-36).
 
-ReadTasks = Callable[[ReadContext, Node, str], tuple[TaskSyntax | Sugar, ...]]
+ReadTasks = Callable[[ReadContext, Node, str], tuple[playbook.TaskSyntax | playbook.Sugar, ...]]
 
 
-def read_compensate(reading: ReadContext, node: Node, read_tasks: ReadTasks) -> Compensate | None:
+def read_compensate(reading: ReadContext, node: Node, read_tasks: ReadTasks) -> playbook.Compensate | None:
     block = known_block(reading, node, steps.COMPENSATE, _CODE, "compensate", "write compensate: {tool: {kind: …}}")
     if block is None:
         return None
@@ -312,16 +300,16 @@ def read_compensate(reading: ReadContext, node: Node, read_tasks: ReadTasks) -> 
         return None
     tasks = read_tasks(reading, tool, "compensate")
     for part in tasks:
-        if isinstance(part, Sugar):
+        if isinstance(part, playbook.Sugar):
             reading.error(_CODE, part, f'a compensation is plain tasks, and this is "{part.construct}"')
-    plain = tuple(part for part in tasks if isinstance(part, TaskSyntax))
-    return Compensate(node=block, tasks=plain, idempotent=idempotent)
+    plain = tuple(part for part in tasks if isinstance(part, playbook.TaskSyntax))
+    return playbook.Compensate(node=block, tasks=plain, idempotent=idempotent)
 
 
-def read_on_event(reading: ReadContext, node: Node, read_tasks: ReadTasks) -> OnEvent | None:
+def read_on_event(reading: ReadContext, node: Node, read_tasks: ReadTasks) -> playbook.OnEvent | None:
     """`{spec, handlers}`, or a bare list of handlers, which never interrupts (C-36)."""
     if isinstance(node, Sequence):
-        return OnEvent(node=node, handlers=_handlers(reading, node, read_tasks))
+        return playbook.OnEvent(node=node, handlers=_handlers(reading, node, read_tasks))
     block = known_block(
         reading, node, steps.ON_EVENT, _CODE, "on_event", "write on_event: {handlers: [{event: …, then: […]}]}"
     )
@@ -333,10 +321,10 @@ def read_on_event(reading: ReadContext, node: Node, read_tasks: ReadTasks) -> On
         if "handlers" not in block or handlers is not None:
             reading.error(_CODE, opening(block), "on_event has no handlers", "add handlers: [{event: …, then: […]}]")
         return None
-    return OnEvent(node=block, handlers=_handlers(reading, handlers, read_tasks), interrupting=interrupting)
+    return playbook.OnEvent(node=block, handlers=_handlers(reading, handlers, read_tasks), interrupting=interrupting)
 
 
-def _handlers(reading: ReadContext, nodes: Sequence, read_tasks: ReadTasks) -> tuple[HandlerSyntax, ...]:
+def _handlers(reading: ReadContext, nodes: Sequence, read_tasks: ReadTasks) -> tuple[playbook.HandlerSyntax, ...]:
     handlers = []
     for node in nodes:
         block = known_block(reading, node, steps.HANDLER, _CODE, "an event handler", "write {event: …, then: […]}")
@@ -351,7 +339,7 @@ def _handlers(reading: ReadContext, nodes: Sequence, read_tasks: ReadTasks) -> t
         tasks = read_tasks(reading, then, "an event handler's then") if then is not None else ()
         # Only now is it dropped: all mistakes in it have been noted.
         if event is not None:
-            handlers.append(HandlerSyntax(node=block, event=event, when=when, tasks=tasks))
+            handlers.append(playbook.HandlerSyntax(node=block, event=event, when=when, tasks=tasks))
     return tuple(handlers)
 
 

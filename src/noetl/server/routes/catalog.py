@@ -20,20 +20,10 @@ from noetl.operations.catalog import (
     version_fields,
     version_view,
 )
+from noetl.server import playbook_texts
 from noetl.server.access.audit_writer import OBJECT
 from noetl.server.bodies import JSON, YAML, body_of, media_type, read, require_media_type
 from noetl.server.guarded_router import GuardedRouter, Json, openapi_docs
-from noetl.server.playbook_texts import (
-    DiagnosticView,
-    PlaybookText,
-    certificate_view,
-    check_text,
-    decode_text,
-    diagnostic_views,
-    migrated_text,
-    migration_outcome,
-    playbook_problem,
-)
 from noetl.server.problem_details import ProblemDetails
 from noetl.server.services import services_of
 
@@ -62,7 +52,7 @@ class Registered(VersionDetail, frozen=True, kw_only=True):
 
     created: bool
     verdict: str
-    diagnostics: list[DiagnosticView]
+    diagnostics: list[playbook_texts.DiagnosticView]
     migrated: bool = False
     absent_credentials: list[str] = []
 
@@ -77,11 +67,13 @@ async def register(request: Request) -> Response:
     if media_type(request) in JSON:
         asked = await read(request, Registering)
     else:
-        asked = Registering(source=decode_text(await body_of(request)))
-    source = await migrated_text(asked.source) if asked.migrate else asked.source
-    result = await check_text(PlaybookText(source=source, strict=asked.strict or services.settings.strict))
+        asked = Registering(source=playbook_texts.decode_text(await body_of(request)))
+    source = await playbook_texts.migrated_text(asked.source) if asked.migrate else asked.source
+    result = await playbook_texts.check_text(
+        playbook_texts.PlaybookText(source=source, strict=asked.strict or services.settings.strict)
+    )
     if result.net is None or result.certificate is None:
-        raise playbook_problem(result, migration=await migration_outcome(result))
+        raise playbook_texts.playbook_problem(result, migration=await playbook_texts.migration_outcome(result))
     # The path is part of the text. A request that names another one is about the wrong file.
     if asked.path not in (None, result.net.path):
         raise ProblemDetails(422, f'path: the path in the playbook is "{result.net.path}"')
@@ -96,7 +88,7 @@ async def register(request: Request) -> Response:
         created=registered.created,
         dialect=result.dialect.value if result.dialect is not None else "",
         verdict=result.certificate.verdict,
-        diagnostics=diagnostic_views(result.diagnostics),
+        diagnostics=playbook_texts.diagnostic_views(result.diagnostics),
         migrated=source != asked.source,
         absent_credentials=registered.absent_credentials,
     )
@@ -159,12 +151,12 @@ async def certificate(request: Request, path: str, version: Version | None = Non
     row = await registered_version(services.store.catalog, path, version)
     # From the text where there is one: its findings have places in it.
     if row.source is not None:
-        result = await check_text(PlaybookText(source=row.source))
+        result = await playbook_texts.check_text(playbook_texts.PlaybookText(source=row.source))
         if result.certificate is not None:
-            return Json(certificate_view(result.certificate))
+            return Json(playbook_texts.certificate_view(result.certificate))
     net = from_json(await services.store.net(row.net_hash))
     # In a thread: a proof may take half a second, and all other requests share this event loop.
-    return Json(certificate_view(await asyncio.to_thread(_proved, net)))
+    return Json(playbook_texts.certificate_view(await asyncio.to_thread(_proved, net)))
 
 
 @router.get("/api/catalog/{path:path}", **openapi_docs(VersionDetail, summary="The newest version of a playbook"))

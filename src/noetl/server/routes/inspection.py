@@ -14,27 +14,8 @@ from noetl.control.views.live_output import LiveOutput, LiveTaskRun, lines_after
 from noetl.control.views.token_views import SideRunView, TokenView
 from noetl.events.legacy_names import Names, shown_event
 from noetl.events.tasks import TaskProcessed
-from noetl.operations.api_shapes import (
-    EventPage,
-    LiveOutputPage,
-    LogLine,
-    LogPage,
-    OutputLineView,
-    ResultView,
-    TaskOutputView,
-)
+from noetl.operations import api_shapes, results
 from noetl.operations.executions import Explanation, explanation_of, live_side_runs, live_tokens
-from noetl.operations.results import (
-    NONE,
-    Level,
-    LineLevels,
-    LogFilter,
-    RecordedEnding,
-    execution_ending,
-    log_line,
-    recorded_ctx,
-    step_ending,
-)
 from noetl.operations.value_pages import ValuePage
 from noetl.server.execution_control import execution_of
 from noetl.server.guarded_router import GuardedRouter, Json, openapi_docs
@@ -48,31 +29,34 @@ from noetl.server.workers import obstacles_of
 from noetl.store.contract import EventFilter
 
 
-def live_output_page(output: LiveOutput, execution_id: str, after: str, step: str | None) -> LiveOutputPage:
+def live_output_page(output: LiveOutput, execution_id: str, after: str, step: str | None) -> api_shapes.LiveOutputPage:
     cursors = dict(cursor.partition(".")[::2] for cursor in after.split(","))  # of each server that the reader has met
     number = cursors.get(output.era, "")
     # Longer numbers are none of ours; `int` of a very long text takes a long time.
     is_known = number.isdecimal() and len(number) < 18 and int(number) <= output.number
     known = int(number) if is_known else 0
     runs = [run for run in output.of_execution(execution_id) if step in (None, run.step)]
-    return LiveOutputPage(
+    return api_shapes.LiveOutputPage(
         tasks=[_task_view(run, known) for run in runs],
         cursor=f"{output.era}.{output.number}",
         is_whole=not is_known,
     )
 
 
-def _task_view(run: LiveTaskRun, known: int) -> TaskOutputView:
-    of, levels = run.of, LineLevels()
-    return TaskOutputView(
+def _task_view(run: LiveTaskRun, known: int) -> api_shapes.TaskOutputView:
+    of, levels = run.of, results.LineLevels()
+    return api_shapes.TaskOutputView(
         task_run_id=of.task_run_id,
         step=run.step,
         task=of.task[:300],
         path=list(of.path),
         attempt=of.attempt,
         lines=[
-            OutputLineView(
-                ts=rfc3339(line.at), stream=line.stream, text=line.text, level=(levels.next(line.text) or NONE)[0]
+            api_shapes.OutputLineView(
+                ts=rfc3339(line.at),
+                stream=line.stream,
+                text=line.text,
+                level=(levels.next(line.text) or results.NONE)[0],
             )
             for line in lines_after(run, known)
         ],
@@ -94,7 +78,7 @@ class TokenList(msgspec.Struct, frozen=True, kw_only=True):
     side_runs: list[SideRunView] = []
 
 
-@router.get("/api/executions/{execution_id}/events", **openapi_docs(EventPage, summary="Its events"))
+@router.get("/api/executions/{execution_id}/events", **openapi_docs(api_shapes.EventPage, summary="Its events"))
 async def events(
     request: Request,
     execution_id: str,
@@ -114,7 +98,9 @@ async def events(
     beyond = page[-1].seq if len(page) == limit else None
     views = [shown_event(event, names) for event in page]
     # The row was read before the events, and the log may have moved on in between.
-    return Json(EventPage(events=views, next=beyond, last_seq=max(row.last_seq, page[-1].seq if page else 0)))
+    return Json(
+        api_shapes.EventPage(events=views, next=beyond, last_seq=max(row.last_seq, page[-1].seq if page else 0))
+    )
 
 
 @router.get("/api/executions/{execution_id}/tokens", **openapi_docs(TokenList, summary="Its live tokens"))
@@ -127,17 +113,17 @@ async def tokens(request: Request, execution_id: str) -> Response:
     return Json(TokenList(execution_id=execution_id, status=row.status, tokens=tokens_here, side_runs=side_runs))
 
 
-@router.get("/api/executions/{execution_id}/result", **openapi_docs(ResultView, summary="Its result"))
+@router.get("/api/executions/{execution_id}/result", **openapi_docs(api_shapes.ResultView, summary="Its result"))
 async def result(request: Request, execution_id: str, step: Step = None) -> Response:
     """What it gave, or what one of its steps gave. 409 while there is none. Large ones can be read by Range."""
     body = msgspec.json.encode((await _ending(request, execution_id, step)).view(execution_id, step))
     return ranged(request, body, tag=hashlib.sha256(body).hexdigest())
 
 
-async def _ending(request: Request, execution_id: str, step: str | None) -> RecordedEnding:
+async def _ending(request: Request, execution_id: str, step: str | None) -> results.RecordedEnding:
     services, row = services_of(request), await execution_of(request, execution_id)
     place = services.store, services.control.executions.values, row
-    return await (execution_ending(*place) if step is None else step_ending(*place, step))
+    return await (results.execution_ending(*place) if step is None else results.step_ending(*place, step))
 
 
 @router.get("/api/executions/{execution_id}/result/part", **openapi_docs(ValuePage, summary="A part of its result"))
@@ -180,10 +166,10 @@ async def variables(request: Request, execution_id: str) -> Response:
 
 async def _ctx(request: Request, execution_id: str) -> Response:
     services, row = services_of(request), await execution_of(request, execution_id)
-    return Json(await recorded_ctx(services.store, services.control.executions.values, row.execution_id))
+    return Json(await results.recorded_ctx(services.store, services.control.executions.values, row.execution_id))
 
 
-@router.get("/api/executions/{execution_id}/logs", **openapi_docs(LogPage, summary="What its tasks printed"))
+@router.get("/api/executions/{execution_id}/logs", **openapi_docs(api_shapes.LogPage, summary="What its tasks printed"))
 async def logs(
     request: Request,
     execution_id: str,
@@ -194,14 +180,16 @@ async def logs(
     find: Annotated[str, Query(max_length=1000, description="A text in the output, the error or a name.")] = "",
     failed: Annotated[bool, Query(description="Only task runs that failed.")] = False,
     path: Annotated[str, Query(max_length=200, description="Of an iteration: `3`, or `3.5`.")] = "",
-    level: Annotated[Level | None, Query(description="Only entries with a line of this level or above.")] = None,
+    level: Annotated[
+        results.Level | None, Query(description="Only entries with a line of this level or above.")
+    ] = None,
 ) -> Response:
     """One entry for each task run that printed something or failed. A page may hold fewer entries than its limit, or
     none, and still have a next one: a server reads a part of a long log at a time."""
     services = services_of(request)
     await execution_of(request, execution_id)
-    wanted = LogFilter(task=task, find=find.strip(), failed=failed, path=path, level=level)
-    lines: list[LogLine] = []
+    wanted = results.LogFilter(task=task, find=find.strip(), failed=failed, path=path, level=level)
+    lines: list[api_shapes.LogLine] = []
     read, only = 0, EventFilter(types=(TaskProcessed.event_type,), step=step, limit=_PAGE)
     while page := await services.store.events(execution_id, after=after, only=only):
         for event in page:
@@ -210,14 +198,17 @@ async def logs(
                 lines.append(line)
                 await asyncio.sleep(0)  # looking for levels takes its time: others get their turn
                 if len(lines) == limit:
-                    return Json(LogPage(lines=lines, next=after))
+                    return Json(api_shapes.LogPage(lines=lines, next=after))
         read += len(page)
         if read >= _MOST_LOG_EVENTS:
-            return Json(LogPage(lines=lines, next=after))
-    return Json(LogPage(lines=lines, next=None))
+            return Json(api_shapes.LogPage(lines=lines, next=after))
+    return Json(api_shapes.LogPage(lines=lines, next=None))
 
 
-@router.get("/api/executions/{execution_id}/output", **openapi_docs(LiveOutputPage, summary="What its tasks print now"))
+@router.get(
+    "/api/executions/{execution_id}/output",
+    **openapi_docs(api_shapes.LiveOutputPage, summary="What its tasks print now"),
+)
 async def output(
     request: Request,
     execution_id: str,
@@ -233,14 +224,14 @@ async def output(
     return Json(live_output_page(services.listeners.live_output, execution_id, after, step))
 
 
-async def _line(event: Any, services: Services, wanted: LogFilter) -> LogLine | None:
+async def _line(event: Any, services: Services, wanted: results.LogFilter) -> api_shapes.LogLine | None:
     """Values that are stored apart are read only for what may be shown."""
-    line = log_line(event, event.payload)
+    line = results.log_line(event, event.payload)
     if line is None or not wanted.admits(line):
         return None
     # Judged twice: without stored values as far as that goes, and again with them, since `find` may mean a text in
     # them.
-    line = log_line(event, await services.read_back(event.payload))
+    line = results.log_line(event, await services.read_back(event.payload))
     return line if line is not None and wanted.matches(line) else None
 
 

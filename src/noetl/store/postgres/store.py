@@ -13,6 +13,7 @@ from typing import Any
 
 from noetl.base.crash_points import crash_point
 from noetl.base.errors import BackendError
+from noetl.store import row_codecs
 from noetl.store.audit import Audit
 from noetl.store.contract import Commit, ConflictError, ExecutionRow, OrderRow, PoolCapacity, TakenError
 from noetl.store.event_batches import batch_events, batch_values
@@ -35,16 +36,6 @@ from noetl.store.postgres.installation import PostgresAudit, PostgresCatalog, Po
 from noetl.store.postgres.schema import SPAN_S, add_spans, known_migrations, migrate, pack, retire_spans
 from noetl.store.postgres.waits import PostgresNotices, PostgresRequests, PostgresTasks, PostgresWaits
 from noetl.store.requests import Requests
-from noetl.store.row_codecs import (
-    event_of,
-    execution_of,
-    execution_values,
-    notice_values,
-    order_of,
-    order_values,
-    task_values,
-    wait_values,
-)
 from noetl.store.waits import Waits
 
 # The number of columns of each, for `columns` of no rows: PostgreSQL must be given as many arrays as the statement has
@@ -90,9 +81,9 @@ class Written:
         # A hundred starts of one playbook in a batch send its net once.
         nets = {one.execution.net_hash: one.net for one in commits if one.net is not None}
         return [
-            [(*execution_values(one.execution), one.after) for one in commits],
+            [(*row_codecs.execution_values(one.execution), one.after) for one in commits],
             self._batches,
-            [order_values(order) for one in commits for order in one.orders],
+            [row_codecs.order_values(order) for one in commits for order in one.orders],
             *columns(nets.items(), _NET),
         ]
 
@@ -101,15 +92,15 @@ class Written:
         closed = {(one.execution.execution_id, wait_id) for one in self._commits for wait_id in one.closed_waits}
         opened = {(wait.execution_id, wait.wait_id): wait for one in self._commits for wait in one.waits}
         # Opened and closed in the same batch: it never has to be written.
-        waits = [wait_values(wait) for key, wait in opened.items() if key not in closed]
-        tasks = {task.task_id: task_values(task) for one in self._commits for task in one.tasks}
+        waits = [row_codecs.wait_values(wait) for key, wait in opened.items() if key not in closed]
+        tasks = {task.task_id: row_codecs.task_values(task) for one in self._commits for task in one.tasks}
         if waits:
             await connection.execute(QUERIES["put_waits"], *columns(waits, _WAIT))
         if closed:
             await connection.execute(QUERIES["delete_waits"], *columns(sorted(closed), _PAIR))
         if tasks:
             await connection.execute(QUERIES["put_tasks"], *columns(tasks.values(), _TASK))
-        if notices := [notice_values(one) for commit in self._commits for one in commit.notices]:
+        if notices := [row_codecs.notice_values(one) for commit in self._commits for one in commit.notices]:
             await connection.execute(QUERIES["put_notices"], *columns(notices, _NOTICE))
         await self._take_messages(connection)
 
@@ -216,7 +207,7 @@ class PostgresStore(PostgresHistory):
     async def claimable(self, *, now: float, limit: int, pools: Collection[str] | None = None) -> list[OrderRow]:
         wanted = None if pools is None else list(dict.fromkeys(pools))
         rows = await self._db.rows("select_claimable", now, limit, wanted)
-        return [order_of(row) for row in rows]
+        return [row_codecs.order_of(row) for row in rows]
 
     async def leased(self, *, now: float, pools: Collection[str] | None = None) -> dict[str, int]:
         rows = await self._db.rows("select_leased", now, None if pools is None else list(pools))
@@ -226,14 +217,14 @@ class PostgresStore(PostgresHistory):
         return {row[0]: row[1] for row in await self._db.rows("count_unclaimed", now)}
 
     async def due(self, *, now: float, limit: int) -> list[ExecutionRow]:
-        return [execution_of(row) for row in await self._db.rows("select_due", now, limit)]
+        return [row_codecs.execution_of(row) for row in await self._db.rows("select_due", now, limit)]
 
     async def next_due(self) -> float | None:
         found: float | None = await self._db.value("select_next_due")
         return found
 
     async def held_by(self, owner: str) -> list[OrderRow]:
-        return [order_of(row) for row in await self._db.rows("select_held_by", owner)]
+        return [row_codecs.order_of(row) for row in await self._db.rows("select_held_by", owner)]
 
     async def now(self) -> float | None:
         found: float = await self._db.value("select_now")
@@ -280,10 +271,10 @@ class PostgresStore(PostgresHistory):
         await connection.execute(QUERIES["delete_rows"])
         crash_point("rebuild.within")
         executions = (one.execution for one in rows)
-        await _copy(connection, "execution", ((*execution_values(one), one.last_seq) for one in executions))
-        await _copy(connection, "orders", (order_values(order) for one in rows for order in one.orders))
-        await _copy(connection, "wait", (wait_values(wait) for one in rows for wait in one.waits))
-        await _copy(connection, "task", (task_values(task) for one in rows for task in one.tasks))
+        await _copy(connection, "execution", ((*row_codecs.execution_values(one), one.last_seq) for one in executions))
+        await _copy(connection, "orders", (row_codecs.order_values(order) for one in rows for order in one.orders))
+        await _copy(connection, "wait", (row_codecs.wait_values(wait) for one in rows for wait in one.waits))
+        await _copy(connection, "task", (row_codecs.task_values(task) for one in rows for task in one.tasks))
         return len(rows)
 
     async def _derived(self, connection: Any, execution_id: str) -> Derived:
@@ -291,7 +282,7 @@ class PostgresStore(PostgresHistory):
         with damage_as_unreadable(execution_id):
             rows = await connection.fetch(QUERIES["select_stream_of_rows"], execution_id) if self._has_rows else []
             batches = await connection.fetch(QUERIES["select_stream"], execution_id)
-        events = [event_of(execution_id, row) for row in rows]
+        events = [row_codecs.event_of(execution_id, row) for row in rows]
         return derived_rows(events or [event for row in batches for event in batch_events(execution_id, row)])
 
 

@@ -20,16 +20,7 @@ import msgspec
 
 from noetl.base.errors import BackendError, ToolError
 from noetl.events.outcomes import Reference
-from noetl.store.results.files import (
-    file_checksum,
-    is_checksum,
-    key_of,
-    missing_table,
-    referring,
-    table_key_of,
-    verified,
-    verify_file,
-)
+from noetl.store.results import files
 
 _Result = TypeVar("_Result")
 
@@ -113,7 +104,7 @@ class RemoteResults(ABC):
     async def dropped(self, checksum: str, *, before: float) -> bool: ...
 
     def reference(self, value: Any, body: bytes) -> Reference:
-        return referring(self.store, hashlib.sha256(body).hexdigest(), value, body)
+        return files.referring(self.store, hashlib.sha256(body).hexdigest(), value, body)
 
     def _blocking(self, asked: Coroutine[Any, Any, _Result]) -> _Result:
         return self._beside.call(asked)
@@ -177,7 +168,7 @@ class ObjectResults(RemoteResults):
     async def send(self, body: bytes) -> None:
         from obstore.exceptions import AlreadyExistsError, BaseError, NotSupportedError, PreconditionError
 
-        key = key_of(hashlib.sha256(body).hexdigest())
+        key = files.key_of(hashlib.sha256(body).hexdigest())
         try:
             try:
                 await self._objects.put_async(self._store, key, body, mode="create")
@@ -198,7 +189,7 @@ class ObjectResults(RemoteResults):
     async def fetch(self, checksum: str) -> bytes:
         from obstore.exceptions import BaseError
 
-        key = key_of(checksum)
+        key = files.key_of(checksum)
         try:
             found = await self._objects.get_async(self._store, key)
             body = bytes(await found.bytes_async())
@@ -206,15 +197,15 @@ class ObjectResults(RemoteResults):
             raise ToolError("result.missing", f"the stored result {key} is gone") from None
         except (BaseError, OSError) as problem:
             raise self._failed(problem) from problem
-        return verified(checksum, body)
+        return files.verified(checksum, body)
 
     async def send_file(self, file: Path) -> str:
         from obstore.exceptions import BaseError
 
-        checksum, _ = await asyncio.to_thread(file_checksum, file)
+        checksum, _ = await asyncio.to_thread(files.file_checksum, file)
         try:
             # In parts, a few of which are in memory; an upload that breaks off leaves no object.
-            await self._objects.put_async(self._store, table_key_of(checksum), file, chunk_size=_PART_BYTES)
+            await self._objects.put_async(self._store, files.table_key_of(checksum), file, chunk_size=_PART_BYTES)
         except (BaseError, OSError) as problem:
             raise self._failed(problem) from problem
         return checksum
@@ -223,15 +214,15 @@ class ObjectResults(RemoteResults):
         from obstore.exceptions import BaseError
 
         try:
-            found = await self._objects.get_async(self._store, table_key_of(checksum))
+            found = await self._objects.get_async(self._store, files.table_key_of(checksum))
             with into.open("wb") as file:
                 async for chunk in found.stream(min_chunk_size=_PART_BYTES):
                     await asyncio.to_thread(file.write, chunk)
         except FileNotFoundError:
-            raise missing_table(checksum) from None
+            raise files.missing_table(checksum) from None
         except (BaseError, OSError) as problem:
             raise self._failed(problem) from problem
-        await asyncio.to_thread(verify_file, checksum, into)
+        await asyncio.to_thread(files.verify_file, checksum, into)
 
     async def listed(self, *, before: float) -> list[str]:
         """Those of a page at a time: a bucket may hold millions."""
@@ -241,12 +232,14 @@ class ObjectResults(RemoteResults):
             pages = self._objects.list(self._store)
             paths = (one["path"] for page in pages for one in page if one["last_modified"] < moment)
             names = (path.rpartition("/")[2].removesuffix(".json").removesuffix(".parquet") for path in paths)
-            return [name for name in names if is_checksum(name)]
+            return [name for name in names if files.is_checksum(name)]
 
         return await asyncio.to_thread(old)
 
     async def dropped(self, checksum: str, *, before: float) -> bool:
-        return await self._dropped(key_of(checksum), before) or await self._dropped(table_key_of(checksum), before)
+        return await self._dropped(files.key_of(checksum), before) or await self._dropped(
+            files.table_key_of(checksum), before
+        )
 
     async def _dropped(self, key: str, before: float) -> bool:
         from obstore.exceptions import BaseError

@@ -24,16 +24,7 @@ from noetl.store.event_batches import batch_events, picked, picked_events
 from noetl.store.installation import KeyValues
 from noetl.store.row_codecs import event_of, execution_of, lowered, order_of
 from noetl.store.sql_files import Applied, applied_of
-from noetl.store.sqlite.database import (
-    QUERIES,
-    SqliteQueries,
-    applied,
-    is_store,
-    is_up_to_date,
-    known_migrations,
-    migrate,
-    refuse_others,
-)
+from noetl.store.sqlite import database
 from noetl.store.sqlite.installation import SqliteKeyValues
 
 _PATIENCE_MS = 2_000  # a reader waits only while the file itself is being recovered
@@ -51,7 +42,7 @@ _ENDED_LATE_S = 60.0
 _log = logging.getLogger(__name__)
 
 
-class SqliteHistory(SqliteQueries):
+class SqliteHistory(database.SqliteQueries):
     """What is recorded in one file. `SqliteStore` adds writing."""
 
     def __init__(self, connection: sqlite3.Connection, where: str) -> None:
@@ -72,9 +63,9 @@ class SqliteHistory(SqliteQueries):
         try:
             with history._explained():
                 history._db.execute(f"PRAGMA busy_timeout = {_PATIENCE_MS}")
-                if not is_store(history._db):
+                if not database.is_store(history._db):
                     raise BackendError(f"{path} is no store of noetl: name another file with --db")
-                if not is_up_to_date(history._db, known_migrations(), str(path)):
+                if not database.is_up_to_date(history._db, database.known_migrations(), str(path)):
                     _renew(path)
         except BaseException:
             history._db.close()
@@ -90,9 +81,9 @@ class SqliteHistory(SqliteQueries):
         history = cls(reading_connection(path), str(path))
         try:
             with history._explained():
-                refuse_others(history._db, str(path))
-                done = applied(history._db) if is_store(history._db) else []
-                return applied_of(done, known_migrations(), str(path))
+                database.refuse_others(history._db, str(path))
+                done = database.applied(history._db) if database.is_store(history._db) else []
+                return applied_of(done, database.known_migrations(), str(path))
         finally:
             history._db.close()
 
@@ -100,12 +91,12 @@ class SqliteHistory(SqliteQueries):
         with self._explained(), damage_as_unreadable(execution_id):
             # Rows first, then batches: a process that packs rows into batches does so in one transaction, so the events
             # are in one of the two.
-            rows = self._db.execute(QUERIES["select_rows"], (execution_id, after)).fetchall()
+            rows = self._db.execute(database.QUERIES["select_rows"], (execution_id, after)).fetchall()
             if rows:
                 return picked_events([event_of(execution_id, row) for row in rows], only)
             # For the newest events, batches are read from the end: the last ten events of a long log must not cost a
             # read of all.
-            query = QUERIES["select_newest_batches" if only is not None and only.newest else "select_batches"]
+            query = database.QUERIES["select_newest_batches" if only is not None and only.newest else "select_batches"]
             found = self._db.execute(query, (execution_id, after))
             batches = (batch_events(execution_id, row, after=after, only=only) for row in found)
             return picked(batches, only)
@@ -155,12 +146,12 @@ class SqliteHistory(SqliteQueries):
             before, _, last_end = (since or "").partition("/")
             if since is not None and before == here:
                 return MovedExecutions(since)
-            last = self._db.execute(QUERIES["select_last_end"]).fetchone()[0]
+            last = self._db.execute(database.QUERIES["select_last_end"]).fetchone()[0]
             cursor = f"{here}/{last or 0.0!r}"
             if since is None:
                 return MovedExecutions(cursor)
             late = _number(last_end) - _ENDED_LATE_S
-            return MovedExecutions(cursor, dict(self._db.execute(QUERIES["select_moved"], (late,)).fetchall()))
+            return MovedExecutions(cursor, dict(self._db.execute(database.QUERIES["select_moved"], (late,)).fetchall()))
 
     async def children(self, execution_id: str) -> list[ExecutionRow]:
         return self._decoded(execution_of, "select_children", (execution_id,))
@@ -287,7 +278,7 @@ def _renew(path: Path) -> None:
     writer packs them."""
     connection = sqlite3.connect(path, isolation_level=None)
     try:
-        migrate(connection, known_migrations(), str(path))
+        database.migrate(connection, database.known_migrations(), str(path))
     finally:
         connection.close()
 

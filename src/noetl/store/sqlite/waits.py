@@ -6,20 +6,11 @@ import json
 import sqlite3
 from collections.abc import Collection, Sequence
 
+from noetl.store import row_codecs
 from noetl.store.contract import Commit, TakenError
 from noetl.store.human_tasks import TaskRow, TaskState
 from noetl.store.notices import NoticeRow, NoticeState, Settlement
 from noetl.store.requests import RequestRow
-from noetl.store.row_codecs import (
-    kept_of,
-    message_of,
-    message_values,
-    notice_of,
-    struct_of,
-    task_of,
-    wait_of,
-    wait_values,
-)
 from noetl.store.sqlite.database import QUERIES, SqliteTable, transaction
 from noetl.store.waits import KeptRow, MessageRow, Place, WaitRow
 
@@ -28,30 +19,30 @@ class SqliteWaits(SqliteTable):
     async def waiting(self, kind: str, name: str, correlations: Collection[str] | None = None) -> list[WaitRow]:
         wanted = None if correlations is None else json.dumps(list(correlations))
         values = {"kind": kind, "name": name, "correlations": wanted}
-        return self._decoded(wait_of, "select_waiting", values)
+        return self._decoded(row_codecs.wait_of, "select_waiting", values)
 
     async def of(self, execution_id: str) -> list[WaitRow]:
-        return self._decoded(wait_of, "select_waits_of", (execution_id,))
+        return self._decoded(row_codecs.wait_of, "select_waits_of", (execution_id,))
 
     async def newest(self, *, limit: int = 100) -> list[WaitRow]:
-        return self._decoded(wait_of, "select_newest_waits", (limit,))
+        return self._decoded(row_codecs.wait_of, "select_newest_waits", (limit,))
 
     async def keep(self, message: MessageRow) -> bool:
-        return self._change("insert_message", message_values(message)) == 1
+        return self._change("insert_message", row_codecs.message_values(message)) == 1
 
     async def message(self, message_id: str) -> MessageRow | None:
         row = self._row("select_message", (message_id,))
-        return message_of(row) if row else None
+        return row_codecs.message_of(row) if row else None
 
     async def stored_messages(self, name: str, *, now: float) -> list[MessageRow]:
-        return self._decoded(message_of, "select_kept", (name, now))
+        return self._decoded(row_codecs.message_of, "select_kept", (name, now))
 
     async def newest_kept(
         self, *, now: float, name: str | None = None, limit: int = 100, beyond: Place | None = None
     ) -> list[KeptRow]:
         sent_at, message_id = beyond or (None, None)
         values = {"now": now, "name": name, "limit": limit, "sent_at": sent_at, "message_id": message_id}
-        return self._decoded(kept_of, "select_newest_kept", values)
+        return self._decoded(row_codecs.kept_of, "select_newest_kept", values)
 
     async def count_kept(self, name: str, *, now: float) -> int:
         [number] = self._row("count_kept", (name, now))
@@ -72,7 +63,7 @@ class SqliteWaits(SqliteTable):
 
 def write_waits(db: sqlite3.Connection, commit: Commit) -> None:
     """What one commit does to waits and messages. TakenError when a message was delivered elsewhere, or removed."""
-    db.executemany(QUERIES["insert_wait"], [wait_values(wait) for wait in commit.waits])
+    db.executemany(QUERIES["insert_wait"], [row_codecs.wait_values(wait) for wait in commit.waits])
     db.executemany(QUERIES["delete_wait"], [(wait_id,) for wait_id in commit.closed_waits])
     for message_id in commit.taken_messages:
         # The update requires, inside the transaction, that no wait has taken the message: of two waits only one gets
@@ -86,7 +77,7 @@ class SqliteTasks(SqliteTable):
 
     async def get(self, task_id: str) -> TaskRow | None:
         row = self._row("select_task", (task_id,))
-        return task_of(row[0]) if row else None
+        return row_codecs.task_of(row[0]) if row else None
 
     async def list(
         self,
@@ -108,7 +99,7 @@ class SqliteTasks(SqliteTable):
             "limit": limit,
             "beyond": beyond,
         }
-        return self._decoded(lambda row: task_of(row[0]), "select_tasks", values)
+        return self._decoded(lambda row: row_codecs.task_of(row[0]), "select_tasks", values)
 
 
 class SqliteRequests(SqliteTable):
@@ -121,11 +112,11 @@ class SqliteRequests(SqliteTable):
         return done.lastrowid
 
     async def pending(self) -> list[RequestRow]:
-        return [struct_of(RequestRow, row) for row in self._rows("select_pending_requests")]
+        return [row_codecs.struct_of(RequestRow, row) for row in self._rows("select_pending_requests")]
 
     async def get(self, request_id: int) -> RequestRow | None:
         row = self._row("select_request", (request_id,))
-        return struct_of(RequestRow, row) if row else None
+        return row_codecs.struct_of(RequestRow, row) if row else None
 
     async def answer(self, request_id: int, answer: str, *, at: float) -> None:
         self._change("answer_request", (answer, at, request_id))
@@ -137,7 +128,7 @@ class SqliteRequests(SqliteTable):
 class SqliteNotices(SqliteTable):
     async def get(self, notice_id: str) -> NoticeRow | None:
         row = self._row("select_notice", (notice_id,))
-        return notice_of(row) if row else None
+        return row_codecs.notice_of(row) if row else None
 
     async def list(
         self,
@@ -153,7 +144,7 @@ class SqliteNotices(SqliteTable):
             "limit": limit,
             "beyond": beyond,
         }
-        return self._decoded(notice_of, "select_notices", values)
+        return self._decoded(row_codecs.notice_of, "select_notices", values)
 
     async def claim(self, *, now: float, until: float, limit: int) -> Sequence[NoticeRow]:
         # Reading first: a server asks every second, and most of the time a write transaction would be for nothing.
@@ -166,7 +157,7 @@ class SqliteNotices(SqliteTable):
                 self._db.execute(QUERIES["count_folded"], {"leader": notice_id})
                 self._db.execute(QUERIES["fold_notices"], {"leader": notice_id, "now": now})
             rows = [self._db.execute(QUERIES["select_notice"], (one,)).fetchone() for one in taken]
-        return [notice_of(row) for row in rows]
+        return [row_codecs.notice_of(row) for row in rows]
 
     async def settle(self, notice_id: str, *, attempts: int, settlement: Settlement) -> bool:
         ended_at = None if settlement.state is NoticeState.PENDING else settlement.at

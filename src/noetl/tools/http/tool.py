@@ -26,15 +26,7 @@ from noetl.base.addresses.proxies import DIRECT, OutboundProxies, Proxy
 from noetl.base.errors import ToolError
 from noetl.base.redaction import MASK
 from noetl.tools.contract import Tool, ToolContext, ToolResult
-from noetl.tools.http.calls import (
-    HttpRequest,
-    checked_url,
-    clipped,
-    error_outcome,
-    is_retryable,
-    request_label,
-    request_of_task,
-)
+from noetl.tools.http import calls
 from noetl.tools.http.message import content_of, response_headers
 from noetl.tools.http.request_options import (
     InvalidRequest,
@@ -195,11 +187,11 @@ class HttpTool(Tool):
         self._pools = HttpPools(backend or GuardedBackend(AddressGuard(policy)), policy.ways_out())
 
     async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
-        what, options = request_label(inputs.get("method"), inputs.get("url"), context.mask), RequestOptions()
+        what, options = calls.request_label(inputs.get("method"), inputs.get("url"), context.mask), RequestOptions()
         try:
             options = options_from_spec(context.spec)
             credential = attached_credential(fields_of(inputs.get("auth"), context.resolve), options.auth_mode)
-            call = request_of_task(inputs, credential, context.idempotency_key, context.traceparent)
+            call = calls.request_of_task(inputs, credential, context.idempotency_key, context.traceparent)
             # A URL with a secret is shown as written: after normalisation the secret could not be recognised.
             if MASK not in what:
                 what = str(call)
@@ -211,7 +203,7 @@ class HttpTool(Tool):
                 "timeout", f"{what} took longer than {options.timeout.total_s:g} s", retryable=True
             ) from None
         except _LIBRARY_ERRORS as problem:
-            raise error_outcome(what, problem, options.timeout) from None
+            raise calls.error_outcome(what, problem, options.timeout) from None
 
     async def check(self, inputs: Mapping[str, Any], context: ToolContext) -> str:
         """Test the credential by a GET request. Raises ToolError with the answer if it is refused."""
@@ -220,7 +212,9 @@ class HttpTool(Tool):
         outcome = await self.run({**inputs, "method": "GET"}, context)
         return f"GET {outcome.result['url']} answered {outcome.result['status']}{_phrase(outcome.result['status'])}"
 
-    async def _final_response(self, call: HttpRequest, options: RequestOptions) -> tuple[HttpRequest, httpx2.Response]:
+    async def _final_response(
+        self, call: calls.HttpRequest, options: RequestOptions
+    ) -> tuple[calls.HttpRequest, httpx2.Response]:
         """The last response of a chain of redirects, and the request that got it."""
         cookies: httpx2.Cookies | None = None  # of this chain only
         for _ in range(MAX_REDIRECTS + 1):
@@ -247,7 +241,7 @@ class HttpTool(Tool):
         return {"http": {"status": None, "headers": None}}
 
 
-def _request(call: HttpRequest, options: RequestOptions, cookies: httpx2.Cookies | None) -> httpx2.Request:
+def _request(call: calls.HttpRequest, options: RequestOptions, cookies: httpx2.Cookies | None) -> httpx2.Request:
     return httpx2.Request(
         call.method,
         call.url,
@@ -258,7 +252,7 @@ def _request(call: HttpRequest, options: RequestOptions, cookies: httpx2.Cookies
     )
 
 
-async def _result(call: HttpRequest, response: httpx2.Response, options: RequestOptions) -> ToolResult:
+async def _result(call: calls.HttpRequest, response: httpx2.Response, options: RequestOptions) -> ToolResult:
     """The outcome of a response. Its connection returns to the pool or is closed."""
     try:
         body = await read_body(response, options.max_bytes, str(call))
@@ -270,7 +264,7 @@ async def _result(call: HttpRequest, response: httpx2.Response, options: Request
         raise ToolError(
             "http.status",
             f"{call} answered {status}{_phrase(status)}",
-            retryable=is_retryable(status),
+            retryable=calls.is_retryable(status),
             status=status,
             headers=headers,
             data=content.data,
@@ -308,7 +302,7 @@ _HARMLESS_HEADERS = frozenset(
 )
 
 
-def next_request(call: HttpRequest, status: int, location: str | None) -> HttpRequest | None:
+def next_request(call: calls.HttpRequest, status: int, location: str | None) -> calls.HttpRequest | None:
     """The request that a redirect asks for; None if the response is no redirect."""
     if status not in _REDIRECT_STATUSES or not location:
         return None
@@ -328,10 +322,10 @@ def _target(base: httpx2.URL, location: str) -> httpx2.URL:
     try:
         url = base.join(location)
     except (httpx2.InvalidURL, UnicodeError):
-        raise InvalidRequest(f'it was redirected to "{clipped(location)}", which is not a URL') from None
+        raise InvalidRequest(f'it was redirected to "{calls.clipped(location)}", which is not a URL') from None
     if url.userinfo:
         url = url.copy_with(username="", password="")
-    return checked_url(url.copy_with(fragment=None) if url.fragment else url)
+    return calls.checked_url(url.copy_with(fragment=None) if url.fragment else url)
 
 
 def _is_same_site(a: httpx2.URL, b: httpx2.URL) -> bool:

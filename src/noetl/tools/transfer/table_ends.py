@@ -21,14 +21,7 @@ from noetl.templates.sql.statements import Bound, Statement, quoted, quoted_name
 from noetl.tools.sql.requests import conflict_clause
 from noetl.tools.table_files import RowLoad, TableFiles, fetched_table, store_table
 from noetl.tools.table_sql import NULL, TypedColumn, copy_to, scan
-from noetl.tools.transfer.contract import (
-    ChunkFiles,
-    TableChunk,
-    TransferEnd,
-    TransferPosition,
-    TransferProgress,
-    table_of,
-)
+from noetl.tools.transfer import contract
 from noetl.tools.transfer.row_ends import SqlSource, SqlTarget
 
 _LAST = "SELECT {column} AS c FROM read_parquet({file}, file_row_number = true) ORDER BY file_row_number DESC LIMIT 1"
@@ -38,17 +31,17 @@ class QueryTables(SqlSource):
     """Rows of a query. With `cursor` they come in chunks, each a query of its own, and a repeated run goes on after the
     last one. Without it they are one chunk, of any size: no two queries could be trusted to give the same order."""
 
-    def __init__(self, end: TransferEnd, chunk_size: int, files: ChunkFiles) -> None:
+    def __init__(self, end: contract.TransferEnd, chunk_size: int, files: contract.ChunkFiles) -> None:
         super().__init__(end, chunk_size)
         self._files = files
 
-    async def chunks(self, position: TransferPosition) -> AsyncIterator[TableChunk]:  # type: ignore[override]
+    async def chunks(self, position: contract.TransferPosition) -> AsyncIterator[contract.TableChunk]:  # type: ignore[override]
         if self._cursor is None and not position.end:
-            whole = await self._files.chunk(await self._table(self._query), TransferPosition(end=True))
+            whole = await self._files.chunk(await self._table(self._query), contract.TransferPosition(end=True))
             yield whole
             whole.file.unlink(missing_ok=True)
             return
-        if position == TransferPosition():
+        if position == contract.TransferPosition():
             await self._refuse_nulls()
         while not position.end:
             file, position = await self._cut(await self._table(self._following(position)), position)
@@ -56,14 +49,14 @@ class QueryTables(SqlSource):
             yield chunk
             chunk.file.unlink(missing_ok=True)
 
-    async def _cut(self, file: Path, before: TransferPosition) -> tuple[Path, TransferPosition]:
+    async def _cut(self, file: Path, before: contract.TransferPosition) -> tuple[Path, contract.TransferPosition]:
         """The rows of a chunk, and where the next one begins. One row more was asked for: rows that share their value
         of the cursor must not be parted, or the rest of them would never be seen."""
         column = quoted_name(str(self._cursor))
         # The query asked for one row more than a chunk has. It is not there, so these are the last rows.
         if await self._counted(file) <= self._size:
             last = await self._last(file, column)
-            return file, TransferPosition(last[0]["c"] if last else before.at, end=True)
+            return file, contract.TransferPosition(last[0]["c"] if last else before.at, end=True)
         kept = self._files.new()
         # The last value goes altogether, not only its last row: the next query begins after the last value that is
         # kept.
@@ -76,7 +69,7 @@ class QueryTables(SqlSource):
                 f'more than {self._size} rows share one value of "{self._cursor}": take a cursor with fewer, or a '
             )
             raise ToolError("transfer.input", message + "larger chunk_size")
-        return kept, TransferPosition(last[0]["c"])
+        return kept, contract.TransferPosition(last[0]["c"])
 
     async def _counted(self, file: Path) -> int:
         counted, described = await self._files.sql(
@@ -94,7 +87,7 @@ class QueryTables(SqlSource):
     async def _table(self, statement: Statement) -> Path:
         file = self._files.new()
         asked = {"command": Bound((statement,)), "query": None, "params": None, "table": None}
-        await table_of(self._end, asked, file)
+        await contract.table_of(self._end, asked, file)
         return file
 
 
@@ -106,10 +99,10 @@ class FileTables:
     """Rows of a file in Parquet, in chunks by their number. What the file holds is part of the position: after a crash
     a transfer goes on only in the same content."""
 
-    def __init__(self, chunk_size: int, files: ChunkFiles) -> None:
+    def __init__(self, chunk_size: int, files: contract.ChunkFiles) -> None:
         self._size, self._files = chunk_size, files
 
-    async def chunks(self, position: TransferPosition) -> AsyncIterator[TableChunk]:
+    async def chunks(self, position: contract.TransferPosition) -> AsyncIterator[contract.TableChunk]:
         if position.end:
             return
         file = self._files.new()
@@ -124,7 +117,7 @@ class FileTables:
             # A single chunk is the file itself: writing it again would cost as much as making it.
             part = file if count <= self._size else await self._part(file, begin)
             begin += self._size
-            then = TransferPosition({"row": min(begin, count), "of": checksum}, end=begin >= count)
+            then = contract.TransferPosition({"row": min(begin, count), "of": checksum}, end=begin >= count)
             chunk = await self._files.chunk(part, then)
             yield chunk
             chunk.file.unlink(missing_ok=True)
@@ -143,7 +136,7 @@ class FileTables:
         raise NotImplementedError
 
     @staticmethod
-    def _begin(position: TransferPosition, checksum: str) -> int:
+    def _begin(position: contract.TransferPosition, checksum: str) -> int:
         if position.at is None:
             return 0
         if not isinstance(position.at, dict) or position.at.get("of") != checksum:
@@ -154,7 +147,7 @@ class FileTables:
 class StoredTables(FileTables):
     """A table that an earlier task has kept."""
 
-    def __init__(self, end: TransferEnd, chunk_size: int, files: ChunkFiles) -> None:
+    def __init__(self, end: contract.TransferEnd, chunk_size: int, files: contract.ChunkFiles) -> None:
         super().__init__(chunk_size, files)
         self._end = end
 
@@ -165,7 +158,7 @@ class StoredTables(FileTables):
 class ObjectTables(FileTables):
     """An object or a file: Parquet as it is, anything else that `convert` reads as it would be converted."""
 
-    def __init__(self, end: TransferEnd, chunk_size: int, files: ChunkFiles) -> None:
+    def __init__(self, end: contract.TransferEnd, chunk_size: int, files: contract.ChunkFiles) -> None:
         super().__init__(chunk_size, files)
         if not isinstance(end.options.get("url"), str):
             raise ToolError(
@@ -211,11 +204,11 @@ _FORMATS = {
 class DuckdbTable(SqlTarget):
     """A table of DuckDB, which reads the file of a chunk itself."""
 
-    def __init__(self, end: TransferEnd, mode: str, key: Any, files: ChunkFiles) -> None:
+    def __init__(self, end: contract.TransferEnd, mode: str, key: Any, files: contract.ChunkFiles) -> None:
         super().__init__(end, mode, key)
         self._files = files
 
-    async def write(self, chunk: TableChunk, progress: TransferProgress) -> None:  # type: ignore[override]
+    async def write(self, chunk: contract.TableChunk, progress: contract.TransferProgress) -> None:  # type: ignore[override]
         statements = [*self._emptied(progress), self._inserted(chunk), self._record(progress)]
 
         async def copied(_: Reference, into: Path) -> None:
@@ -228,12 +221,12 @@ class DuckdbTable(SqlTarget):
             {"command": Bound(tuple(statements)), "query": None, "params": None, "table": None, "tables": {_VIEW: ref}}
         )
 
-    def _emptied(self, progress: TransferProgress) -> list[Statement]:
+    def _emptied(self, progress: contract.TransferProgress) -> list[Statement]:
         if self._mode != "replace" or progress.writes != 1:
             return []
         return [Statement((f"DELETE FROM {self._table}",), "DELETE")]  # noqa: S608  a checked name
 
-    def _inserted(self, chunk: TableChunk) -> Statement:
+    def _inserted(self, chunk: contract.TableChunk) -> Statement:
         columns = [one.name for one in chunk.columns]
         names = ", ".join(map(quoted_name, columns))
         clause = conflict_clause(self._checked([dict.fromkeys(columns)]), columns)
@@ -245,7 +238,7 @@ class LoadedTable(DuckdbTable):
     """A table of PostgreSQL or of a database of `sql`: the tool of the kind loads a text of the rows, in one
     transaction with the record of the progress."""
 
-    async def write(self, chunk: TableChunk, progress: TransferProgress) -> None:  # type: ignore[override]
+    async def write(self, chunk: contract.TableChunk, progress: contract.TransferProgress) -> None:  # type: ignore[override]
         is_postgres = self._end.kind == "postgres"
         file = self._files.new("csv" if is_postgres else "jsonl")
         form = _csv_options(chunk) if is_postgres else "FORMAT json"
@@ -256,7 +249,7 @@ class LoadedTable(DuckdbTable):
         finally:
             file.unlink(missing_ok=True)
 
-    def _load(self, chunk: TableChunk, file: Path, progress: TransferProgress) -> RowLoad:
+    def _load(self, chunk: contract.TableChunk, file: Path, progress: contract.TransferProgress) -> RowLoad:
         return RowLoad(
             table=self._table,
             columns=tuple(one.name for one in chunk.columns),
@@ -268,7 +261,7 @@ class LoadedTable(DuckdbTable):
         )
 
 
-def _csv_options(chunk: TableChunk) -> str:
+def _csv_options(chunk: contract.TableChunk) -> str:
     """Texts in quotes: PostgreSQL takes a line of `\\.` alone for the end of all rows."""
     texts = ", ".join(quoted_name(one.name) for one in chunk.columns if one.type == "VARCHAR")
     return f"FORMAT csv, HEADER false, NULLSTR {quoted(NULL)}" + (f", FORCE_QUOTE ({texts})" if texts else "")
@@ -292,7 +285,7 @@ class ObjectTarget:
     """An object or a file. It is written when all chunks are there, whole or not at all, so that a repeated run begins
     anew and finds nothing of the first."""
 
-    def __init__(self, end: TransferEnd, mode: str, files: ChunkFiles) -> None:
+    def __init__(self, end: contract.TransferEnd, mode: str, files: contract.ChunkFiles) -> None:
         if mode == "upsert":
             raise ToolError("transfer.input", "an object is written as a whole: mode upsert is for tables")
         if not isinstance(end.options.get("url"), str):
@@ -305,10 +298,10 @@ class ObjectTarget:
         self._end, self._files = end, files
         self._parts: list[Path] = []
 
-    async def progress(self) -> TransferProgress:
-        return TransferProgress()
+    async def progress(self) -> contract.TransferProgress:
+        return contract.TransferProgress()
 
-    async def write(self, chunk: TableChunk, progress: TransferProgress) -> None:
+    async def write(self, chunk: contract.TableChunk, progress: contract.TransferProgress) -> None:
         part = self._files.new("part")
         # A second name: the source deletes the file of its chunk before it makes the next one.
         part.hardlink_to(chunk.file)
@@ -326,7 +319,7 @@ class ObjectTarget:
             part.unlink()
         return whole
 
-    async def reference(self, progress: TransferProgress) -> Mapping[str, Any]:
+    async def reference(self, progress: contract.TransferProgress) -> Mapping[str, Any]:
         file, context = await self._whole(), self._end.context
         assert context.tool is not None
         options, url = self._end.options, str(self._end.options["url"])
@@ -347,12 +340,12 @@ class ObjectTarget:
 class TableArtifact(ObjectTarget):
     """The results store: a table, which the next task reads as a file."""
 
-    def __init__(self, end: TransferEnd, mode: str, files: ChunkFiles, tables: TableFiles) -> None:
+    def __init__(self, end: contract.TransferEnd, mode: str, files: contract.ChunkFiles, tables: TableFiles) -> None:
         if mode != "append":
             raise ToolError("transfer.input", f'an artifact cannot be changed: mode "{mode}" has no meaning there')
         self._end, self._files, self._tables = end, files, tables
         self._format, self._parts = "parquet", []
 
-    async def reference(self, progress: TransferProgress) -> Mapping[str, Any]:
+    async def reference(self, progress: contract.TransferProgress) -> Mapping[str, Any]:
         ref: Mapping[str, Any] = (await store_table(await self._whole(), self._end.context, self._tables))["ref"]
         return ref

@@ -16,31 +16,8 @@ from noetl.base.errors import ToolError
 from noetl.tools.contract import OutputWriter, OwningTool, ToolContext, ToolResult
 from noetl.tools.input_shapes import whole_number
 from noetl.tools.table_files import TableFiles, table_folder, table_in
-from noetl.tools.transfer.contract import (
-    Chunk,
-    ChunkFiles,
-    Rows,
-    TableChunk,
-    TableSource,
-    TableTarget,
-    TransferEnd,
-    TransferProgress,
-    TransferSource,
-    TransferTarget,
-    end_of,
-    pieces,
-    renamed,
-)
+from noetl.tools.transfer import contract, table_ends
 from noetl.tools.transfer.row_ends import ArtifactSource, ArtifactTarget, HttpSource, HttpTarget, SqlSource, SqlTarget
-from noetl.tools.transfer.table_ends import (
-    DuckdbTable,
-    LoadedTable,
-    ObjectTables,
-    ObjectTarget,
-    QueryTables,
-    StoredTables,
-    TableArtifact,
-)
 
 CHUNK_SIZE = 1_000
 TABLE_CHUNK_SIZE = 100_000  # of chunks that are files
@@ -76,7 +53,7 @@ class TransferTool(OwningTool):
         """The same with chunks that are files: no row of them is in this process."""
         size = _chunk_size(inputs.get("chunk_size"), TABLE_CHUNK_SIZE)
         with table_folder() as folder:
-            files = ChunkFiles(folder, self._tables, context.execution_id, inputs.get("mapping"))
+            files = contract.ChunkFiles(folder, self._tables, context.execution_id, inputs.get("mapping"))
             source = _table_source(inputs.get("source"), size, context, files)
             target = _table_target(inputs, context, files, self._tables)
             transfer = _RunningTableTransfer(target, size, inputs.get("mapping"), context.write_output)
@@ -93,24 +70,28 @@ class _RunningTransfer:
     """The state of one running transfer."""
 
     def __init__(
-        self, target: TransferTarget | TableTarget, size: int, mapping: Any, write_output: OutputWriter | None
+        self,
+        target: contract.TransferTarget | contract.TableTarget,
+        size: int,
+        mapping: Any,
+        write_output: OutputWriter | None,
     ) -> None:
         self._target: Any = target
         self._size, self._mapping, self._write_output = size, mapping, write_output
         self._lines: list[str] = []
-        self.progress = TransferProgress()
+        self.progress = contract.TransferProgress()
 
     async def resume(self) -> None:
         self.progress = await self._target.progress()
         if self.progress.writes:
             self._add_line(f"resumed after {self.progress.rows} rows in {self.progress.chunks} chunks")
 
-    async def take(self, chunk: Chunk) -> None:
+    async def take(self, chunk: contract.Chunk) -> None:
         # An empty chunk after others changes nothing. The first one is written, since `replace` has to empty the table.
         if not chunk.rows and self.progress.writes:
             return
-        rows = renamed(chunk.rows, self._mapping)
-        parts = list(pieces(rows, self._size))
+        rows = contract.renamed(chunk.rows, self._mapping)
+        parts = list(contract.pieces(rows, self._size))
         self.progress = await self._written(parts, rows, chunk)
         self._add_line(f"{len(rows)} rows, {self.progress.rows} in {self.progress.chunks} chunks so far")
 
@@ -119,9 +100,11 @@ class _RunningTransfer:
         if self._write_output is not None:
             self._write_output(f"{line}\n".encode())
 
-    async def _written(self, parts: list[Rows], rows: Rows, chunk: Chunk) -> TransferProgress:
+    async def _written(
+        self, parts: list[contract.Rows], rows: contract.Rows, chunk: contract.Chunk
+    ) -> contract.TransferProgress:
         before = self.progress
-        after = TransferProgress(
+        after = contract.TransferProgress(
             rows=before.rows + len(rows),
             chunks=before.chunks + len(parts),
             writes=before.writes + 1,
@@ -152,11 +135,11 @@ class _RunningTransfer:
 
 
 class _RunningTableTransfer(_RunningTransfer):
-    async def take_table(self, chunk: TableChunk) -> None:
+    async def take_table(self, chunk: contract.TableChunk) -> None:
         before = self.progress
         if not chunk.rows and before.writes:
             return
-        after = TransferProgress(
+        after = contract.TransferProgress(
             rows=before.rows + chunk.rows,
             # Rounded up: a query without a cursor is one file of any size, and counts as the chunks it stands for.
             chunks=before.chunks + -(-chunk.rows // self._size),
@@ -176,8 +159,8 @@ class _RunningTableTransfer(_RunningTransfer):
 
 def _moves_tables(inputs: Mapping[str, Any], context: ToolContext) -> bool:
     """Whether both ends can read or write files of rows. Without DuckDB only rows move that fit into results."""
-    source = end_of("source", inputs.get("source"), KINDS, context)
-    target = end_of("target", inputs.get("target"), KINDS, context)
+    source = contract.end_of("source", inputs.get("source"), KINDS, context)
+    target = contract.end_of("target", inputs.get("target"), KINDS, context)
     needs = {source.kind, target.kind} & {"sql", "snowflake", "storage"}
     if not needs and find_spec("duckdb") is None:
         return False
@@ -191,35 +174,35 @@ def _moves_tables(inputs: Mapping[str, Any], context: ToolContext) -> bool:
     return reads and writes
 
 
-def _table_source(written: Any, size: int, context: ToolContext, files: ChunkFiles) -> TableSource:
-    end = end_of("source", written, KINDS, context)
+def _table_source(written: Any, size: int, context: ToolContext, files: contract.ChunkFiles) -> contract.TableSource:
+    end = contract.end_of("source", written, KINDS, context)
     match end.kind:
         case "artifact":
-            return StoredTables(end, size, files)
+            return table_ends.StoredTables(end, size, files)
         case "storage":
-            return ObjectTables(end, size, files)
+            return table_ends.ObjectTables(end, size, files)
         case _:
-            return QueryTables(end, size, files)
+            return table_ends.QueryTables(end, size, files)
 
 
 def _table_target(
-    inputs: Mapping[str, Any], context: ToolContext, files: ChunkFiles, tables: TableFiles
-) -> TableTarget:
-    end = end_of("target", inputs.get("target"), KINDS, context)
+    inputs: Mapping[str, Any], context: ToolContext, files: contract.ChunkFiles, tables: TableFiles
+) -> contract.TableTarget:
+    end = contract.end_of("target", inputs.get("target"), KINDS, context)
     mode, key = _mode(inputs, end), inputs.get("key") or end.options.get("key")
     match end.kind:
         case "artifact":
-            return TableArtifact(end, mode, files, tables)
+            return table_ends.TableArtifact(end, mode, files, tables)
         case "storage":
-            return ObjectTarget(end, mode, files)
+            return table_ends.ObjectTarget(end, mode, files)
         case "duckdb":
-            return DuckdbTable(end, mode, key, files)
+            return table_ends.DuckdbTable(end, mode, key, files)
         case _:
-            return LoadedTable(end, mode, key, files)
+            return table_ends.LoadedTable(end, mode, key, files)
 
 
-def _source(written: Any, size: int, context: ToolContext) -> TransferSource:
-    end = end_of("source", written, KINDS, context)
+def _source(written: Any, size: int, context: ToolContext) -> contract.TransferSource:
+    end = contract.end_of("source", written, KINDS, context)
     match end.kind:
         case "http":
             return HttpSource(end)
@@ -229,8 +212,8 @@ def _source(written: Any, size: int, context: ToolContext) -> TransferSource:
             return SqlSource(end, size)
 
 
-def _target(inputs: Mapping[str, Any], context: ToolContext) -> TransferTarget:
-    end = end_of("target", inputs.get("target"), KINDS, context)
+def _target(inputs: Mapping[str, Any], context: ToolContext) -> contract.TransferTarget:
+    end = contract.end_of("target", inputs.get("target"), KINDS, context)
     mode = _mode(inputs, end)
     match end.kind:
         case "http":
@@ -241,7 +224,7 @@ def _target(inputs: Mapping[str, Any], context: ToolContext) -> TransferTarget:
             return SqlTarget(end, mode, inputs.get("key") or end.options.get("key"))
 
 
-def _mode(inputs: Mapping[str, Any], target: TransferEnd) -> str:
+def _mode(inputs: Mapping[str, Any], target: contract.TransferEnd) -> str:
     mode = str(inputs.get("mode") or target.options.get("mode") or "append")
     mode = _MODE_ALIASES.get(mode, mode)
     if mode not in MODES:
