@@ -21,6 +21,7 @@ from tests.examples.running import EXAMPLES, Ran, example_run
 from tests.servers.brokers import PASSWORD, redis_server
 from tests.servers.data_frameworks import dask_cluster, frameworks_python
 from tests.servers.http import HttpServer, Request, reply
+from tests.servers.lakes import lake_interpreters  # noqa: F401  a fixture
 from tests.servers.mail import MailServer
 from tests.servers.object_stores import Bucket, s3_bucket
 from tests.servers.podman import IMAGE, podman
@@ -80,6 +81,19 @@ async def test_files_of_a_bucket_become_rows_and_a_mail_with_their_counts(tmp_pa
     assert mail.messages[0]["subject"] == "4 rows of 2 files"
     assert "3 orders now, 148.4 in all" in str(mail.messages[0].get_content())
     assert [one["key"] for one in left.result["objects"]] == ["inbox/notes.txt", "lake/a.parquet", "lake/b.parquet"]
+
+
+@pytest.mark.usefixtures("lake_interpreters")
+async def test_a_lake_keeps_its_files_in_a_bucket(tmp_path: Path) -> None:
+    bucket, tool = s3_bucket(), StorageTool()
+    await stored(tmp_path, "lake_keys", "s3", bucket.auth)
+
+    totals = await result_of("lake_in_bucket", tmp_path, bucket=bucket.url, orders=9000)
+    left = await _objects(tool, bucket, "list", "lake")
+    await tool.close()
+
+    assert totals == [{"shop": f"shop {number}", "orders": 3000} for number in range(3)]
+    assert left.result["count"] > 0
 
 
 async def _objects(tool: StorageTool, bucket: Bucket, op: str, key: str, **inputs: Any) -> Outcome:

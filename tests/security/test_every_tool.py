@@ -48,6 +48,7 @@ CONNECTING: dict[str, Callable[[int], dict[str, Any]]] = {
     "container": lambda port: {"image": "busybox", "auth": {"url": f"tcp://localhost:{port}"}},
     "convert": lambda port: {"source": "s3://bucket/a.csv", "auth": _bucket(port)},
     "dask": lambda port: {"code": "result = 1", "auth": {"url": f"tcp://localhost:{port}"}},
+    "delta": lambda port: {"path": "s3://bucket/table", "storage_auth": _bucket(port)},
     "duckdb": lambda port: {"command": read("SELECT 1"), **_postgres(port)},
     "ducklake": lambda port: {"command": read("SELECT 1"), **_postgres(port)},
     "email": lambda port: {"from": "a@example.org", "to": "b@example.org", "text": "x", "auth": _login(port)},
@@ -109,7 +110,7 @@ def elsewhere(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
 
 
 # They open no connection, or are programs that the policy does not hold (docs/security.md).
-OTHERS = {"artifact", "dbt", "delta", "dlt", "log", "noop", "playbook", "python", "script", "secrets", "shell"}
+OTHERS = {"artifact", "dbt", "dlt", "log", "noop", "playbook", "python", "script", "secrets", "shell"}
 
 
 def test_it_is_known_of_every_kind_whether_it_connects() -> None:

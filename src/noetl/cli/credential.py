@@ -40,7 +40,7 @@ _TYPES = [
     *("text", "bearer", "basic", "postgres", "oauth2", "mysql", "sqlserver", "oracle", "snowflake", "clickhouse"),
     *("trino", "redshift", "databricks", "nats", "redis", "mqtt", "amqp", "kafka", "slack", "teams"),
     *("ducklake", "iceberg", "s3", "gcs", "azure", "email", "ssh", "llm", "mcp", "container", "kubernetes"),
-    *("dbt", "dlt", "dask", "ray", "pgp"),
+    *("dbt", "dlt", "dask", "ray", "iceberg_rest", "pgp"),
 ]
 
 

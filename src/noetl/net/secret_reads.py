@@ -64,9 +64,11 @@ def auth_names(net: Net) -> tuple[str, ...]:
 
 
 def auths_in(inputs: Any) -> Iterator[Any]:
-    """Each `auth` of a task's inputs: its own, and those of the two ends of a transfer."""
+    """Each `auth` of a task's inputs: its own, that of the files of a lake, and those of the two ends of a transfer."""
     if not isinstance(inputs, Mapping):
         return
+    if inputs.get("storage_auth") is not None:
+        yield inputs["storage_auth"]
     for place in (inputs, inputs.get("source"), inputs.get("target")):
         if place is not None and isinstance(place, Mapping) and place.get("auth") is not None:
             yield place["auth"]

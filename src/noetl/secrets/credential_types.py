@@ -90,7 +90,7 @@ def _of_kind(kind: str, text_field: str) -> Callable[[str | Fields], Fields]:
 
 
 _DATABASES = ("mysql", "sqlserver", "oracle", "snowflake", "clickhouse", "trino", "redshift", "databricks")
-_BY_URL = (*_DATABASES, "nats", "redis", "mqtt", "amqp", "kafka", "container", "dlt", "dask", "ray")
+_BY_URL = (*_DATABASES, "nats", "redis", "mqtt", "amqp", "kafka", "container", "dlt", "dask", "ray", "iceberg_rest")
 _BY_FIELDS = ("s3", "gcs", "azure", "email", "ssh", "llm", "mcp", "kubernetes", "dbt")
 
 TYPES: dict[str, Callable[[str | Fields], Fields]] = {

@@ -2,7 +2,8 @@
 SQLite file, or a PostgreSQL database. Tables of Iceberg and Delta are only read here.
 
 These are the `duckdb` tool with the lake attached: statements, parameters, tables and results are the same. The child
-loads the extensions and is confined before it receives anything of the playbook.
+loads the extensions and is confined before it receives anything of the playbook. Files in an object store are read and
+written for it by another process (`storage.served_bucket`).
 """
 
 from __future__ import annotations
@@ -22,10 +23,12 @@ from noetl.tools.contract import ToolContext, ToolResult
 from noetl.tools.duckdb.attachments import Attachment
 from noetl.tools.duckdb.tool import DuckdbTool
 from noetl.tools.files import allowed_path
+from noetl.tools.iceberg_rest import RestCatalog, rest_catalog
 from noetl.tools.input_shapes import connection_fields
 from noetl.tools.interpreters import named_interpreter
 from noetl.tools.postgres.targets import libpq_address, target_of
 from noetl.tools.registry import is_installed
+from noetl.tools.storage.served_bucket import ServedBucket, is_object_url, served_bucket
 from noetl.tools.table_files import DUCKDB
 
 _SQLITE = (".sqlite", ".sqlite3", ".db")
@@ -62,17 +65,34 @@ class DucklakeTool(DuckdbTool):
     def __init__(self) -> None:
         super().__init__(_program("ducklake"))
 
+    async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
+        auth = inputs.get("auth")
+        fields = connection_fields(auth, context, kind="ducklake", address="dsn") if auth is not None else {}
+        data_path = inputs.get("data_path") or fields.get("data_path")
+        if data_path is None or not is_object_url(data_path):
+            return await super().run({**inputs, "objects": None, "data_path": data_path}, context)
+        async with served_bucket(data_path, inputs.get("storage_auth"), context) as bucket:
+            return await super().run({**inputs, "objects": bucket.files, "data_path": data_path}, context)
+
     async def _attachment(self, inputs: Mapping[str, Any], context: ToolContext) -> Attachment:
         auth = inputs.get("auth")
         fields = connection_fields(auth, context, kind="ducklake", address="dsn") if auth is not None else {}
         catalog = inputs.get("catalog") or fields.get("catalog")
-        options = _options(inputs, fields, context)
+        options = _options(inputs, context)
+        attachment = await self._catalogue(inputs, catalog, options, context)
+        # Never from the playbook: `run` has set it.
+        return msgspec.structs.replace(attachment, objects=inputs["objects"])
+
+    async def _catalogue(
+        self, inputs: Mapping[str, Any], catalog: Any, options: dict[str, str | int | bool], context: ToolContext
+    ) -> Attachment:
+        auth = inputs.get("auth")
         if catalog is not None:
             path, store = _catalogue_file(str(catalog), context)
             if store and not os.path.exists(path):  # the default of DuckLake for a DuckDB catalogue
                 options.setdefault("DATA_PATH", f"{path}.files/")
             return Attachment(kind="ducklake", address=path, store=store, options=options)
-        if not fields:
+        if auth is None:
             raise ToolError("sql.input", _NO_CATALOGUE)
         target = target_of(auth, context, kind="ducklake")
         if target.schema:
@@ -102,15 +122,17 @@ def _local_path(written: str, context: ToolContext) -> str:
     scheme, mark, _ = written.partition("://")
     if mark:
         raise ToolError(
-            "sql.input", f"a lake at {scheme}:// cannot be opened: catalogue and files are in a data folder"
+            "sql.input",
+            f"{scheme}:// cannot be opened: a catalogue is in a data folder, files there or in s3://, gs://, az://",
         )
     return allowed_path(written, context.data_folders, kind="sql.input")
 
 
-def _options(inputs: Mapping[str, Any], fields: Mapping[str, Any], context: ToolContext) -> dict[str, str | int | bool]:
+def _options(inputs: Mapping[str, Any], context: ToolContext) -> dict[str, str | int | bool]:
     options: dict[str, str | int | bool] = {}
-    if (data_path := inputs.get("data_path") or fields.get("data_path")) is not None:
-        options["DATA_PATH"] = _local_path(str(data_path), context) + "/"
+    if (data_path := inputs["data_path"]) is not None:
+        is_local = inputs["objects"] is None
+        options["DATA_PATH"] = (_local_path(str(data_path), context) if is_local else data_path.rstrip("/")) + "/"
     version, moment = _snapshot(inputs, error="sql.input")
     if version is not None:
         options["SNAPSHOT_VERSION"] = version
@@ -143,13 +165,28 @@ class TableReadTool(DuckdbTool):
 
     async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
         _snapshot(inputs, error=INPUT)
+        place, vended = await self._place(inputs, context)
+        if not is_object_url(place):
+            return await self._rows(local_path(place, context), None, inputs, context)
+        async with served_bucket(place, inputs.get("storage_auth"), context, vended) as bucket:
+            return await self._rows(place, bucket, inputs, context)
+
+    async def _rows(
+        self, place: str, bucket: ServedBucket | None, inputs: Mapping[str, Any], context: ToolContext
+    ) -> ToolResult:
         columns = _columns(inputs.get("columns"))
-        source = f"SELECT {columns} FROM {await self._scan(inputs, context)}"  # noqa: S608  names and paths are quoted
+        source = f"SELECT {columns} FROM {await self._scan(place, bucket, inputs, context)}"  # noqa: S608  names and paths are quoted
         asked = {name: inputs[name] for name in ("query", "params", "tables") if inputs.get(name) is not None}
-        attachment = Attachment(kind=self.format, views={SOURCE: source})
+        attachment = Attachment(kind=self.format, views={SOURCE: source}, objects=bucket.files if bucket else None)
         return await super().run({"query": _ALL, **asked, "attachment": attachment}, context)
 
-    async def _scan(self, inputs: Mapping[str, Any], context: ToolContext) -> str:
+    async def _place(self, inputs: Mapping[str, Any], context: ToolContext) -> tuple[str, Mapping[str, Any]]:
+        """The folder or metadata file of the table, and what its catalogue vends for its files."""
+        raise NotImplementedError
+
+    async def _scan(
+        self, place: str, bucket: ServedBucket | None, inputs: Mapping[str, Any], context: ToolContext
+    ) -> str:
         """The function of DuckDB that reads the table, in SQL."""
         raise NotImplementedError
 
@@ -169,16 +206,22 @@ class TableReadTool(DuckdbTool):
 class DeltaTool(TableReadTool):
     format = "delta"
 
-    async def _scan(self, inputs: Mapping[str, Any], context: ToolContext) -> str:
+    async def _place(self, inputs: Mapping[str, Any], context: ToolContext) -> tuple[str, Mapping[str, Any]]:
         if not inputs.get("path"):
-            raise ToolError(INPUT, 'a delta task needs "path", the folder of the table in a data folder')
-        folder = local_path(str(inputs["path"]), context)
-        version = inputs.get("version")
-        if inputs.get("as_of") is not None:
-            version = await self._version_at(folder, str(inputs["as_of"]), context)
-        return f"delta_scan({quoted(folder)}{'' if version is None else f', version = {version}'})"
+            raise ToolError(INPUT, 'a delta task needs "path", the folder of the table')
+        return str(inputs["path"]), {}
 
-    async def _version_at(self, folder: str, moment: str, context: ToolContext) -> int:
+    async def _scan(
+        self, place: str, bucket: ServedBucket | None, inputs: Mapping[str, Any], context: ToolContext
+    ) -> str:
+        version, moment = inputs.get("version"), inputs.get("as_of")
+        if bucket is not None:  # earlier versions are in the log before its last checkpoint
+            place = await bucket.local_table(is_latest=version is None and moment is None)
+        if moment is not None:
+            version = await self._version_at(place, str(moment), bucket, context)
+        return f"delta_scan({quoted(place)}{'' if version is None else f', version = {version}'})"
+
+    async def _version_at(self, folder: str, moment: str, bucket: ServedBucket | None, context: ToolContext) -> int:
         """The last version at a time, by the timestamps in the commits."""
         log = quoted(f"{folder}/_delta_log/*.json")
         shape = "format = 'newline_delimited', columns = {commitInfo: 'STRUCT(\"timestamp\" BIGINT)'}, filename = true"
@@ -186,7 +229,8 @@ class DeltaTool(TableReadTool):
         version = "max(CAST(parse_filename(filename, true) AS UBIGINT))"
         asked = f"SELECT {version} AS v FROM read_json({log}, {shape})"  # noqa: S608  a path of ours, quoted
         until = f" WHERE commitInfo.timestamp <= epoch_ms({_MOMENT.format(quoted(moment))})"
-        (row,) = await self._lookup_rows((asked + until,), Attachment(kind="delta"), context)
+        attachment = Attachment(kind="delta", objects=bucket.files if bucket else None)
+        (row,) = await self._lookup_rows((asked + until,), attachment, context)
         if row["v"] is None:
             raise ToolError(INPUT, f'the table has no version of "{moment}" or before')
         return int(row["v"])
@@ -195,31 +239,41 @@ class DeltaTool(TableReadTool):
 class IcebergTool(TableReadTool):
     format = "iceberg"
 
-    async def _scan(self, inputs: Mapping[str, Any], context: ToolContext) -> str:
+    async def _scan(
+        self, place: str, bucket: ServedBucket | None, inputs: Mapping[str, Any], context: ToolContext
+    ) -> str:
         options = ""
         if inputs.get("version") is not None:
             options = f", snapshot_from_id = {inputs['version']}"
         elif inputs.get("as_of") is not None:
             options = f", snapshot_from_timestamp = {_MOMENT.format(quoted(str(inputs['as_of'])))}"
-        return f"iceberg_scan({quoted(await self._metadata(inputs, context))}{options})"
+        return f"iceberg_scan({quoted(place)}{options})"
 
-    async def _metadata(self, inputs: Mapping[str, Any], context: ToolContext) -> str:
-        """The folder or metadata file of the table: from `path`, or from the catalogue."""
+    async def _place(self, inputs: Mapping[str, Any], context: ToolContext) -> tuple[str, Mapping[str, Any]]:
         path, table = inputs.get("path"), inputs.get("table")
         if (path is None) == (table is None):
             raise ToolError(INPUT, 'write "path", a table\'s folder or metadata file, or "table" with its catalogue')
         if path is not None:
-            return local_path(str(path), context)
+            return str(path), {}
         namespace, dot, name = str(table).rpartition(".")
         if not dot:
             raise ToolError(INPUT, f'table "{table}" is not namespace.name')
+        if (catalog := self._rest(inputs, context)) is not None:
+            found = await catalog.table(namespace, name)
+            return found.metadata, found.vended
         database, attachment = await self._catalogue(inputs, context)
         asked = f"SELECT DISTINCT metadata_location AS place FROM {database}.iceberg_tables WHERE table_namespace = "  # noqa: S608
         parts: tuple[Part, ...] = (asked, Parameter(namespace), " AND table_name = ", Parameter(name))
-        found = await self._lookup_rows(parts, attachment, context)
-        if len(found) != 1:
-            raise ToolError(INPUT, f'the catalogue has {len(found) or "no"} tables "{table}"; one is needed')
-        return local_path(str(found[0]["place"]), context)
+        rows = await self._lookup_rows(parts, attachment, context)
+        if len(rows) != 1:
+            raise ToolError(INPUT, f'the catalogue has {len(rows) or "no"} tables "{table}"; one is needed')
+        return str(rows[0]["place"]), {}
+
+    def _rest(self, inputs: Mapping[str, Any], context: ToolContext) -> RestCatalog | None:
+        """The REST catalogue that `auth` names, if it is one."""
+        if inputs.get("catalog") is not None or inputs.get("auth") is None:
+            return None
+        return rest_catalog(connection_fields(inputs["auth"], context, kind="iceberg", address="url"), context)
 
     async def _catalogue(self, inputs: Mapping[str, Any], context: ToolContext) -> tuple[str, Attachment]:
         """The schema of the tables of an SQL catalogue, and the attachment of its database."""
@@ -228,7 +282,9 @@ class IcebergTool(TableReadTool):
             return "catalogue", Attachment(kind="sqlite", address=file)
         if inputs.get("auth") is None:
             raise ToolError(
-                INPUT, '"table" needs "catalog", a file of SQLite, or "auth", a credential of a PostgreSQL database'
+                INPUT,
+                '"table" needs "catalog", a file of SQLite, or "auth", a credential of a REST catalogue or of a '
+                "PostgreSQL database",
             )
         target = target_of(inputs["auth"], context, kind="iceberg")
         address = await libpq_address(target, context)
@@ -237,6 +293,8 @@ class IcebergTool(TableReadTool):
 
     async def check(self, inputs: Mapping[str, Any], context: ToolContext) -> str:
         """Test the credential by opening the catalogue. Raises ToolError with the reason if it is refused."""
+        if (catalog := self._rest(inputs, context)) is not None:
+            return await catalog.check()
         database, attachment = await self._catalogue(inputs, context)
         asked = f"SELECT count(*) AS n FROM {database}.iceberg_tables"  # noqa: S608
         (row,) = await self._lookup_rows((asked,), attachment, context)
@@ -247,7 +305,8 @@ def local_path(written: str, context: ToolContext) -> str:
     """A path below a data folder, written as one or as file://. ToolError for a URL of anything else."""
     parts = urlsplit(written)
     if parts.scheme not in ("", "file"):
-        raise ToolError(INPUT, f"a table at {parts.scheme}:// cannot be read: tables are folders in a data folder")
+        known = "a data folder, s3://, gs:// or az://"
+        raise ToolError(INPUT, f"a table at {parts.scheme}:// cannot be read: tables are in {known}")
     return allowed_path(unquote(parts.path) if parts.scheme else written, context.data_folders, kind=INPUT)
 
 

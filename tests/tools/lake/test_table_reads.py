@@ -222,7 +222,12 @@ async def test_iceberg_metadata_that_leads_out_of_the_data_folders_is_not_follow
 async def test_a_catalogue_that_leads_out_of_the_data_folders_is_refused(
     tools: dict[str, TableReadTool], tmp_path: Path
 ) -> None:
-    places = {"a": "file:///etc/passwd", "b": "s3://bucket/m.json", "c": "http://127.0.0.1:1/m.json", "d": "../m.json"}
+    places = {
+        "a": "file:///etc/passwd",
+        "b": "hdfs://bucket/m.json",
+        "c": "http://127.0.0.1:1/m.json",
+        "d": "../m.json",
+    }
     with closing(sqlite3.connect(tmp_path / "c.sqlite")) as catalogue, catalogue:
         columns = ("catalog_name", "table_namespace", "table_name", "metadata_location")
         catalogue.execute(f"CREATE TABLE iceberg_tables ({', '.join(f'{name} VARCHAR' for name in columns)})")
@@ -325,7 +330,7 @@ async def test_a_catalogue_that_cannot_be_had_is_told_without_secrets(
         ({"path": "a", "table": "b.c"}, 'write "path"'),
         ({"table": "orders", "catalog": "catalog.sqlite"}, "is not namespace.name"),
         ({"table": "shop.orders"}, 'needs "catalog"'),
-        ({"path": "s3://lake/orders"}, "cannot be read"),
+        ({"path": "hdfs://lake/orders"}, "cannot be read"),
         ({"path": "/etc"}, "outside the folders"),
         ({"path": "iceberg", "version": 1, "as_of": "2026-01-01"}, "keep one of them"),
         ({"path": "iceberg", "version": -1}, "not the number"),

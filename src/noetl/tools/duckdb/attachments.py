@@ -7,11 +7,21 @@ from typing import Literal
 import msgspec
 
 
+class ObjectFolder(msgspec.Struct, frozen=True, kw_only=True):
+    """A bucket that another process serves on a Unix socket (`tools.storage.file_service`)."""
+
+    socket: str
+    schemes: tuple[str, ...]  # of the URLs of its objects
+    roots: tuple[str, ...]  # what those URLs begin with
+    # Paths below this folder are of the bucket too: FOLDER/s3://bucket/key. Tables of Delta are read so.
+    folder: str = ""
+
+
 class Attachment(msgspec.Struct, frozen=True, kw_only=True):
     """A PostgreSQL database, a file of SQLite, or a lake whose catalogue is a file of DuckDB (`store` is empty) or of
     SQLite, or a PostgreSQL database; `iceberg` and `delta` attach nothing, and let SQL read such tables. `address` is a
     path, or what libpq reads, without the password. `options` are of ATTACH; `views` are queries of ours, by name, for
-    the SQL of the playbook to read."""
+    the SQL of the playbook to read. `objects` is where the files of a lake are, if not in data folders."""
 
     kind: Literal["postgres", "sqlite", "ducklake", "iceberg", "delta"]
     address: str = ""
@@ -19,6 +29,7 @@ class Attachment(msgspec.Struct, frozen=True, kw_only=True):
     password: str = ""
     options: dict[str, str | int | bool] = {}
     views: dict[str, str] = {}
+    objects: ObjectFolder | None = None
 
     @property
     def file(self) -> str | None:
@@ -37,4 +48,4 @@ class Attachment(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_offline(self) -> bool:
         """Whether nothing of it may connect once it is attached: its extension has a network stack of its own."""
-        return self.connects or self.kind == "delta"
+        return self.connects or self.kind == "delta" or self.objects is not None

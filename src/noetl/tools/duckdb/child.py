@@ -16,7 +16,8 @@ import msgspec
 from noetl.base.errors import ToolError
 from noetl.templates.sql.statements import quoted_name
 from noetl.tools.child_pipes import answer_in_fork, refusal, serve_calls
-from noetl.tools.duckdb.attachments import Attachment
+from noetl.tools.duckdb.attachments import Attachment, ObjectFolder
+from noetl.tools.duckdb.object_files import ObjectFiles, files_of
 from noetl.tools.duckdb.sandboxed_connection import LOCKED, CheckedExtensions, locked_connection
 from noetl.tools.sql.answers import Allowance, SqlAnswer, plain
 from noetl.tools.table_sql import copy_to, scan
@@ -100,11 +101,22 @@ def _run(call: dict[str, Any]) -> list[SqlAnswer]:
         except BaseException:
             _reused.drop()  # some errors of DuckDB leave the connection unusable
             raise
-    connection = locked_connection(call)
+    objects = _object_files(call)
     try:
-        return _answers(connection, call)
-    finally:
-        connection.close()
+        connection = locked_connection(call, objects)
+        try:
+            return _answers(connection, call)
+        finally:
+            connection.close()
+    except duckdb.Error:
+        if objects is not None and objects.problem is not None:
+            raise objects.problem from None  # DuckDB knows only its text
+        raise
+
+
+def _object_files(call: dict[str, Any]) -> ObjectFiles | None:
+    folder = (call["attach"] or {}).get("objects")
+    return files_of(msgspec.convert(folder, ObjectFolder), call["threads"]) if folder else None
 
 
 def _answers(connection: Any, call: dict[str, Any]) -> list[SqlAnswer]:

@@ -24,7 +24,8 @@ import msgspec
 from noetl.base.errors import ToolError
 from noetl.templates.sql.statements import quoted
 from noetl.tools.confinement import confine_files, forbid_sockets
-from noetl.tools.duckdb.attachments import Attachment
+from noetl.tools.duckdb.attachments import Attachment, ObjectFolder
+from noetl.tools.duckdb.object_files import ObjectFiles
 
 POSTGRES, LAKE, CATALOGUE = "pg", "lake", "catalogue"  # the names of attached databases in SQL
 _METADATA = f"__ducklake_metadata_{LAKE}"  # the name that DuckLake gives the database of its catalogue
@@ -85,7 +86,11 @@ def _file_state(file: Path) -> _FileState:
 
 def attach(connection: Any, attachment: Attachment, threads: int) -> None:
     """Attach a database as `pg`, or a lake as `lake`."""
-    for name in _needed(attachment):
+    needed = _needed(attachment)
+    if networks := [_NETWORKS[name] for name in needed if name in _NETWORKS]:
+        # Before the extensions are there, or DuckDB would open objects by them.
+        connection.execute(f"SET disabled_filesystems = {quoted(','.join(networks))}")
+    for name in needed:
         load(connection, name)
     if attachment.kind in ("iceberg", "delta"):
         return
@@ -115,9 +120,15 @@ def _needed(attachment: Attachment) -> tuple[str, ...]:
         case "delta":
             return ("delta",)
         case "ducklake":
-            return ("ducklake", *stores[attachment.store])
+            return (*_network(attachment.objects), "ducklake", *stores[attachment.store])
         case kind:
             return stores[kind]
+
+
+def _network(objects: ObjectFolder | None) -> tuple[str, ...]:
+    if objects is None:
+        return ()
+    return ("azure",) if "az" in objects.schemes else ("httpfs",)
 
 
 def _attach_statement(attachment: Attachment) -> str:
@@ -197,8 +208,15 @@ _FOR_ATTACHING = {"allow_persistent_secrets": "true", "secret_directory": "/dev/
 _SYSTEM = ("/proc/self/cgroup", "/sys/fs/cgroup", "/etc/ld.so.cache", "/lib", "/lib64", "/usr/lib", "/usr/lib64")
 
 
-def locked_connection(call: dict[str, Any]) -> Any:
-    """A connection for one call, with its configuration locked."""
+# Objects are read by another process, so these are never used. DuckLake asks for the extension of a store all the same.
+_NETWORKS = {
+    "httpfs": "S3FileSystem,HTTPFileSystem,HuggingFaceFileSystem",
+    "azure": "AzureBlobStorageFileSystem,AzureDfsStorageFileSystem",
+}
+
+
+def locked_connection(call: dict[str, Any], objects: ObjectFiles | None = None) -> Any:
+    """A connection for one call, with its configuration locked. It opens `objects` as files."""
     _provide_pytz()
     limits = {"memory_limit": f"{call['memory_bytes']}B", "threads": str(call["threads"])}
     config: dict[str, Any] = {**_CONFIG, **limits}
@@ -211,13 +229,16 @@ def locked_connection(call: dict[str, Any]) -> Any:
         config |= _FOR_ATTACHING
         if call.get("has_checked_extensions"):
             config["allow_unsigned_extensions"] = "true"
+    folders = [*call["folders"], *_folders_of(attached)]
     if attached is not None and attached.opens_files:
         # Before DuckDB starts: threads that run already would not be confined.
-        confine_files((sys.prefix, sys.base_prefix, *sys.path, *_SYSTEM), (*call["folders"], "/dev/null"))
+        confine_files((sys.prefix, sys.base_prefix, *sys.path, *_SYSTEM), (*folders, "/dev/null"))
     connection = retry_while_locked(lambda: duckdb.connect(call["database"] or ":memory:", config=config))
     try:
         connection.execute("SET TimeZone = 'UTC'")
         connection.execute(f"SET temp_directory = {quoted(call.get('spill', ''))}")
+        if objects is not None:
+            connection.register_filesystem(objects)
         if attached is not None:
             retry_while_locked(lambda: attach(connection, attached, call["threads"]))
             # DuckDB lets a running database only become stricter here. No SQL of the task has run before.
@@ -225,8 +246,9 @@ def locked_connection(call: dict[str, Any]) -> Any:
             # Only now: the connections of the attached database are open, and no further one can be made.
             if attached.is_offline:
                 forbid_sockets()
-        folders = ", ".join(quoted(folder.rstrip("/") + "/") for folder in call["folders"])
-        connection.execute(f"SET allowed_directories = [{folders}]")
+        roots = attached.objects.roots if attached is not None and attached.objects is not None else ()
+        allowed = ", ".join(quoted(folder.rstrip("/") + "/") for folder in (*folders, *roots))
+        connection.execute(f"SET allowed_directories = [{allowed}]")
         if files := call.get("files"):
             connection.execute(f"SET allowed_paths = [{', '.join(map(quoted, files))}]")
         connection.execute("SET enable_external_access = false")
@@ -236,6 +258,10 @@ def locked_connection(call: dict[str, Any]) -> Any:
         connection.close()
         raise
     return connection
+
+
+def _folders_of(attached: Attachment | None) -> tuple[str, ...]:
+    return (attached.objects.folder,) if attached is not None and attached.objects and attached.objects.folder else ()
 
 
 def retry_while_locked(opened: Callable[[], T]) -> T:

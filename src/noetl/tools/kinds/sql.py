@@ -179,10 +179,18 @@ SNOWFLAKE = ToolKind(
     defaults={"timeout": 300},
 )
 
+_STORE_ERRORS = ("storage.denied", "storage.error", "storage.input", "storage.missing")
+_STORAGE_AUTH = msgspec.structs.replace(
+    AUTH,
+    name="storage_auth",
+    doc="Credential of the object store that has the files, as storage takes it; requests are unsigned when left out.",
+    aliases=(),
+)
+
 DUCKLAKE = ToolKind(
     name="ducklake",
     credential_types=("ducklake",),
-    error_kinds=("duckdb.error", "sandbox.unavailable", "sql.fragment", "sql.input"),
+    error_kinds=("duckdb.error", "sandbox.unavailable", "sql.fragment", "sql.input", *_STORE_ERRORS),
     doc="Runs SQL on a lake of DuckLake: tables as Parquet files, with transactions and snapshots.",
     inputs=(
         *_TEXTS,
@@ -196,14 +204,15 @@ DUCKLAKE = ToolKind(
         Input(
             name="data_path",
             schema=TEXT,
-            doc="Folder of the Parquet files, in a data folder. Needed when a lake is made in PostgreSQL; beside the "
-            "catalogue, or where the lake has them already, when left out.",
+            doc="Folder of the Parquet files, in a data folder or an object store. Needed when a lake is made in "
+            "PostgreSQL; beside the catalogue, or where the lake has them already, when left out.",
         ),
         Input(name="version", schema=INTEGER, doc="Read the lake as it was in this snapshot."),
         Input(name="as_of", schema=TEXT, doc="Read the lake as it was at this time."),
         Input(name="read_only", schema=FLAG, doc="Change nothing, and make no lake where there is none."),
         TABLES,
         AUTH,
+        _STORAGE_AUTH,
     ),
     spec=(_THREADS, _TRANSACTION, _MAX_ROWS, ROWS),
     one_of=_NEEDED,
@@ -219,21 +228,25 @@ _READ = Input(
     aliases=("command", "sql"),
     sql=True,
 )
-_READ_ERRORS = ("duckdb.error", "lake.input", "sandbox.unavailable", "sql.fragment", "sql.input")
+_READ_ERRORS = ("duckdb.error", "lake.input", "sandbox.unavailable", "sql.fragment", "sql.input", *_STORE_ERRORS)
 
 ICEBERG = ToolKind(
     name="iceberg",
-    credential_types=("iceberg",),
-    error_kinds=_READ_ERRORS,
+    credential_types=("iceberg", "iceberg_rest"),
+    error_kinds=("lake.denied", "lake.error", *_READ_ERRORS),
     doc="Reads an Apache Iceberg table, as it is or as it was.",
     inputs=(
-        Input(name="path", schema=TEXT, doc="The table in a data folder: its metadata file, or its folder."),
+        Input(
+            name="path",
+            schema=TEXT,
+            doc="The table in a data folder or an object store: its metadata file, or its folder.",
+        ),
         Input(name="table", schema=TEXT, doc="The table in a catalogue: namespace.name."),
         Input(
             name="catalog",
             schema=TEXT,
-            doc="With table: the catalogue, a file of SQLite in a data folder. Left out where auth names a PostgreSQL "
-            "database.",
+            doc="With table: the catalogue, a file of SQLite in a data folder. Left out where auth names a REST "
+            "catalogue or a PostgreSQL database.",
             aliases=("catalogue",),
         ),
         _COLUMNS,
@@ -243,6 +256,7 @@ ICEBERG = ToolKind(
         Input(name="version", schema=INTEGER, doc="Read the snapshot with this id."),
         Input(name="as_of", schema=TEXT, doc="Read the table as it was at this time."),
         AUTH,
+        _STORAGE_AUTH,
     ),
     spec=(_THREADS, _MAX_ROWS, ROWS),
     one_of=(("path", "table"),),
@@ -255,13 +269,16 @@ DELTA = ToolKind(
     error_kinds=_READ_ERRORS,
     doc="Reads a Delta Lake table, as it is or as it was.",
     inputs=(
-        Input(name="path", schema=TEXT, doc="The folder of the table, in a data folder.", required=True),
+        Input(
+            name="path", schema=TEXT, doc="The folder of the table, in a data folder or an object store.", required=True
+        ),
         _COLUMNS,
         _READ,
         PARAMS,
         TABLES,
         Input(name="version", schema=INTEGER, doc="Read this version of the table."),
         Input(name="as_of", schema=TEXT, doc="Read the table as it was at this time."),
+        _STORAGE_AUTH,
     ),
     spec=(_THREADS, _MAX_ROWS, ROWS),
     unwraps=True,

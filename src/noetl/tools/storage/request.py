@@ -88,13 +88,23 @@ def location_of(url: object, *, name: str = "url") -> Location:
         raise ToolError("storage.input", f'"{name}" holds a NUL character')
     if provider == "file":
         return Location("file", "", unquote(url.strip().removeprefix("file:").removeprefix("//")))
-    # Not `parts.path`: keys may contain ? and #, where a URL would be cut.
-    key = unquote(url.strip().split("/", 3)[3]) if url.strip().count("/") > 2 else ""
+    key = unquote(raw_key(url.strip()))
     if parts.username is None:
         return Location(provider, parts.netloc, key) if parts.netloc else _refuse_without_bucket(name)
     if provider != "az" or parts.password is not None:  # the message does not show it: it may be a password
         raise ToolError("storage.input", f'"{name}" holds a login: put it into a credential, and name that in "auth"')
     return Location(provider, parts.username, key, (parts.hostname or "").partition(".")[0])
+
+
+def raw_key(url: str) -> str:
+    """The key in a URL, as it is written."""
+    # Not `urlsplit(url).path`: keys may contain ? and #, where a URL would be cut.
+    return url.split("/", 3)[3] if url.count("/") > 2 else ""
+
+
+def schemes_of(provider: str) -> tuple[str, ...]:
+    """The URL schemes of a provider."""
+    return tuple(scheme for scheme, known in _PROVIDERS.items() if known == provider)
 
 
 def _refuse_without_bucket(name: str) -> Location:

@@ -1,0 +1,175 @@
+"""REST catalogues of Iceberg: where a table is, and the credential that a catalogue vends for its files.
+
+The three requests that reading a table takes, through the `http` tool and under its rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
+
+import msgspec
+
+from noetl.base.errors import ToolError
+from noetl.tools.contract import ToolContext
+from noetl.tools.input_shapes import UNRESOLVED
+
+_LEVELS = "\x1f"  # between the levels of a namespace in a URL
+# What catalogues vend, by the names of Iceberg and of the credentials of `storage`.
+_VENDED = {
+    "s3.access-key-id": "access_key_id",
+    "s3.secret-access-key": "secret_access_key",
+    "s3.session-token": "session_token",
+    "s3.endpoint": "endpoint",
+    "s3.region": "region",
+    "client.region": "region",
+    "gcs.oauth2.token": "bearer_token",
+    "gcs.service.host": "endpoint",
+    "adls.account-name": "account_name",
+    "adls.account-key": "account_key",
+}
+_SAS = "adls.sas-token."
+
+
+class RestTable(msgspec.Struct, frozen=True):
+    """A table of a catalogue: its metadata file, and the fields of a credential for its files."""
+
+    metadata: str
+    vended: dict[str, str]
+
+
+class RestCatalog:
+    """A catalogue as a task sees it. `fields` are those of a credential of the type `iceberg_rest`."""
+
+    def __init__(self, fields: Mapping[str, Any], context: ToolContext) -> None:
+        self._fields, self._context = fields, context
+        self._url = str(fields["url"]).rstrip("/")
+        self._token = str(fields.get("token") or "")
+        self._prefix = ""
+
+    async def table(self, namespace: str, name: str) -> RestTable:
+        await self._connect()
+        levels = quote(_LEVELS.join(namespace.split(".")), safe="")
+        try:
+            answer = await self._get(f"{self._prefix}/namespaces/{levels}/tables/{quote(name, safe='')}", vends=True)
+        except ToolError as problem:
+            if problem.details.get("status") != 404:
+                raise
+            raise ToolError("lake.input", f'the catalogue has no table "{namespace}.{name}"') from None
+        metadata = answer.get("metadata-location")
+        if not isinstance(metadata, str):
+            raise self._nonsense("a table without a metadata-location")
+        return RestTable(metadata, _vended(answer, metadata))
+
+    async def check(self) -> str:
+        await self._connect()
+        found = (await self._get(f"{self._prefix}/namespaces")).get("namespaces")
+        if not isinstance(found, list):
+            raise self._nonsense("no list of namespaces")
+        return f"opened the catalogue: {len(found)} namespaces"
+
+    async def _connect(self) -> None:
+        """Get a token where the credential has none, and learn the prefix of all other requests."""
+        if not self._token and self._fields.get("client_id"):
+            self._token = await self._fetched_token()
+        warehouse = self._fields.get("warehouse")
+        asked = f"?{urlencode({'warehouse': str(warehouse)})}" if warehouse else ""
+        config = await self._get(f"/config{asked}")
+        known = {**_mapping(config.get("defaults")), **_mapping(config.get("overrides"))}
+        prefix = str(known.get("prefix") or "").strip("/")
+        self._prefix = f"/{quote(prefix, safe='/')}" if prefix else ""
+
+    async def _fetched_token(self) -> str:
+        url = str(self._fields.get("token_url") or f"{self._url}/v1/oauth/tokens")
+        form = {
+            "grant_type": "client_credentials",
+            "client_id": str(self._fields["client_id"]),
+            "client_secret": str(self._fields.get("client_secret") or ""),
+            "scope": str(self._fields.get("scope") or "catalog"),
+        }
+        answer = await self._sent({"method": "POST", "url": url, "form": form})
+        if not isinstance(token := answer.get("access_token"), str) or not token:
+            raise self._nonsense("no access_token")
+        return token
+
+    async def _get(self, path: str, *, vends: bool = False) -> dict[str, Any]:
+        headers = {"Accept": "application/json"}
+        if self._token:
+            headers["Authorization"] = f"Bearer {self._token}"
+        if vends:
+            headers["X-Iceberg-Access-Delegation"] = "vended-credentials"
+        return await self._sent({"method": "GET", "url": f"{self._url}/v1{path}", "headers": headers})
+
+    async def _sent(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        if self._context.tool is None:
+            raise ToolError("lake.input", "there are no other tools here")
+        secrets = [str(self._fields[name]) for name in ("client_secret", "token") if self._fields.get(name)]
+        secrets += [self._token] if self._token else []
+        # The token is one that no credential holds, so that the worker does not know it.
+        mask = self._context.mask
+        masked = msgspec.structs.replace(self._context, spec={}, mask=lambda text: _without(secrets, mask(text)))
+        try:
+            answer = (await self._context.tool("http").run(request, masked)).result["data"]
+        except ToolError as problem:
+            raise self._failure(problem, secrets) from None
+        if not isinstance(answer, dict):
+            raise self._nonsense("something that is no JSON object")
+        return answer
+
+    def _failure(self, problem: ToolError, secrets: list[str]) -> ToolError:
+        """The error, with the message of the catalogue where it gave one."""
+        status, data = problem.details.get("status"), problem.details.get("data")
+        if status is None:
+            code = problem.details.get("code")
+            return ToolError("lake.error", _without(secrets, problem.message), retryable=problem.retryable, code=code)
+        said = _mapping(_mapping(data).get("error")).get("message") or _mapping(data).get("error_description") or ""
+        message = _without(secrets, self._context.mask(str(said)))[:300]
+        message = "".join(char if char.isprintable() else " " for char in message)
+        kind = "lake.denied" if status in (401, 403) else "lake.error"
+        text = f"the catalogue at {self._host} answered {status}" + (f": {message}" if message else "")
+        return ToolError(kind, text, retryable=problem.retryable, status=status, code=str(status))
+
+    def _nonsense(self, what: str) -> ToolError:
+        return ToolError("lake.error", f"the catalogue at {self._host} answered with {what}", retryable=True)
+
+    @property
+    def _host(self) -> str:
+        return urlsplit(self._url).hostname or "no host"
+
+
+def rest_catalog(fields: Mapping[str, Any], context: ToolContext) -> RestCatalog | None:
+    """The catalogue of a credential; None if that names none. ToolError `keychain.unresolved` if it is wrong."""
+    url = fields.get("url") or fields.get("uri")
+    if not isinstance(url, str) or not url.startswith(("http://", "https://")):
+        return None
+    parts = urlsplit(url)
+    if parts.username or parts.query:
+        raise ToolError(UNRESOLVED, 'the "url" of a catalogue holds no login and no query: use "token" or "client_id"')
+    return RestCatalog({**fields, "url": url}, context)
+
+
+def _vended(answer: Mapping[str, Any], metadata: str) -> dict[str, str]:
+    """The fields of a credential for the files of a table: the most exact of those that fit, or what all may use."""
+    listed = answer.get("storage-credentials")
+    fitting = [_mapping(one) for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+    fitting = [one for one in fitting if metadata.startswith(str(one.get("prefix") or ""))]
+    fitting.sort(key=lambda one: len(str(one.get("prefix") or "")))
+    config = _mapping(answer.get("config"))
+    for one in fitting:
+        config = {**config, **_mapping(one.get("config"))}
+    fields = {ours: str(config[name]) for name, ours in _VENDED.items() if config.get(name)}
+    for name in config:
+        if name.startswith(_SAS):
+            fields |= {"sas_token": str(config[name]), "account_name": name.removeprefix(_SAS).partition(".")[0]}
+    return fields
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _without(secrets: list[str], text: str) -> str:
+    for secret in secrets:
+        text = text.replace(secret, "***")
+    return text
