@@ -67,6 +67,7 @@ def test_the_catalogue_says_how_many_iterations_of_the_last_run_failed(
 ) -> None:
     page = open_at("/catalog")
     row = page.get_by_role("listitem").filter(has=page.get_by_role("link", name="tests/partial", exact=True))
+    row.scroll_into_view_if_needed()  # a row asks for its runs when it is in sight
     badge = row.get_by_role("link", name="7 of 50 failed", exact=True)
     expect(badge).to_be_visible()
     expect(row.get_by_role("link", name="completed, 7 of 50 failed")).to_be_visible()

@@ -24,6 +24,9 @@ NARROW = 390
 @pytest.fixture(scope="module")
 def ran(here: Site) -> dict[str, str]:
     """Executions in every state, so that no screen is empty."""
+    for _ in range(20):  # more runs than a narrow screen has room for
+        before = here.start("tests/chain", n=1)
+    assert here.ended(before) == "completed"
     ids = {
         "chain": here.start("tests/chain", n=40),
         "failing": here.start("tests/failing"),

@@ -80,6 +80,7 @@ def test_a_person_walks_through_all_of_it(page: Page, visitor: Visitor, here: Si
     # the task is done by somebody who may
     other = visitor(here.make_token("bea", "operator", "boss"))
     other.get_by_role("link", name="Tasks").click()
+    expect(other.get_by_role("heading", level=1)).to_have_text("Tasks")  # Home names the task twice
     other.get_by_role("link", name="Approve 1250?").click()
     other.get_by_role("button", name="Claim").click()
     other.get_by_label("decision").select_option("approve")
