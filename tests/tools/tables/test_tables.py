@@ -18,8 +18,9 @@ import pytest_asyncio
 
 from noetl.base.errors import ToolError
 from noetl.events.outcomes import PARQUET
+from noetl.templates.sql.statements import quoted
 from noetl.tools.table_files import TableFiles
-from noetl.tools.table_sql import copy_to, scan
+from noetl.tools.table_sql import TypedColumn, copy_to, scan
 from tests.servers.object_stores import s3_bucket
 from tests.servers.postgres import pg_auth
 from tests.servers.snowflake import drivers_python
@@ -315,3 +316,29 @@ async def test_a_file_that_is_written_anew_is_read_anew_and_an_error_harms_no_la
     await files.close()
 
     assert seen == [{"n": 0}, {"n": 1}, {"n": 2}]
+
+
+@pytest.mark.req("RES-05")
+async def test_a_large_file_needs_little_memory(tmp_path: Path) -> None:
+    """The process of DuckDB streams 3 million rows: it holds a few of the buffers of 32 MiB that CSV is read in, far
+    less than the 512 MiB that it may use. Reading on two threads, it held more than those."""
+    columns = [TypedColumn("id", "BIGINT"), TypedColumn("name", "VARCHAR"), TypedColumn("note", "VARCHAR")]
+    block = "".join(f'{number},"customer {number}","{secrets.token_hex(24)}"\n' for number in range(20_000)).encode()
+    source, file, files = tmp_path / "rows.csv", tmp_path / "rows.parquet", TableFiles()
+    with source.open("wb") as opened:
+        opened.writelines(block for _ in range(150))
+
+    await files.from_csv("exec", source, columns, file)
+    await files.sql("exec", tmp_path, f"COPY (FROM {scan(file)}) TO {quoted(str(source))} (FORMAT csv)")
+    shape = await files.shape("exec", file)
+    ((_, child),) = files._children._idle
+    peak = _peak_mib(child.pid)
+    await files.close()
+
+    assert shape.row_count == 3_000_000
+    assert peak < 384
+
+
+def _peak_mib(pid: int) -> float:
+    (line,) = [one for one in Path(f"/proc/{pid}/status").read_text().splitlines() if one.startswith("VmHWM")]
+    return int(line.split()[1]) / 1024
