@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,18 @@ async def test_children_are_forked_from_one_template_each_in_a_session_of_its_ow
     assert first == second
     assert first[0] != os.getpid()
     assert first[1] is True
+
+
+async def test_common_modules_are_imported_for_children_once_several_were_asked_for(forked: PythonChildren) -> None:
+    """A run of few children would pay for imports that nobody uses."""
+    has_any = "import sys; result = 'asyncio' in sys.modules"
+    await result(forked, "import time; time.sleep(0.5)", "x1")  # long enough for a template that would begin at once
+
+    assert not await result(forked, has_any, "x2")
+
+    execution_ids = (f"x{number}" for number in count(3))
+    while not await result(forked, has_any, next(execution_ids)):
+        await asyncio.sleep(0.02)
 
 
 async def test_where_there_is_no_template_children_are_started_as_programs() -> None:

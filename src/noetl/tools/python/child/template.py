@@ -2,8 +2,8 @@
 
 It never runs code of a playbook. The socket that is its standard input brings requests: a working folder with two
 descriptors, the socket and the output pipe of a child. It answers `born PID` (0 if the system refused another process)
-and reports `gone PID CODE` when a child has ended. While idle, it imports modules that code commonly uses. When the
-worker is gone, it ends all children.
+and reports `gone PID CODE` when a child has ended. Once it has forked several children, it imports modules that code
+commonly uses while it is idle. When the worker is gone, it ends all children.
 """
 
 from __future__ import annotations
@@ -39,31 +39,33 @@ COMMON = (
     *("string", "textwrap", "time", "uuid", "hashlib", "hmac", "base64", "csv", "copy", "dataclasses", "enum", "io"),
     *("pathlib", "tempfile", "subprocess", "logging", "urllib.parse", "socket", "concurrent.futures", "ssl", "asyncio"),
 )
-IDLE_MS = 20  # idle time before the imports begin: a short run is over by then
+# They take 45 ms of processor, which a run that starts few children would spend for nothing.
+SEVERAL = 3
+IDLE_MS = 20  # after a request, so that further ones that are on their way come first
 
 
 class TemplateProcess:
-    """Forks children, reaps them, and imports common modules while idle."""
+    """Forks children, reaps them, and after several imports common modules while idle."""
 
     def __init__(self, control: socket.socket) -> None:
         self._control = control
         self._children: dict[int, int] = {}  # pid by pidfd
         self._imports = iter(COMMON)
-        self._has_adopted = False
+        self._requests = 0
+        self._import_after_ms: int | None = None
         self._poll = select.poll()
         self._poll.register(control, select.POLLIN)
 
     def serve(self) -> None:
-        timeout_ms: int | None = IDLE_MS
         while True:
-            ready = self._poll.poll(timeout_ms)
+            ready = self._poll.poll(self._import_after_ms)
             for descriptor, _ in ready:
                 if descriptor in self._children:
                     self._reap(descriptor)
                 elif not self._request():
                     return
             if not ready:
-                timeout_ms = 0 if self._import_next() else None
+                self._import_after_ms = 0 if self._import_next() else None
 
     def _request(self) -> bool:
         """Fork one child; False when the worker is gone."""
@@ -79,8 +81,10 @@ class TemplateProcess:
             pidfd = os.pidfd_open(pid)
             self._children[pidfd] = pid
             self._poll.register(pidfd, select.POLLIN)
-        if not self._has_adopted:
-            self._has_adopted = True
+        self._requests += 1
+        if self._requests == SEVERAL:
+            self._import_after_ms = IDLE_MS
+        if self._requests == 1:
             # Here the first child starts meanwhile. It must happen before the child gets code, which may start a
             # process and crash.
             adopt()
