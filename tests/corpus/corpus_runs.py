@@ -10,10 +10,10 @@ import asyncio
 import re
 import time
 from collections.abc import Iterable
+from contextlib import ExitStack
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import asyncpg  # type: ignore[import-untyped]
 import msgspec
@@ -155,10 +155,16 @@ def _matches(route: dict[str, Any], request: Request) -> bool:
 
 def run_case(case: Case, text: str, folder: Path) -> Observed:
     """Run the text of a case to its end, with everything its expectation names around it."""
-    return asyncio.run(asyncio.wait_for(_run(case, text, folder), DEADLINE_S))
+    made = case.expectation.get("credentials") or {}
+    with ExitStack() as stack:
+        # The database behind each credential of PostgreSQL.
+        databases = {
+            name: stack.enter_context(server().database()) for name, one in made.items() if one["type"] == "postgres"
+        }
+        return asyncio.run(asyncio.wait_for(_run(case, text, folder, databases), DEADLINE_S))
 
 
-async def _run(case: Case, text: str, folder: Path) -> Observed:
+async def _run(case: Case, text: str, folder: Path, databases: dict[str, str]) -> Observed:
     expectation, events = case.expectation, list[Event]()
     is_real = expectation.get("clock") == "real"
     clock = SystemClock() if is_real else ManualClock(time.time())
@@ -168,7 +174,7 @@ async def _run(case: Case, text: str, folder: Path) -> Observed:
             clock.advance(seconds)  # a delay passes at once, and everything that looks at the clock agrees
         await asyncio.sleep(seconds if is_real or seconds < SHORT_S else 0)
 
-    keychain, databases = await _credentials(expectation)
+    keychain = await _keychain(expectation, databases)
     stub = Stub(expectation.get("http") or [])
     tools = Registry(permissions=Permissions(data_folders=(str(folder),)))
     async with HttpServer({"*": stub.answer}) as http:
@@ -188,24 +194,20 @@ async def _run(case: Case, text: str, folder: Path) -> Observed:
     return Observed(result, own, requests, rows, _step_results(own, expectation["expect"].get("results") or ()))
 
 
-async def _credentials(expectation: dict[str, Any]) -> tuple[Keychain, dict[str, str]]:
-    """The keychain of a case, and the database behind each of its PostgreSQL credentials."""
+async def _keychain(expectation: dict[str, Any], databases: dict[str, str]) -> Keychain:
     clock = SystemClock()
     vault = Vault(MemoryCredentials(), MasterKeys([b"k" * 32]), clock)
-    databases: dict[str, str] = {}
     for name, made in (expectation.get("credentials") or {}).items():
         given = {key: value for key, value in made.items() if key != "type"}
         kind = {"static": "text"}.get(made["type"], made["type"])
         if kind == "postgres":
-            databases[name] = f"corpus_{uuid4().hex[:12]}"
-            server().create(databases[name])
             given = server().auth(databases[name])
             for statement in filter(None, [(expectation.get("setup_sql") or {}).get(name)]):
                 server().ask(statement, databases[name])
         await vault.set(name, given, kind=kind)
     return Keychain(
         Sources(environment={}, vault=vault, clock=clock, read_file=read_file, post=TokenRequests(UNGUARDED))
-    ), databases
+    )
 
 
 async def _rows(databases: dict[str, str], asked: dict[str, Any]) -> list[Any]:
