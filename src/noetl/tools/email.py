@@ -18,6 +18,7 @@ from typing import Any
 
 import aiosmtplib
 import msgspec
+from aiosmtplib.email import extract_sender, flatten_message
 
 from noetl.base.errors import ToolError
 from noetl.base.tls_trust import is_distrust, tls_context
@@ -29,6 +30,9 @@ from noetl.tools.input_shapes import UNRESOLVED, connection_fields
 _PORTS = {"tls": 465, "starttls": 587, "none": 25}
 _DEFAULT_TIMEOUT_S = 60.0
 MAX_BYTES = 25 << 20  # the limit of most servers
+# Characters of headers. The library parses and folds them in time that grows with the square of some of them: 20,000
+# letters in one name took half a minute.
+MAX_TEXT, MAX_NAME, MAX_HEADERS = 10_000, 500, 50_000
 INPUT = "email.input"
 _PARSE_HEADER: Any = HeaderRegistry()
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -58,10 +62,12 @@ class EmailTool(Tool):
 
     async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
         server = server_of(inputs.get("auth"), context)
-        message, recipients = message_of(inputs, str(inputs.get("from") or server.sender), context)
+        # In a thread, here and in `deliver`: what was made to be slow to parse or to fold takes the library seconds.
+        sender = str(inputs.get("from") or server.sender)
+        message, recipients = await asyncio.to_thread(message_of, inputs, sender, context)
         client = await open_session(server, context)
         try:
-            refused, response = await client.send_message(message, recipients=recipients)
+            refused, response = await client.deliver(message, recipients)
             with suppress(aiosmtplib.SMTPException, OSError):  # the message is accepted, however the session ends
                 await client.quit()
         except (aiosmtplib.SMTPException, OSError) as problem:
@@ -120,8 +126,20 @@ class _Session(aiosmtplib.SMTP):
             self.transport.abort()
         super().close()
 
+    async def deliver(self, message: EmailMessage, recipients: list[str]) -> tuple[dict[str, Any], str]:
+        """`send_message` of the library, which writes the message in the event loop."""
+        await self._ehlo_or_helo_if_needed()
+        sender = extract_sender(message) or ""
+        is_utf8 = not "".join((sender, *recipients)).isascii()
+        if is_utf8 and not self.supports_extension("smtputf8"):
+            raise aiosmtplib.SMTPNotSupported("it takes no addresses with other letters than those of ASCII (SMTPUTF8)")
+        form = "8bit" if self.supports_extension("8bitmime") else "7bit"
+        body = await asyncio.to_thread(flatten_message, message, utf8=is_utf8, cte_type=form)
+        options = [*(["SMTPUTF8"] if is_utf8 else []), *(["BODY=8BITMIME"] if form == "8bit" else [])]
+        return await self.sendmail(sender, recipients, body, mail_options=options)
 
-async def open_session(server: MailServer, context: ToolContext) -> aiosmtplib.SMTP:
+
+async def open_session(server: MailServer, context: ToolContext) -> _Session:
     """A session, logged in. Its socket is connected to an address that the guard allowed; TLS checks the host name."""
     address = await context.addresses.address(f"the mail server {server}", server.host, server.port)
     loop = asyncio.get_running_loop()
@@ -193,6 +211,7 @@ def message_of(inputs: Mapping[str, Any], sender: str, context: ToolContext) -> 
 
     Its Message-ID is the same for every attempt of a task, so that mailboxes and lists recognise a repeated message.
     """
+    _check_lengths(inputs, sender)
     message = EmailMessage(policy=SMTP)
     recipients = {name: addresses_in(inputs.get(name), name) for name in ("to", "cc", "bcc")}
     author = next(iter(addresses_in(sender, "from")), None)
@@ -219,6 +238,17 @@ def message_of(inputs: Mapping[str, Any], sender: str, context: ToolContext) -> 
     return message, list(dict.fromkeys(recipient_addresses))
 
 
+def _check_lengths(inputs: Mapping[str, Any], sender: str) -> None:
+    """Before any of it is parsed."""
+    headers = inputs.get("headers")
+    written = [sender, *(inputs.get(name) for name in ("to", "cc", "bcc", "reply_to", "subject"))]
+    written += [part for pair in headers.items() for part in pair] if isinstance(headers, Mapping) else []
+    lengths = [len(str(text)) for one in written for text in (one if isinstance(one, list) else [one])]
+    if max(lengths) > MAX_TEXT or sum(lengths) > MAX_HEADERS:
+        message = f"a header has at most {MAX_TEXT:,} characters, and all of a message {MAX_HEADERS:,}"
+        raise ToolError(INPUT, f"{message}: send it to a list, or in several messages")
+
+
 def addresses_in(written: Any, name: str) -> list[Address]:
     """Addresses in a text or a list of texts, with or without names."""
     if written in (None, "", []):
@@ -226,9 +256,15 @@ def addresses_in(written: Any, name: str) -> list[Address]:
     texts = [str(text) for text in written] if isinstance(written, list) else [str(written)]
     parsed: list[Address] = []
     for text in texts:
-        addresses = () if _CONTROL.search(text) else _PARSE_HEADER("to", text).addresses
+        try:
+            addresses = () if _CONTROL.search(text) else _PARSE_HEADER("to", text).addresses
+        # What the parser of the library fails with where a text is none of its grammar.
+        except (AttributeError, IndexError, RecursionError, ValueError):
+            addresses = ()
         if not addresses or not all(address.username and address.domain for address in addresses):
             raise ToolError(INPUT, f'"{name}" holds no e-mail address: write name@example.com')
+        if any(len(address.display_name) > MAX_NAME for address in addresses):
+            raise ToolError(INPUT, f'"{name}" has a name of more than {MAX_NAME} characters')
         parsed += addresses
     return parsed
 
@@ -267,8 +303,8 @@ def _attachment(written: Any, bytes_left: int, context: ToolContext) -> tuple[st
     if not isinstance(written, Mapping) or ("data" in written) == ("file" in written):
         raise ToolError(INPUT, "an attachment is {name, data} or {file}")
     name = str(written.get("name") or Path(str(written.get("file", ""))).name)
-    if not name or any(ord(char) < 32 for char in name):
-        raise ToolError(INPUT, "an attachment needs a name")
+    if not name or len(name) > MAX_NAME or any(ord(char) < 32 for char in name):
+        raise ToolError(INPUT, f"an attachment needs a name, of at most {MAX_NAME} characters")
     if "file" in written:
         body = _file(str(written["file"]), bytes_left, context)
     else:
