@@ -21,6 +21,7 @@ from noetl.operations.tokens import AccessTokens, TokenRequest
 from noetl.server import housekeeping
 from noetl.server.access.audit_writer import FOLDED_S, AuditWriter
 from noetl.server.access.hosts import network_of
+from noetl.server.connections import BoundedProtocol
 from noetl.server.server_process import Served
 from noetl.store.memory import MemoryStore
 from tests.security.slow_key_values import SlowKeyValues
@@ -140,6 +141,26 @@ async def test_who_sends_a_body_byte_by_byte_is_closed() -> None:
             await asyncio.sleep(0.05)
 
     assert ended.result() == b"" or status_in(ended.result()) in (408, 429)
+
+
+async def test_who_takes_nothing_of_an_answer_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed, abort = asyncio.Event(), BoundedProtocol.abort
+
+    def note(connection: BoundedProtocol) -> None:
+        abort(connection)
+        closed.set()
+
+    monkeypatch.setattr(BoundedProtocol, "abort", note)
+    async with live(workers=0, stream_patience_s=0.3) as (served, client, _), line(served) as mine:
+        asked = head(f"authorization: Bearer {served.first_token}", path="/openapi.json") + b"\r\n"
+        await mine.send(asked * 200)  # more than all buffers on the way hold
+        async with asyncio.timeout(60):
+            await closed.wait()
+        answers = await mine.rest()
+        living = await client.get("/api/health/live")
+
+    assert 0 < answers.count(b"HTTP/1.1 200") < 200
+    assert living.status_code == 200
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import msgspec
 import pytest
 
+from noetl.server.routes import inspection
 from noetl.tools.contract import ToolResult
 from tests.playbook_runs import Scripted, broken
 from tests.server.held_executions import until_status
@@ -78,6 +80,21 @@ async def test_there_is_no_result_before_the_end() -> None:
 
 
 @pytest.mark.req("EVT-02", "EVT-05")
+async def test_a_page_of_large_events_is_cut_and_has_a_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with talking() as talk:
+        url = f"/api/executions/{await talk.ran()}/events"
+        everything = (await talk.get(url))["events"]
+        monkeypatch.setattr(inspection, "_PAGE_BYTES", 1_000)
+        found: list[Any] = []
+        page: dict[str, Any] = {"next": 0}
+        while page["next"] is not None:
+            page = await talk.get(url, params={"after": page["next"]})
+            assert 0 < len(page["events"]) < len(everything)
+            found += page["events"]
+
+    assert found == everything
+
+
 async def test_events_are_paged_picked_and_named_as_before() -> None:
     async with talking(tools={"python": ANSWERS}) as talk:
         execution_id = await talk.ran(TWO)

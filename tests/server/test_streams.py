@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from noetl.server.event_hub import Hub
+from noetl.server.routes import streams
 from noetl.server.routes.streams import EventStream
 from noetl.store.contract import MovedExecutions
 from noetl.store.memory import MemoryStore
@@ -204,3 +205,20 @@ async def test_a_reader_that_takes_nothing_is_let_go() -> None:
         await EventStream(parts(), patience_s=0.05, counted=counted.append)({"type": "http"}, receive, send)
 
     assert counted == [1, -1]
+
+
+async def test_a_stream_holds_a_small_piece_of_a_long_log_for_a_reader_who_takes_his_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(streams, "_PIECE_BYTES", 1_000)
+    async with talking() as talk:
+        execution_id = await talk.ran()
+        everything = (await talk.get(f"/api/executions/{execution_id}/events"))["events"]
+        pieces = [one async for one in streams._events(talk.services, execution_id, 0, "dotted") if one is not None]
+
+    *pieces, _ = pieces  # the last one tells that it has ended
+    assert b"".join(pieces) == b"".join(streams.event_bytes(one, at=str(one["seq"])) for one in everything)
+    assert len(pieces) > 2
+    for piece in pieces:
+        *some, _ = piece.split(b"\n\n")
+        assert sum(len(one) + 2 for one in some[:-1]) < 1_000, "all but its last event are less than a piece"

@@ -68,7 +68,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     call_poll_s: float = 25.0
     # Proxies close a connection that is silent for a minute or less.
     stream_heartbeat_s: float = 15.0
-    # A stream is closed if its reader takes nothing for this long.
+    # A stream, or any other answer, is closed if its reader takes nothing for this long.
     stream_patience_s: float = 30.0
     # How often the store is polled for changes by other servers.
     poll_s: float = 1.0

@@ -38,6 +38,8 @@ class ConnectionLimits(msgspec.Struct, frozen=True, kw_only=True):
     body_s: float = 30.0
     # Each received byte extends the time for the body at this rate.
     body_bytes_per_s: int = 16 * 1024
+    # An answer of which nothing is taken for this long: it is in memory for as long as its connection.
+    answer_s: float = 30.0
 
 
 class ClientConnections:
@@ -112,6 +114,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._body_since = 0.0
         self._refusal: tuple[int, str] | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._answer_timer: asyncio.TimerHandle | None = None  # beside the other: a body may arrive meanwhile
 
     @property
     def is_idle(self) -> bool:
@@ -127,6 +130,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def abort(self) -> None:
         """Close the connection without sending buffered data."""
         self._stop_timer()
+        self._stop_answer_timer()
         self.transport.abort()
 
     # the protocol of a connection
@@ -141,6 +145,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
+        self._stop_answer_timer()
         self._all.leave(self, was_known=self._is_known)
         super().connection_lost(exc)
 
@@ -165,6 +170,14 @@ class BoundedProtocol(HttpToolsProtocol):
             return
         if self._in_head and self._head_bytes > self._limits.head_bytes:
             self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, self._too_much())
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._await_reader()
+
+    def resume_writing(self) -> None:
+        self._stop_answer_timer()
+        super().resume_writing()
 
     # what the parser finds
 
@@ -220,6 +233,19 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+    def _await_reader(self, before: int | None = None) -> None:
+        """Close the connection if nothing of the answer has been taken since `before` bytes of it were waiting."""
+        waiting = self.transport.get_write_buffer_size()
+        if before is not None and waiting >= before:
+            self.abort()
+        else:
+            self._answer_timer = self.loop.call_later(self._limits.answer_s, self._await_reader, waiting)
+
+    def _stop_answer_timer(self) -> None:
+        if self._answer_timer is not None:
+            self._answer_timer.cancel()
+            self._answer_timer = None
 
     def _on_late_head(self) -> None:
         self._timer = None

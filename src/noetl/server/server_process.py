@@ -221,6 +221,7 @@ def _bounded_protocol(settings: ServerSettings) -> type[asyncio.Protocol]:
         strangers_by_address=by_address,
         head_s=settings.head_timeout_s,
         body_s=settings.body_timeout_s,
+        answer_s=settings.stream_patience_s,
     )
     return cast(type[asyncio.Protocol], partial(BoundedProtocol, ClientConnections(limits)))
 

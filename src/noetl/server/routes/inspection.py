@@ -12,6 +12,7 @@ from fastapi import Query, Request, Response
 from noetl.base.clock import rfc3339
 from noetl.control.views.live_output import LiveOutput, LiveTaskRun, lines_after
 from noetl.control.views.token_views import SideRunView, TokenView
+from noetl.events.envelope import Event
 from noetl.events.legacy_names import Names, shown_event
 from noetl.events.tasks import TaskProcessed
 from noetl.operations import api_shapes, results
@@ -66,6 +67,7 @@ def _task_view(run: LiveTaskRun, known: int) -> api_shapes.TaskOutputView:
 
 router = GuardedRouter(tags=["one execution"])
 _PAGE = 2_000
+_PAGE_BYTES = 4 << 20  # of a page of events: an answer is in memory until its reader has taken it
 _MOST_LOG_EVENTS = 20_000  # read for one page of logs: with a filter none of them may be wanted
 Step = Annotated[str | None, Query(max_length=300)]
 After = Annotated[int, Query(ge=0, le=2**62, description="Only events past this number.")]
@@ -88,19 +90,30 @@ async def events(
     step: Step = None,
     names: Names = "dotted",
 ) -> Response:
-    """In the order of `seq`, in pages."""
+    """In the order of `seq`, in pages. One of large events has fewer than its limit, and still a next one."""
     services, row = services_of(request), await execution_of(request, execution_id)
     wanted = tuple(name for text in types or () for name in text.split(",") if name)
     page = await services.store.events(
         execution_id, after=after, only=EventFilter(types=wanted, step=step, limit=limit)
     )
-    # A full page may be the last one. The client finds out with one more request, which returns nothing.
-    beyond = page[-1].seq if len(page) == limit else None
-    views = [shown_event(event, names) for event in page]
     # The row was read before the events, and the log may have moved on in between.
-    return Json(
-        api_shapes.EventPage(events=views, next=beyond, last_seq=max(row.last_seq, page[-1].seq if page else 0))
-    )
+    last_seq = max(row.last_seq, page[-1].seq if page else 0)
+    views = _views(page, names)
+    # A full page may be the last one. The client finds out with one more request, which returns nothing.
+    beyond = page[len(views) - 1].seq if len(page) == limit or len(views) < len(page) else None
+    return Json({"events": views, "next": beyond, "last_seq": last_seq})
+
+
+def _views(page: list[Event], names: Names) -> list[msgspec.Raw]:
+    """The first events of a page, encoded: at least one, and no more than an answer may hold."""
+    views: list[msgspec.Raw] = []
+    size = 0
+    for event in page:
+        views.append(msgspec.Raw(msgspec.json.encode(shown_event(event, names))))
+        size += len(bytes(views[-1]))
+        if size >= _PAGE_BYTES:
+            break
+    return views
 
 
 @router.get("/api/executions/{execution_id}/tokens", **openapi_docs(TokenList, summary="Its live tokens"))

@@ -11,6 +11,7 @@ import msgspec
 from fastapi import Query, Request, Response
 from starlette.types import Receive, Scope, Send
 
+from noetl.events.envelope import Event
 from noetl.events.executions import PlaybookProcessed
 from noetl.events.legacy_names import Names, shown_event
 from noetl.operations.executions import execution_view
@@ -23,6 +24,8 @@ from noetl.store.contract import EventFilter
 
 router = GuardedRouter(tags=["live"])
 _PAGE = 500
+# Of the log that a stream holds for its reader. A reader may take nothing, and each of hundreds holds one.
+_PIECE_BYTES = 256 * 1024
 # A row that changes often is sent at most this often, and so is the notice of live output.
 _GATHER_S = 0.1
 _OUTPUT_S = 0.25
@@ -125,10 +128,15 @@ async def _events(services: Services, execution_id: str, after: int, names: Name
             # Clear before reading: an event that is stored while the log is read sets it again, and the loop reads once
             # more.
             changed.clear()
-            while page := await services.store.events(execution_id, after=after, only=EventFilter(limit=_PAGE)):
-                after, last = page[-1].seq, page[-1].payload
-                # A page goes out in one piece: a long log is read in a second that way.
-                yield b"".join(event_bytes(shown_event(event, names), at=str(event.seq)) for event in page)
+            limit = _PAGE
+            while page := await services.store.events(execution_id, after=after, only=EventFilter(limit=limit)):
+                # Many events go out in one piece: a long log is read in a second that way.
+                piece, count = _piece(page, names)
+                after, last = page[count - 1].seq, page[count - 1].payload
+                # What did not fit is read again: twice as many as fitted, so that little is read for nothing.
+                limit = min(_PAGE, 2 * count)
+                del page  # while the reader takes its time, the piece alone stays in memory
+                yield piece
                 if isinstance(last, PlaybookProcessed):
                     yield event_bytes({"status": last.status.value}, at=str(after), name="end")
                     return
@@ -140,6 +148,18 @@ async def _events(services: Services, execution_id: str, after: int, names: Name
                 return
             if not await is_set_within(changed, services.settings.stream_heartbeat_s):
                 yield None
+
+
+def _piece(page: list[Event], names: Names) -> tuple[bytes, int]:
+    """The first events of a page as one piece, and how many they are: at least one."""
+    parts: list[bytes] = []
+    size = 0
+    for event in page:
+        parts.append(event_bytes(shown_event(event, names), at=str(event.seq)))
+        size += len(parts[-1])
+        if size >= _PIECE_BYTES:
+            break
+    return b"".join(parts), len(parts)
 
 
 @router.get("/api/stream", **openapi_docs(media=MEDIA_TYPE, summary="Executions as they change"))

@@ -590,7 +590,7 @@ export interface paths {
         };
         /**
          * Its events
-         * @description In the order of `seq`, in pages.
+         * @description In the order of `seq`, in pages. One of large events has fewer than its limit, and still a next one.
          */
         get: operations["events_api_executions__execution_id__events_get"];
         put?: never;
