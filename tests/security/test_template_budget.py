@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import re
+import subprocess
+import sys
 import threading
 from typing import Any
 
 import pytest
 
 from noetl.base.errors import TemplateError
+from noetl.engine.pipeline.secret_grants import fits
 from noetl.server.routes import projection as render_route
+from noetl.templates.budget import MAX_STEPS
 from noetl.templates.render import render_within
 from tests.server.talking import talking
 
@@ -45,6 +50,36 @@ SCOPE: dict[str, Any] = {
 def test_one_long_operation_is_paid_for_before_it_is_done(template: str) -> None:
     with pytest.raises(TemplateError, match="steps"):
         render_within(STEPS, template, SCOPE)
+
+
+@pytest.mark.req("TPL-11")
+@pytest.mark.parametrize("template", ["{{ range(9000) | sum(number) }}", "{{ range(9000) | map(attribute=number) }}"])
+def test_a_long_number_is_no_attribute(template: str) -> None:
+    with pytest.raises(TemplateError, match="more than 64 bits"):
+        render_within(MAX_STEPS, template, {"number": 10**1_200})
+
+
+@pytest.mark.parametrize("written", ["{{ a }}", "a{{ a }}", "{{ a }}b", "a{{ a }}{{ b }}b", "a{{ a }}b{{ b }}a", "ab"])
+@pytest.mark.parametrize("found", ["", "a", "b", "ab", "ba", "aba", "abba", "a\nb", "abab", "bab"])
+def test_what_a_template_may_give_is_told_by_its_fixed_parts(written: str, found: str) -> None:
+    pattern = ".*".join(re.escape(part) for part in re.split(r"\{\{.*?\}\}", written))
+
+    assert fits(written, found) is (re.fullmatch(pattern, found, re.DOTALL) is not None)
+
+
+def test_a_text_that_a_worker_sends_is_compared_with_a_template_in_bounded_time() -> None:
+    """In a process that the system ends: a regular expression tries every place of the text for every part."""
+    asked = "fits('{{ a }}-' * 30 + '.json', '-' * 100_000)"
+    program = f"""
+import resource
+from noetl.engine.pipeline.secret_grants import fits
+resource.setrlimit(resource.RLIMIT_CPU, (20, 20))
+print({asked})
+"""
+
+    child = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+
+    assert child.stdout == "False\n", "the system has not ended it"
 
 
 @pytest.mark.req("TPL-11", "SRV-12")

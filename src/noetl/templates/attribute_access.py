@@ -93,7 +93,8 @@ def follow_path(run: Evaluation, value: Any, path: tuple[str | int, ...]) -> Any
 def attribute_path(attribute: Any) -> tuple[str | int, ...]:
     """The path that `attribute='a.0.b'` names; a number is an index."""
     if is_number(attribute):
-        return (int(attribute),)
+        # Of a long number each element without that index would be told its digits, which cost the square of them.
+        return (checked_key(int(attribute)),)
     parts = attribute_text(attribute).split(".")
     for part in parts:
         if part.startswith("__"):

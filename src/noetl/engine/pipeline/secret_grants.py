@@ -237,8 +237,21 @@ def fits(written: str, found: str) -> bool:
     """Whether a template may give this text, by its fixed parts."""
     if _STATEMENT in written:
         return True
-    pattern = ".*".join(re.escape(fixed) for fixed in _EXPRESSION.split(written))
-    return re.fullmatch(pattern, found, re.DOTALL) is not None
+    first, *others = _EXPRESSION.split(written)
+    if not others:
+        return found == first
+    *between, last = others
+    # By searches from the left, each part at its first place, and not by a regular expression: that tries every place
+    # for every part, and the text comes from a worker.
+    at, end = len(first), len(found) - len(last)
+    if at > end or not (found.startswith(first) and found.endswith(last)):
+        return False
+    for fixed in between:
+        place = found.find(fixed, at, end)
+        if place < 0:
+            return False
+        at = place + len(fixed)
+    return True
 
 
 # Keychain entries of one execution: what a declaration leaves to the workload is filled in (KEY-01, design.md §5).
