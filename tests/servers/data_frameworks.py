@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.servers import own_network
+from tests.servers.certificates import Certificates
 from tests.servers.environments import python_environment
 from tests.servers.ports import free_port
 from tests.servers.programs import FOLDER, PORT, ServedProgram
@@ -33,6 +34,15 @@ _DASK = """
 import sys
 import dask.config
 from distributed import LocalCluster
+from distributed.security import Security
+port, *files = sys.argv[1:]
+security = None
+if files:
+    ca, cert, key = files
+    pair = {"cert": cert, "key": key}
+    pair = {"cert": cert, "key": key}
+    places = {f"tls_{who}_{what}": pair[what] for who in ("scheduler", "worker", "client") for what in pair}
+    security = Security(tls_ca_file=ca, require_encryption=True, **places)
 dask.config.set({
     "distributed.admin.tick.interval": "10s",
     "distributed.admin.system-monitor.interval": "10s",
@@ -40,8 +50,9 @@ dask.config.set({
     "distributed.worker.memory.monitor-interval": "10s",
 })
 cluster = LocalCluster(
-    n_workers=1, threads_per_worker=2, processes=False, host="127.0.0.1", protocol="tcp://",
-    scheduler_port=int(sys.argv[1]), dashboard_address=None, resources={"GPU": 1},
+    n_workers=1, threads_per_worker=2, processes=False, host="127.0.0.1",
+    protocol="tls://" if security else "tcp://", security=security, scheduler_port=int(port),
+    dashboard_address=None, resources={"GPU": 1},
 )
 sys.stdin.read()
 """
@@ -50,12 +61,14 @@ sys.stdin.read()
 class DaskCluster(ServedProgram):
     """A scheduler and a worker, in one process; it ends with the test process, whose pipe it reads."""
 
-    def __init__(self) -> None:
-        super().__init__([frameworks_python(), "-c", _DASK, PORT], stdin=subprocess.PIPE)
+    def __init__(self, certificates: Certificates | None = None) -> None:
+        files = map(str, certificates or ())
+        self._scheme = "tls" if certificates else "tcp"
+        super().__init__([frameworks_python(), "-c", _DASK, PORT, *files], stdin=subprocess.PIPE)
 
     @property
     def auth(self) -> str:
-        return f"tcp://127.0.0.1:{self.port}"
+        return f"{self._scheme}://127.0.0.1:{self.port}"
 
 
 @cache

@@ -15,7 +15,8 @@ from noetl.events.outcomes import Outcome
 from noetl.operations.credentials import try_credential
 from noetl.tools.frameworks.clusters import DaskTool
 from noetl.tools.registry import Registry
-from tests.servers.data_frameworks import dask_cluster, frameworks_python
+from tests.servers.certificates import Certificates, make_certificates
+from tests.servers.data_frameworks import DaskCluster, dask_cluster, frameworks_python
 from tests.servers.ports import free_port
 from tests.servers.proxy import Proxy
 from tests.tools.sql_tasks import outcome_of
@@ -107,6 +108,32 @@ async def test_a_credential_is_tried_and_nothing_runs(monkeypatch: pytest.Monkey
         await try_credential("cluster", "dask", {"url": f"tcp://127.0.0.1:{free_port()}"}, {}, Registry())
 
     assert reached == f"connected to the dask cluster at {cluster}, which has 1 workers"
+
+
+@pytest.mark.usefixtures("real")
+async def test_a_scheduler_that_asks_for_certificates_is_reached_with_its_own_alone(tmp_path: Path) -> None:
+    own, other = _certificates(tmp_path / "own"), _certificates(tmp_path / "other")
+    cluster = DaskCluster(own)
+    fields = {"url": cluster.auth, "ca": own.ca.read_text(), "cert": own.cert.read_text(), "key": own.key.read_text()}
+    try:
+        right = await ran("result = 6 * 7", auth=fields)
+        pair = {"cert": other.cert.read_text(), "key": other.key.read_text()}
+        strange = error(await ran("result = 1", auth={**fields, **pair}))
+        impostor = error(await ran("result = 1", auth={**fields, "ca": other.ca.read_text()}))
+        half = error(await ran("result = 1", auth={name: fields[name] for name in ("url", "ca", "cert")}))
+    finally:
+        cluster.stop()
+
+    assert right.result == 42, right.error
+    assert (strange.kind, strange.code, strange.retryable) == ("dask.denied", "certificate", False)
+    assert (impostor.kind, impostor.code, impostor.retryable) == ("dask.denied", "certificate", False)
+    assert (half.kind, 'no "key"' in half.message) == ("keychain.unresolved", True)
+    assert "PRIVATE" not in str((right, strange, impostor, half))
+
+
+def _certificates(folder: Path) -> Certificates:
+    folder.mkdir()
+    return make_certificates(folder)
 
 
 @pytest.mark.deep

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import ssl
 import sys
 import tempfile
 import time
@@ -60,6 +61,8 @@ def _dask_answer(request: dict[str, Any], folder: str) -> dict[str, Any]:
         for name, text in tls.items():
             Path(files[name]).write_text(text)
         security = Security(require_encryption=True, **{f"tls_{name}": file for name, file in files.items()})
+        if (refusal := _refusal(request, files)) is not None:
+            return _denied(refusal)
     try:
         client = Client(request["address"], timeout=request["connect_s"], security=security, set_as_default=False)
     except (OSError, TimeoutError) as problem:
@@ -109,6 +112,29 @@ def _ray_answer(request: dict[str, Any]) -> dict[str, Any]:
         ray.shutdown()
 
 
+def _refusal(request: dict[str, Any], files: dict[str, str]) -> Exception | None:
+    """Why the certificates do not fit; None if they do, or if nothing answers. Dask itself tells a refusal from a lost
+    connection by its text alone, if at all."""
+    place = urlsplit(request["address"])
+    try:
+        context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=files["ca_file"])
+        context.check_hostname = False  # as in Dask: its certificates are of the cluster, not of a host
+        context.load_cert_chain(files["client_cert"], files["client_key"])
+        with (
+            socket.create_connection((str(place.hostname), int(place.port or 0)), timeout=request["connect_s"]) as line,
+            context.wrap_socket(line) as secured,
+        ):
+            # The scheduler speaks first. With TLS 1.3 a client only learns here that its own certificate is refused.
+            secured.recv(1)
+    except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
+        return None  # lost in the middle
+    except ssl.SSLError as problem:
+        return problem
+    except OSError:
+        return None
+    return None
+
+
 def _knock(request: dict[str, Any]) -> None:
     """Raise OSError if nothing listens at the address: Ray itself tries three times, for a minute, before it fails."""
     place = urlsplit(request["address"])
@@ -146,6 +172,10 @@ def _failed(problem: BaseException) -> dict[str, Any]:
     """The error of the author's code."""
     name = type(problem).__name__
     return {"error": {"kind": "failed", "message": f"{name}: {problem}", "code": name}}
+
+
+def _denied(problem: BaseException) -> dict[str, Any]:
+    return {"error": {"kind": "denied", "message": f"TLS with the scheduler failed: {problem}", "code": "certificate"}}
 
 
 def _lost(problem: BaseException) -> dict[str, Any]:

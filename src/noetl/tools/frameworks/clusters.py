@@ -54,6 +54,10 @@ class _ClusterTool(Tool):
             port = None
         if parts.scheme not in self.schemes or not parts.hostname or port is None:
             raise ToolError(UNRESOLVED, f'"auth" does not say where the cluster is: "url" is {self.address_shape}')
+        if parts.scheme == "tls" and (missing := [name for name in _TLS if not fields.get(name)]):
+            raise ToolError(
+                UNRESOLVED, f'the credential has no "{missing[0]}", which tls:// needs: ca, cert and key are PEM'
+            )
         host = await context.addresses.address("the cluster", parts.hostname, port)
         tls = {_TLS[name]: str(fields[name]) for name in _TLS if fields.get(name)} if parts.scheme == "tls" else None
         shown = f"[{host}]" if ":" in host else host
