@@ -16,6 +16,7 @@ from functools import cached_property
 
 from noetl.net.kinds import COMMON_SPEC, ToolKind
 from noetl.tools.kinds import brokers, code, data_frameworks, files, people_and_machines, sql, storage, web
+from noetl.tools.quantum import kind as quantum
 
 __all__ = ["COMMON_SPEC", "GROUP", "KINDS", "load_kinds"]
 
@@ -25,7 +26,7 @@ _ORDER = (
     "artifact storage gcs convert archive pgp nats redis mqtt amqp kafka transfer email slack teams llm mcp ssh sftp "
     "shell script container dbt dlt dask ray"
 )
-_FAMILIES = (web, sql, code, storage, files, brokers, people_and_machines, data_frameworks)
+_FAMILIES = (web, sql, code, storage, files, brokers, people_and_machines, data_frameworks, quantum)
 _BY_NAME = {kind.name: kind for family in _FAMILIES for kind in family.KINDS}
 
 # A name without a declaration is a KeyError at the first import.

@@ -1,5 +1,5 @@
 """Kinds that run what the author wrote (python, shell, script, container), or call something NoETL manages (playbooks,
-workbook tasks, secrets, quantum jobs)."""
+workbook tasks, secrets)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ from noetl.tools.kinds.schema_fragments import (
     ARGS,
     AUTH,
     COUNT,
-    DURATION,
     FLAG,
-    INTEGER,
     OBJECT,
     TEXT,
     TEXT_OR_TEXTS,
@@ -73,37 +71,6 @@ SECRETS = ToolKind(
     ),
     defaults={"timeout": 300},
 )
-
-QUANTUM = ToolKind(
-    name="quantum",
-    error_kinds=("quantum.circuit", "quantum.job", "quantum.placement", "quantum.provider_unavailable"),
-    doc="Submits and follows jobs on quantum computers and simulators.",
-    inputs=(
-        Input(name="op", schema=one_of("submit", "status", "results", "cancel", "run"), doc="submit when left out."),
-        Input(name="provider", schema=TEXT, doc="simulator when left out; aer, ibm, or one of a plug-in."),
-        Input(name="backend", schema=TEXT, doc="Backend; placed by executor.spec.policy.quantum when left out."),
-        Input(
-            name="circuit",
-            schema={"anyOf": [TEXT, {"type": "array", "items": OBJECT}]},
-            doc="OpenQASM text or a list of gates.",
-        ),
-        Input(name="shots", schema=COUNT, doc="Number of shots; 1024 when left out."),
-        Input(name="parameters", schema=OBJECT, doc="Values of the circuit's parameters."),
-        Input(name="seed", schema=INTEGER, doc="Seed of the simulator."),
-        Input(name="job_id", schema=TEXT, doc="Job to ask about."),
-        AUTH,
-    ),
-    spec=(
-        Input(
-            name="queue_s", schema=DURATION, doc="How long a job of the simulator waits in its queue; 0 when left out."
-        ),
-        Input(name="run_s", schema=DURATION, doc="How long a job of the simulator runs; 0 when left out."),
-    ),
-    defaults={"timeout": 300},
-    policy_doc="Backends and placement of quantum jobs.",
-    job_ops=("", "submit", "run"),
-)
-
 
 _ENV = Input(name="env", schema=OBJECT, doc="Environment variables.")
 _CWD = Input(name="cwd", schema=TEXT, doc="Folder to run in.")
@@ -313,4 +280,4 @@ CONTAINER = ToolKind(
     defaults={"timeout": 3600},
 )
 
-KINDS = (PLAYBOOK, WORKBOOK, SECRETS, QUANTUM, NOOP, LOG, PYTHON, SHELL, SCRIPT, CONTAINER)
+KINDS = (PLAYBOOK, WORKBOOK, SECRETS, NOOP, LOG, PYTHON, SHELL, SCRIPT, CONTAINER)

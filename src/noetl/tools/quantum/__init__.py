@@ -1,4 +1,4 @@
 """Quantum jobs: circuits, their placement on backends, and the providers that run them.
 
-Read first: `tool.py`, `providers.py`.
+Read first: `kind.py`, `tool.py`, `providers.py`.
 """

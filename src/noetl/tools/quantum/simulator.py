@@ -151,7 +151,7 @@ def _circuit(ticket: _Ticket, around: JobContext) -> Circuit:
     try:
         return msgspec.convert(around.load(ticket.circuit), Circuit)
     except msgspec.ValidationError:
-        raise ToolError(JOB, "what this job names is no circuit") from None
+        raise ToolError(JOB, "this job does not name a circuit") from None
 
 
 # State vectors: small circuits, simulated exactly. A measurement in the middle splits the run into its outcomes.
