@@ -13,7 +13,7 @@ from noetl.base.distribution import own_version
 from noetl.cli.doctor import workers_finding
 from noetl.operations.administration_shapes import WorkerInfo
 from noetl.operations.credentials import record_key_id
-from noetl.store.sqlite import database, history, store
+from noetl.store.sqlite import database, store
 from noetl.store.sqlite.history import SqliteHistory
 from noetl.store.sqlite.store import SqliteStore
 from tests.cli.running import FIXTURES, call
@@ -99,7 +99,7 @@ def test_a_server_that_is_named_is_looked_at_in_a_project_with_a_store_of_its_ow
 
 def test_a_store_of_an_older_version_is_left_as_it_is(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     known = database.known_migrations()
-    for module in (store, history):
+    for module in (store, database):
         monkeypatch.setattr(module, "known_migrations", lambda: known[:-1])
     call("run", str(FIXTURES / "F-000-A.yaml"), "--quiet")
     monkeypatch.undo()
