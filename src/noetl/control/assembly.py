@@ -118,19 +118,14 @@ def assemble(
 ) -> Assembly:
     """A control plane over an open store.
 
-    `sharing` says whether other servers decide upon the same executions; the default is that of an embedded run.
-    `library` finds nested playbooks. `ability_of` returns the tool kinds and labels of a worker. `local_worker` is the
-    worker in this process, which receives orders in the commit that makes them ready. `notices` makes the notices to
-    people that a commit stores. `live_output` keeps what tasks print while they run.
+    `sharing` says whether other servers decide upon the same executions; by default, none does. `ability_of` returns
+    the tool kinds and labels of a worker. `local_worker` receives orders in the commit that makes them ready.
     """
     foundation = _Foundation(store, clock, sharing or OwnExecutions())
-    own_listeners = _CommitListeners(
-        Timers(), OpenWaits(remembers=not foundation.policy.reaches_all), LimitedExecutions(), AwaitedChildren()
-    )
+    waits = OpenWaits(remembers=not foundation.policy.reaches_all)
+    own_listeners = _CommitListeners(Timers(), waits, LimitedExecutions(), AwaitedChildren())
     listeners, secret_release = own_listeners.ahead_of(listeners or Listeners()), secret_release or SecretRelease(None)
-    decisions = _decisions(
-        foundation, results, wakeups, listeners, own_listeners.awaited, terms or LeaseTerms(), notices
-    )
+    decisions = _decisions(foundation, results, wakeups, listeners, own_listeners.awaited, terms, notices)
     claiming = _claiming(foundation, decisions, ability_of, local_worker)
     # The group commit claims orders for waiting workers, so the objects of claiming are built first.
     commit = GroupCommit(decisions, decisions.effects, claiming.polls, foundation.policy)
@@ -157,11 +152,9 @@ def assemble(
         is_traced=is_traced,
         live_output=live_output,
     )
-
     jobs = (LostOrders(recovery), FollowedExecutions(executions), OrphanedCalls(calls))
     lost_work = LostWork(jobs, decisions.quarantine, store.key_values, clock)
-    deliveries = MessageDelivery(executions, store, clock, reaches=reaches)
-    background_jobs = _background(foundation, own_listeners, executions, gate, deliveries, lost_work, sleep)
+    background_jobs = _background(foundation, own_listeners, executions, gate, lost_work, reaches, sleep)
     return Assembly(
         executions, for_workers, background_jobs, decisions, commit, calls, claiming.pools, claiming.waiting_for_results
     )
@@ -173,7 +166,7 @@ def _decisions(
     wakeups: Wakeups,
     listeners: Listeners,
     awaited: AwaitedChildren,
-    terms: LeaseTerms,
+    terms: LeaseTerms | None,
     notices: NoticeWriter | None,
 ) -> Decisions:
     """The executions in memory, with the effects of each commit."""
@@ -187,7 +180,7 @@ def _decisions(
         effects=Effects(loaded, ready, wakeups, foundation.policy, listeners),
         quarantine=Quarantine(foundation.clock),
         awaited=awaited,
-        terms=terms,
+        terms=terms or LeaseTerms(),
         notices=notices,
     )
 
@@ -220,11 +213,12 @@ def _background(
     own_listeners: _CommitListeners,
     executions: Executions,
     gate: PlaybookConcurrency,
-    deliveries: MessageDelivery,
     lost_work: LostWork,
+    reaches: Callable[[str], bool] | None,
     sleep: Sleep,
 ) -> BackgroundJobs:
     store, clock = foundation.store, foundation.clock
+    deliveries = MessageDelivery(executions, store, clock, reaches=reaches)
     return BackgroundJobs(
         executions=executions,
         store=store,

@@ -163,8 +163,8 @@ class StepRun(msgspec.Struct, kw_only=True):
     step_run_id: str
     token_id: str
     step: str
-    args: dict[str, Any]
-    token_meta: dict[str, Any]
+    args: dict[str, Any]  # what its templates read as `args`
+    token_meta: dict[str, Any]  # what they read as `token.meta`; admission has set it
     event_id: str  # of its `step.scheduled`
     position: Position  # the task that is next, or runs
     lease: StepLease = msgspec.field(default_factory=StepLease)
@@ -287,12 +287,15 @@ class Execution(msgspec.Struct, kw_only=True):
 
     execution_id: str
     trace_id: str
+    # The last event that was applied. It is ahead of the stored log while a batch is being decided.
     seq: int = 0
     last_event_id: str | None = None
     origin: ExecutionOrigin = msgspec.field(default_factory=ExecutionOrigin)
     lifecycle: ExecutionLifecycle = msgspec.field(default_factory=ExecutionLifecycle)
+    # Variables: templates read `ctx`, recorded patches change it.
     ctx: dict[str, Any] = {}
     written_by: dict[str, str] = {}  # the event that last wrote a key of `ctx` (SCOPE-07)
+    # What moves through the net, by id. A token or run leaves these when it is over.
     tokens: dict[str, Token] = {}
     runs: dict[str, StepRun] = {}
     # Compared with `max_step_runs`. `runs` cannot be counted for that: a run leaves it when it is over.

@@ -144,7 +144,7 @@ def rate_limit(step: Transition, scope: Scope, now: float, override: StepLimits 
     assert rate is not None
     per_s = duration_s("rate.per", rate.per, scope, now)
     if per_s <= 0:
-        raise TemplateError("rate.per must be longer than nothing")
+        raise TemplateError("rate.per must be longer than zero")
     return RateLimit(name=name, limit=limit_value("rate.limit", render(rate.limit, scope, now=now)), per_s=per_s)
 
 

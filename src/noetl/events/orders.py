@@ -122,7 +122,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     step_run_id: str
     step: str
     net_hash: str  # the worker fetches the net by it, and caches it
-    lease_epoch: int
+    lease_epoch: int  # reports name it; the server refuses those with an earlier one
     trace_id: str
     # The scopes, as of the claim. Other steps may have written to `ctx` since.
     args: dict[str, Any]

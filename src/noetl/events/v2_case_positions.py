@@ -87,31 +87,31 @@ class Taken(_Part, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class CasePosition(_Part, frozen=True, kw_only=True, omit_defaults=True):
-    """`at` is the address of the task to run next. `matching` are the rules that `event` still has to run, the first of
-    them at its action number `action`; `repeated` tells that it has had its retry. `queue` holds events of tools in
-    `then` lists, delivered after the pass. `error` is one that nothing has handled yet; `result_of` names the task
-    whose result is the step's, unless a wait has `given` it one. `listens`: events of others are kept for it from here
-    on; `unheard`: none can come any more; `arms`: it has come to its wait blocks."""
+    """Where the step run stands. Rules are named by their number in the step."""
 
     phase: Phase = Phase.ENTER
-    at: str | None = None
-    event: OwnEvent | None = None
-    matching: tuple[int, ...] = ()
-    action: int = 0
-    repeated: bool = False
-    queue: tuple[OwnEvent, ...] = ()
-    fired: tuple[int, ...] = ()
-    cached: dict[int, bool] = {}
-    matched: bool = False
-    error: Error | None = None
+    at: str | None = None  # the address of the task to run next
+    # The pass over the rules that is under way.
+    event: OwnEvent | None = None  # what the rules are asked about
+    matching: tuple[int, ...] = ()  # rules that `event` still has to run
+    action: int = 0  # the next action of the first of them
+    repeated: bool = False  # that rule has had its retry
+    queue: tuple[OwnEvent, ...] = ()  # events of tools in `then` lists, delivered after the pass
+    # All passes so far.
+    fired: tuple[int, ...] = ()  # rules that have run; each runs once
+    cached: dict[int, bool] = {}  # conditions that are evaluated once
+    matched: bool = False  # some rule has matched, so `else` does not run
     calls: CaseCalls = CaseCalls()
-    result_of: str | None = None
-    chosen: Chosen | None = None
-    taken: tuple[Taken, ...] = ()
-    listens: bool = False
-    unheard: bool = False
-    arms: bool = False
-    given: Any = msgspec.UNSET
+    # What the step run ends with.
+    error: Error | None = None  # one that nothing has handled yet
+    result_of: str | None = None  # the task whose result is the step's
+    given: Any = msgspec.UNSET  # the result that a wait has given instead
+    chosen: Chosen | None = None  # the first transition that was decided; no rule is asked after it
+    taken: tuple[Taken, ...] = ()  # its targets that have been rendered
+    # Events from outside.
+    listens: bool = False  # events of other steps are kept for it from here on
+    unheard: bool = False  # no more of them can come
+    arms: bool = False  # it has come to its wait blocks
 
 
 class CaseEvaluated(Reported, frozen=True, kw_only=True, omit_defaults=True, tag="case.evaluated"):

@@ -24,7 +24,7 @@ class TaskRow(msgspec.Struct, frozen=True, kw_only=True):
     step: str
     step_run_id: str
     state: TaskState = TaskState.OPEN
-    # Counts its changes, so that who acts on what they saw acts on nothing else.
+    # Counts its changes: an action names the version that the person saw, and is refused on a later one.
     version: int = 1
     title: str
     description: str = ""

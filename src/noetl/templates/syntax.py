@@ -19,7 +19,6 @@ from noetl.base.errors import TemplateError
 from noetl.templates.values import clipped
 
 Tree = nodes.Template
-Node = nodes.Node
 
 # The parser recurses with its input and takes memory for each token; text that long is no template.
 MAX_TOKENS = 8_000

@@ -133,7 +133,6 @@ _OPS: dict[str, _Fold] = {
     "any": lambda previous, values: any((previous, *values)),
     "all": lambda previous, values: all(values if previous is None else (previous, *values)),
 }
-OPERATIONS = tuple(_OPS)
 
 
 # What iterations write to `ctx`: at once when they run one after another, once each when they run at the same time

@@ -50,21 +50,21 @@ class TaskEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class OpenHumanTask(msgspec.Struct, frozen=True, kw_only=True):
-    """One task of a person, open or over, with the names and values that the work list has. `form` is plain data;
-    `escalate_to_role` or `escalate_to_user` has it after `escalate_at`."""
+    """One task of a person, open or over, with the names and values that the work list has."""
 
     task_id: str
     step: str
     step_run_id: str
     state: HumanTaskState = HumanTaskState.OPEN
-    version: int = 1
+    version: int = 1  # counts its changes: a person who acts on an earlier one is refused
     title: str
     description: str = ""
     data: Any = None  # what the person decides by
     history: tuple[TaskEntry, ...] = ()
+    # Who may do it. Without role and user, every person may.
     role: str | None = None
     user: str | None = None
-    form: tuple[dict[str, Any], ...] = ()
+    form: tuple[dict[str, Any], ...] = ()  # its fields, as plain data
     claimed_by: str | None = None
     completed_by: str | None = None
     result: dict[str, Any] | None = None
@@ -73,6 +73,7 @@ class OpenHumanTask(msgspec.Struct, frozen=True, kw_only=True):
     overdue: bool = False
     escalated: bool = False
     ended_at: float | None = None
+    # What happens when it is still open at `escalate_at`. Only mode `reassign` takes it from its assignee (HUM-04).
     escalate_at: float | None = None
     escalate_to_role: str | None = None
     escalate_to_user: str | None = None
