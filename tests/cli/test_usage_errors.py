@@ -60,7 +60,7 @@ def there(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (
             "run hello.yaml --sandbox --allow shell --server http://127.0.0.1:9",
             2,
-            "--allow and --sandbox: for runs here",
+            "--allow and --sandbox: only for runs in this process",
         ),
         ("rerun last --approve", 2, "name it with --from"),
         ("rerun last --role manager", 2, "name it with --from"),
@@ -69,8 +69,8 @@ def there(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         # stores
         ("status last --db none.db", 4, "run a playbook first, or name another file"),
         ("task list --db none.db", 4, "run a playbook first, or name another file"),
-        ("run hello.yaml --db notdb.db", 4, "is no store of noetl"),
-        ("executions --db notdb.db", 4, "is no store of noetl"),
+        ("run hello.yaml --db notdb.db", 4, "is not a NoETL store"),
+        ("executions --db notdb.db", 4, "is not a NoETL store"),
         ("run hello.yaml --db /proc/nope/x.db", 4, "cannot be opened"),
         # ids, paths, names
         ("status nobody", 4, 'no execution "nobody" here; the newest: '),

@@ -117,7 +117,7 @@ def test_the_command_line_says_which_execution_is_damaged(tmp_path: Path) -> Non
     shown = noetl("events", "last", "--db", "s.db", cwd=tmp_path)
 
     assert checked.code == 1
-    assert "is damaged: it is not what was written" in checked.stdout
+    assert "is damaged: it differs from what was written" in checked.stdout
     assert shown.code == 4
-    assert "is damaged: it is not what was written" in shown.problem
+    assert "is damaged: it differs from what was written" in shown.problem
     assert noetl("run", file, "--db", "s.db", "-q", cwd=tmp_path).code == 0, "the store is good for others"

@@ -53,11 +53,11 @@ def be_folder(path: Path) -> None:
     ("spoil", "said"),
     [
         (cut, "is damaged or cut short"),
-        (lambda path: path.write_bytes(b"no database at all, " * 400), "is no store of noetl"),
-        (lambda path: path.write_text("short"), "is no store of noetl"),
+        (lambda path: path.write_bytes(b"no database at all, " * 400), "is not a NoETL store"),
+        (lambda path: path.write_text("short"), "is not a NoETL store"),
         (renew, "was written by a newer noetl (it is at migration 99, this program knows"),
         (be_folder, "s.db"),
-        (be_other, "is no store of noetl"),
+        (be_other, "is not a NoETL store"),
     ],
     ids=["cut short", "garbage", "short garbage", "newer", "a folder", "another program's"],
 )

@@ -137,10 +137,10 @@ async def test_a_stored_result_that_was_cut_short_is_corrupt_however_it_is_read(
     path.write_bytes(path.read_bytes()[:size])
 
     for read in (lambda: results.load(reference), lambda: results.body(reference.checksum)):
-        with pytest.raises(ToolError, match="is not what was written") as caught:
+        with pytest.raises(ToolError, match="differs from what was written") as caught:
             read()
         assert caught.value.kind == "result.corrupt"
-    with pytest.raises(ToolError, match="is not what was written"):
+    with pytest.raises(ToolError, match="differs from what was written"):
         await results.fetch(reference.checksum)
     assert results.load(results.put(LARGE)) == LARGE, "whoever stores it again mends it"
 
@@ -190,4 +190,4 @@ def test_whoever_asks_for_a_result_that_was_cut_short_is_told_so_in_one_sentence
     told = noetl("run", "--db", "s.db", "--resume", "last", "-q", cwd=tmp_path)
 
     assert (told.code, told.stdout) == (1, ""), "nothing is made of half of it"
-    assert told.stderr == f"error: the stored result {path.stem} is not what was written\n"
+    assert told.stderr == f"error: the stored result {path.stem} differs from what was written\n"

@@ -237,7 +237,7 @@ async def test_return_step_gives_the_result_of_that_step() -> None:
 
     result, _ = await ran(calling("path: jobs/child, return_step: nope"), CHILD, start_task=7)
     assert result.error is not None
-    assert 'return_step "nope" is no step of "jobs/child"' in result.error.message
+    assert 'return_step "nope" is not a step of "jobs/child"' in result.error.message
 
 
 @pytest.mark.req("SCOPE-02")

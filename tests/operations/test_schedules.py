@@ -33,7 +33,7 @@ async def scheduled() -> LocalOperations:
         ("2023-01-01", None, 5, "more than 10,000 times"),
         ("2024-12-31", "2024-12-30", 5, "before since"),
         ("2024-12-31", None, 0, "at least one"),
-        ("yesterday", None, 5, "is no moment"),
+        ("yesterday", None, 5, "is not a time"),
     ],
 )
 async def test_a_span_that_cannot_be_backfilled_is_refused(since: str, until: str | None, limit: int, why: str) -> None:

@@ -46,7 +46,7 @@ def test_a_flipped_bit_is_noticed_wherever_it_is(tmp_path: Path) -> None:
             results.load(reference)
         assert caught.value.kind == "result.corrupt"
     path.write_bytes(body[:-1])
-    with pytest.raises(ToolError, match="not what was written"):
+    with pytest.raises(ToolError, match="differs from what was written"):
         results.load(reference)
 
 

@@ -123,7 +123,7 @@ async def test_schemas_are_registered_in_versions_over_the_api() -> None:
 async def test_a_name_that_is_none_is_refused_and_finds_nothing() -> None:
     key_values = MemoryKeyValues()
 
-    with pytest.raises(RefusedError, match="no name"):
+    with pytest.raises(RefusedError, match="not a valid schema name"):
         await register_schema(key_values, "a@1", {}, at=1.0)
     assert await find_schema(key_values, "../x") is None
 

@@ -92,7 +92,7 @@ async def test_a_certificate_for_another_name_is_not_taken(files: Certificates) 
         await wire.close()
 
 
-@pytest.mark.parametrize(("text", "words"), [(None, "cannot be read"), ("no certificate", "no certificate in PEM")])
+@pytest.mark.parametrize(("text", "words"), [(None, "cannot be read"), ("no certificate", "not a PEM certificate")])
 def test_a_file_that_is_no_authority_is_refused(tmp_path: Path, text: str | None, words: str) -> None:
     file = tmp_path / "ca.pem"
     if text is not None:

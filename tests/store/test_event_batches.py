@@ -225,7 +225,9 @@ def test_a_batch_of_which_anything_has_changed_is_not_believed(column: int) -> N
     row = list(_row(event(1), event(2)))
     row[column] = row[column].translate(str.maketrans("01ets", "10ste"))
 
-    with pytest.raises(UnreadableError, match="events 1 to 2 of execution x1 is damaged: it is not what was written"):
+    with pytest.raises(
+        UnreadableError, match="events 1 to 2 of execution x1 is damaged: it differs from what was written"
+    ):
         batch_events("x1", row)
 
 

@@ -236,7 +236,7 @@ async def test_who_only_looks_is_told_when_there_is_no_store() -> None:
         ("postgresql://nobody@/postgres?host={socket}", "does not let us in"),
         ("postgresql://u:secret@h/d?search_path=A%3B", "not one plain schema name"),
         ("postgresql://u:secret@h/d?sslmode=sideways", "failed"),
-        ("postgresql://u:secret@[h/d", "no address of a database"),
+        ("postgresql://u:secret@[h/d", "not a database address"),
         ("postgresql://u:secret@h:port/d", "the store"),
     ],
 )

@@ -63,7 +63,7 @@ def test_reading_makes_no_store(path: Path) -> None:
 def test_a_file_that_is_something_else_is_refused(path: Path, body: bytes) -> None:
     path.write_bytes(body)
 
-    with pytest.raises(BackendError, match="is no store of noetl"):
+    with pytest.raises(BackendError, match="is not a NoETL store"):
         SqliteHistory.open(path)
 
     assert path.read_bytes() == body

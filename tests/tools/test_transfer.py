@@ -436,7 +436,7 @@ async def test_an_http_target_gets_each_chunk_with_a_key_of_its_own(world: World
         ({"source": {"kind": "duckdb", "query": "SELECT 1; SELECT 2"}}, "must be one query, and this holds 2"),
         ({"source": {"kind": "http", "url": "http://x", "page": {}}}, 'source.page needs "param"'),
         ({"target": {"kind": "postgres"}}, 'a postgres target needs "table"'),
-        ({"target": {"kind": "postgres", "table": "a b"}}, "no name of a table"),
+        ({"target": {"kind": "postgres", "table": "a b"}}, "not a valid table name"),
         ({"mode": "truncate"}, 'mode "truncate" is not known'),
         ({"mode": "replace"}, "an artifact cannot be changed"),
         ({"chunk_size": 0}, 'chunk_size "0" is not a number of at least 1'),

@@ -104,7 +104,7 @@ async def test_half_an_answer_is_told_and_not_asked_for_again() -> None:
 
 async def test_what_answers_and_speaks_no_http_is_told() -> None:
     async with serving(lambda c, n, asked: b"SSH-2.0\r\n\r\n") as (_, wire):
-        with pytest.raises(HttpConnectionError, match="does not speak HTTP"):
+        with pytest.raises(HttpConnectionError, match="is not HTTP"):
             await ask(wire)
 
 

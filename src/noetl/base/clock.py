@@ -49,7 +49,7 @@ def moment(text: str, place: str) -> float:
         at = datetime.fromisoformat(text)
         return (at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError):
-        raise InvalidError(f'{place}: "{text[:100]}" is no moment; write 2026-01-31T12:00:00Z') from None
+        raise InvalidError(f'{place}: "{text[:100]}" is not a time; write 2026-01-31T12:00:00Z') from None
 
 
 def rfc3339(seconds: float) -> str:

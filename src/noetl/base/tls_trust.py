@@ -21,7 +21,7 @@ def trusting(ca: str | Path | None, url: str = "") -> ssl.SSLContext | bool:
     try:
         return ssl.create_default_context(cafile=str(place))
     except ssl.SSLError:
-        raise RefusedError(f"{place} is no certificate in PEM") from None
+        raise RefusedError(f"{place} is not a PEM certificate") from None
     except OSError as problem:
         raise RefusedError(f"the CA file {place} cannot be read: {problem.strerror}") from None
 
@@ -40,4 +40,4 @@ def tls_context(authority: str = "") -> ssl.SSLContext:
     try:
         return ssl.create_default_context(cadata=authority or None)
     except ssl.SSLError:
-        raise ToolError("keychain.unresolved", 'the credential\'s "ca" is no certificate in PEM') from None
+        raise ToolError("keychain.unresolved", 'the credential\'s "ca" is not a PEM certificate') from None

@@ -66,7 +66,7 @@ def command(
     with refusals():
         if cluster:
             if db is not None:
-                raise click.UsageError("--cluster brings a PostgreSQL of its own: leave --db out")
+                raise click.UsageError("--cluster starts its own PostgreSQL: leave --db out")
 
             run_cluster(port=port, opens=not no_open, permissions=Allowed(allow, deny, sandbox), processes=processes)
             return

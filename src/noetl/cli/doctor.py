@@ -204,7 +204,7 @@ def _nats_version(url: str) -> str:
         greeting = line.makefile("rb").readline(65_536)
     word, _, info = greeting.partition(b" ")
     if word != b"INFO":
-        raise BackendError("this is no NATS server")
+        raise BackendError("this is not a NATS server")
     return str(msgspec.json.decode(info).get("version", ""))
 
 

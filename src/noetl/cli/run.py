@@ -55,9 +55,9 @@ class RunOptions(NamedTuple):
 @click.option(
     "--step", metavar="STEP", help="Run this step of a file alone: nothing follows it, nothing is registered."
 )
-@click.option("--step-inputs", metavar="JSON|@FILE|@-", help="What the step reads, with --step: {args, ctx, results}.")
+@click.option("--step-inputs", metavar="JSON|@FILE|@-", help="With --step: inputs of the step, {args, ctx, results}.")
 @click.option(
-    "--like", metavar="ID", type=EXECUTION, help="With --step: what it read in this execution, where nothing is given."
+    "--like", metavar="ID", type=EXECUTION, help="With --step: take the inputs you do not give from this execution."
 )
 @click.option("--quiet", "-q", is_flag=True, help="Print only the result, no progress.")
 @server_option
@@ -93,7 +93,7 @@ def run_command(
     A file runs in this process. The path of a registered playbook runs on the server, if one is configured, and
     otherwise in this process. With --server, both run there.
 
-    With --step, one step of a file runs alone, --set and --payload being its workload. Its tools run for real.
+    With --step, one step of a file runs alone; --set and --payload give its workload. Its tools run for real.
 
     Ctrl-C records what is done and prints how to resume the run; a second Ctrl-C stops at once. Warnings about a file
     are always shown.

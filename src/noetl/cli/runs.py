@@ -92,8 +92,8 @@ class ServerRuns:
         self._place, self._options = place, options
         if used := options.allowed.used_options():
             raise click.UsageError(
-                f"{' and '.join(used)}: for runs here; what tools may do for {place.url} is said where its "
-                "workers are started (noetl worker start)"
+                f"{' and '.join(used)}: only for runs in this process; what tools may do for {place.url} is set where "
+                "its workers are started (noetl worker start)"
             )
 
     def run(self, playbook: NamedPlaybook, inputs: dict[str, Any]) -> int:

@@ -216,7 +216,7 @@ class PlaybookConcurrency:
                 return dropped(start, int(room))
             if await self._put(name, thing, decided):
                 return held_back(start) if start.execution_id in decided.waiting else start
-        raise BackendError(f'"{start.net.path}" is being started by too many at once: try again')
+        raise BackendError(f'"{start.net.path}" is being started too many times at once: try again')
 
     async def _decided(self, start: Start, group: LimitGroup, room: float, on_limit: str) -> LimitGroup | None:
         """The group with this start in it; None when it is dropped, since there is no room."""

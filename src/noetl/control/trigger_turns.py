@@ -257,7 +257,7 @@ class TriggerTurns:
         if item.refusal:
             raise RefusedError(item.refusal)
         if len(msgspec.json.encode(item.value)) > LONGEST_BYTES:
-            raise RefusedError(f"it has more than {LONGEST_BYTES:,} bytes, which no start takes")
+            raise RefusedError(f"it has more than {LONGEST_BYTES:,} bytes, which is too large for a start")
         told = {"name": trigger.name, "kind": trigger.kind, "item_id": item.item_id}
         try:
             await self._starter.start(trigger, execution_id, {"item": item.value, "trigger": told})

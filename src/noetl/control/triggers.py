@@ -134,7 +134,7 @@ class SourceReader:
                 settling = cast(contract.SettlingSource, source)
                 await settling.settle(trigger.inputs, accepted, returned, self._context(trigger, fields))
         except TimeoutError:
-            raise ToolError("timeout", f"its source took no answer within {TIMEOUT_S:g} s") from None
+            raise ToolError("timeout", f"its source did not accept the answer within {TIMEOUT_S:g} s") from None
         except ToolError as problem:
             raise ToolError(problem.kind, redactor.text(problem.message)) from None
 

@@ -110,7 +110,7 @@ class AccessTokens:
             if stored is None or not are_same(digest_of(secret), stored.secret_hash):
                 raise RefusedError(f'there is another token "{token_id}": choose another name after noetl_')
             if stored.revoked_at is not None:
-                raise RefusedError(f"token {token_id} was revoked, which cannot be undone: create another one")
+                raise RefusedError(f"token {token_id} was revoked, which cannot be undone: create a new one")
             now = self._clock.now()
             changed = _with_grants(stored, requested, now)
             if changed == stored or await self._replace(row, stored, changed, now):

@@ -42,7 +42,7 @@ def seal(name: str, kind: str, version: int, value: bytes, keys: MasterKeys, *, 
 
 
 def opened(row: SealedCredential, keys: MasterKeys) -> bytes:
-    """The value. BackendError when the key is missing or the row is not what was written."""
+    """The value. BackendError when the key is missing or the row differs from what was written."""
     data_key = _data_key(row, keys)
     return _unlocked(data_key, row.sealed, row.name, "credential", row.name, row.version, row.type)
 

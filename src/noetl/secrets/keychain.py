@@ -127,7 +127,7 @@ def _checked(entry: KeychainEntry, found: Material) -> Material:
         msgspec.json.encode(found.fields)
     # A plug-in may give anything; what cannot be sent to a worker is refused here, without showing it.
     except (TypeError, UnicodeError, RecursionError):
-        raise unresolved(entry, "what was found is not plain data in UTF-8") from None
+        raise unresolved(entry, "the value is not plain data in UTF-8") from None
     return found
 
 

@@ -143,7 +143,9 @@ def _key(line: str, where: str) -> bytes:
         key = b""
     if len(key) != SIZE:
         # what stands there is never shown
-        raise BackendError(f"{where} holds something that is no master key: each is {SIZE} random bytes in base64")
+        raise BackendError(
+            f"{where} contains something that is not a master key: each is {SIZE} random bytes in base64"
+        )
     return key
 
 

@@ -59,7 +59,7 @@ class Vault:
             # counts on from it.
             if await self._credentials.put(row, over=old):
                 return _credential(row)
-        raise BackendError(f'credential "{name}" is being changed by others all the time')
+        raise BackendError(f'credential "{name}" is being changed by others: try again')
 
     async def fields(self, name: str, *, version: int | None = None) -> tuple[str, Fields] | None:
         """Type and value, for resolvers; None when there is no such credential. Only the newest version is kept."""

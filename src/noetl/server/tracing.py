@@ -210,7 +210,7 @@ class OtlpSender:
             self._exporter.export([self._exported_span(trace_id, span, is_root=span is spans[0]) for span in spans])
             is not SpanExportResult.SUCCESS
         ):
-            raise OSError("the collector did not take it")
+            raise OSError("the collector did not accept it")
 
     def _exported_span(self, trace_id: int, span: TraceSpan, *, is_root: bool) -> Any:
         from opentelemetry.sdk.trace import ReadableSpan

@@ -38,7 +38,7 @@ class AuditRow(AuditEntry, frozen=True, kw_only=True):
 
 
 class AuditChainCheck(msgspec.Struct, frozen=True, kw_only=True):
-    """What walking the chain found. `broken_at` is the first row that is not what was written, None when all are;
+    """What walking the chain found. `broken_at` is the first row that differs from what was written, None when all are;
     `holds`: the hash that was looked for is in it."""
 
     rows: int

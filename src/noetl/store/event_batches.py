@@ -151,7 +151,7 @@ def _row_values(execution_id: str, rows: Sequence[Sequence[Any]]) -> tuple[Any, 
 
 
 def _sound_body(body: bytes, checksum: int | None) -> bytes | None:
-    """None for one that is not what was written."""
+    """None for one that differs from what was written."""
     if checksum is not None and crc32(body) != checksum:
         return None
     try:
@@ -179,7 +179,7 @@ def batch_events(
     try:
         parts = [text.encode() for text in (ids_text, types_text, envelopes_text, payloads_text)]
         if checksum is not None and _checksum(*parts) != checksum:  # none: an earlier program wrote it to the view
-            raise ValueError("it is not what was written")
+            raise ValueError("it differs from what was written")
         ids, types = _ids.decode(parts[0]), _texts.decode(parts[1])
         envelopes, payloads = _unpacked_envelopes(execution_id, parts[2]), _payloads.decode(parts[3])
         # Payloads stay raw until here: of a batch in which one event is asked for, one is decoded.

@@ -164,7 +164,7 @@ class ResultSchema(msgspec.Struct, frozen=True, kw_only=True):
 async def register_schema(key_values: KeyValues, name: str, schema: Any, *, at: float) -> ResultSchema:
     """A new version, durably, unless the newest one says the same: then that one. RefusedError for what is none."""
     if not _NAME.fullmatch(name):
-        raise RefusedError(f'"{name}" is no name of a schema: letters, digits, ".", "_" and "-" are allowed')
+        raise RefusedError(f'"{name}" is not a valid schema name: letters, digits, ".", "_" and "-" are allowed')
     if problem := schema_problem(schema):
         raise RefusedError(problem)
     body = msgspec.json.encode(schema)

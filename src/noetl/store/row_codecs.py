@@ -31,13 +31,13 @@ def struct_of(kind: type[_Row], row: Sequence[Any]) -> _Row:
 
 
 def event_of(execution_id: str, row: Sequence[Any]) -> Event:
-    """UnreadableError for one that is not what was written, or is a newer program's."""
+    """UnreadableError for one that differs from what was written, or is a newer program's."""
     seq, event_id, event_type, ts, source, parent_id, step, step_run_id, task_run_id, on_behalf, schema, *content = row
     body, checksum, trace_id = content
     try:
         # A CRC and no hash: it is against failing disks, not against people, and is computed for every event.
         if checksum is not None and crc32(body.encode()) != checksum:  # none: written before there were checksums
-            raise ValueError("it is not what was written")
+            raise ValueError("it differs from what was written")
         return Event(
             execution_id=execution_id,
             seq=seq,

@@ -249,7 +249,7 @@ def _stream(client: Client, context: ToolContext) -> JetStreamContext:
 def _bucket(inputs: Mapping[str, Any]) -> str:
     name = str(inputs.get("bucket") or "")
     if not _BUCKET.match(name):
-        raise ToolError("nats.input", f'"{name}" is no name of a bucket: letters, digits, - and _ are')
+        raise ToolError("nats.input", f'"{name}" is not a valid bucket name: letters, digits, - and _ are')
     return name
 
 

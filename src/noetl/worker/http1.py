@@ -189,7 +189,7 @@ def _head(head: bytes) -> tuple[int, str, dict[str, str]]:
     first, *lines = head[:-4].decode("latin-1").split("\r\n")
     version, _, rest = first.partition(" ")
     if not version.startswith("HTTP/1."):
-        raise ValueError("what answers does not speak HTTP")
+        raise ValueError("the answer is not HTTP")
     status, _, reason = rest.partition(" ")
     headers = {}
     for line in lines:

@@ -63,8 +63,8 @@ class TaskCalls:
         if self._context.writer.holds_secret([path, version, payload]):  # a payload is recorded (KEY-06)
             raise ToolError(
                 "playbook.failed",
-                "args hold a secret, and what a child is started with is recorded: "
-                "name it in the child's own keychain, or look it up there with a secrets task",
+                "args hold a secret, and the arguments of a nested playbook are recorded: "
+                "name the secret in the keychain of that playbook, or look it up there with a secrets task",
                 child_status="refused",
             )
         return await self._ask(path=path, version=version, payload=payload, return_step=return_step, wait=wait)

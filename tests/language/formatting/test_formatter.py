@@ -227,12 +227,12 @@ def test_a_formatter_that_changes_the_meaning_is_caught(monkeypatch: pytest.Monk
     """The result is read again before anybody writes it."""
     monkeypatch.setattr(formatting, "write_layout", lambda layout: "a: 2\n")
 
-    with pytest.raises(FormatError, match="would change what it says"):
+    with pytest.raises(FormatError, match="would change its meaning"):
         formatted("a: 1\n")
 
 
 def test_a_formatter_that_loses_a_comment_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(formatting, "write_layout", lambda layout: "a: 1\n")
 
-    with pytest.raises(FormatError, match="would change what it says"):
+    with pytest.raises(FormatError, match="would change its meaning"):
         formatted("a: 1 # c\n")

@@ -128,9 +128,9 @@ def test_a_step_without_arcs_gets_one() -> None:
     [
         (NewStep(name="end", kind="noop", after="end"), "already"),
         (NewStep(name="a b", kind="noop", after="end"), "letters"),
-        (NewStep(name="x", kind="nope", after="end"), "no kind"),
+        (NewStep(name="x", kind="nope", after="end"), "not a tool kind"),
         (NewStep(name="x", kind="noop", after="nowhere"), "no step"),
-        (NewStep(name="x", kind="noop", after="start"), "into which"),
+        (NewStep(name="x", kind="noop", after="start"), "which one it goes into"),
         (NewStep(name="x", kind="noop", after="start", before="nowhere"), "no arc"),
         (NewStep(name="x", kind="noop", after="end", inputs={"args": "{ a: "}), "args"),
     ],

@@ -214,7 +214,7 @@ def test_all_problems_are_told_at_once_in_order() -> None:
         (4, 'keys are text, and "1" is a number'),
         (5, "keys are text, and this one is a list"),
         (7, 'the tag "!!str" is not read: a playbook holds plain values only'),
-        (8, '".inf" has no place in JSON, where values are kept'),
+        (8, '".inf" cannot be stored as JSON'),
         (9, "a template without quotes, which YAML reads as a mapping"),
         (10, '"*no" repeats a value that has no name yet'),
         (11, '"*r" stands inside the value it repeats'),

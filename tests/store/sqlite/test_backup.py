@@ -155,7 +155,7 @@ def test_other_files_of_an_archive_are_not_written(tmp_path: Path) -> None:
 def test_a_database_of_another_program_is_refused(tmp_path: Path) -> None:
     sqlite3.connect(tmp_path / "other.db").execute("CREATE TABLE t (a)").connection.close()
 
-    with pytest.raises(BackendError, match="no store of noetl"):
+    with pytest.raises(BackendError, match="not a NoETL store"):
         back_up(tmp_path / "other.db", tmp_path / "none", tmp_path / "b.tar")
 
 

@@ -102,7 +102,7 @@ async def test_a_value_of_another_type_is_named(tool: ConvertTool, tmp_path: Pat
             tool, tmp_path, source="t.csv", columns={"id": "BIGINT", "total": "BIGINT"}, target=target
         )
         assert error.kind == "convert.data"
-        assert error.message == 't.csv, row 2, column "total": "two" is no BIGINT'
+        assert error.message == 't.csv, row 2, column "total": "two" is not of type BIGINT'
     assert os.listdir(tmp_path) == ["t.csv"]
 
 

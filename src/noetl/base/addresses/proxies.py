@@ -74,7 +74,7 @@ def parsed_proxy(written: str, origin: str) -> Proxy:
         # Reported below together with the other mistakes, and without the URL, which may hold a password.
         port = -1
     if parts.scheme not in _PORTS or not parts.hostname or port == -1 or parts.path not in ("", "/"):
-        raise RefusedError(f"{origin} names no proxy that can be used: write http://host:port or https://host:port")
+        raise RefusedError(f"{origin} is not a usable proxy: write http://host:port or https://host:port")
     login = (unquote(parts.username or ""), unquote(parts.password or "")) if parts.username else None
     return Proxy(scheme=parts.scheme, host=parts.hostname, port=port or _PORTS[parts.scheme], login=login)
 

@@ -62,7 +62,7 @@ async def check_call(call: PlaybookCall, plan: Plan, execution: Execution, store
         raise refused(f'"{call.path}" was not started: the order is of another step run')
     calling_tasks = list(_calling_tasks(call, plan, run, lease))
     if not calling_tasks:
-        raise refused(f'"{call.path}" was not started: the order does not stand at this task run')
+        raise refused(f'"{call.path}" was not started: the order is not at this task run')
     if call.compensates is not None:
         _check_undone(call, execution, run)
         return

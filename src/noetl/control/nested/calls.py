@@ -124,7 +124,7 @@ class NestedCalls:
         if (lease.worker_id, lease.lease_epoch) != (call.worker_id, call.lease_epoch):
             raise refused("nothing was given up: the order is held by another worker")
         if not stands_at(call, loaded.plan, loaded.execution):
-            raise refused("nothing was given up: the order does not stand at this task run")
+            raise refused("nothing was given up: the order is not at this task run")
         await self.give_up(call, reason)
 
     async def _is_left_child(self, call: PlaybookCall, parent: Execution) -> bool:
@@ -174,12 +174,12 @@ class NestedCalls:
         )
 
     async def _undoable(self, call: PlaybookCall) -> tuple[CompensationRegistered, ...]:
-        """The compensations that the child has registered and not run itself. ToolError when it is no child of the
+        """The compensations that the child has registered and not run itself. ToolError when it is not a child of the
         caller."""
         assert call.compensates is not None
         child = (await self._executions.execution(call.compensates)).execution
         if child.origin.parent_execution_id != call.execution_id:
-            raise _refused(f"{call.compensates} is no child of {call.execution_id}")
+            raise _refused(f"{call.compensates} is not a child of {call.execution_id}")
         return tuple(child.side_work.saga.registered.values()) if child.side_work.saga is not None else ()
 
     async def _begin_undoing(self, call: PlaybookCall, parent: LoadedExecution, undoing_id: str) -> None:
@@ -219,7 +219,7 @@ class NestedCalls:
             return await read(lambda load: final_result(execution, lambda result: payload_of(result, load)))
         net = await self._executions.net(execution.origin.net_hash)
         if all(step.name != return_step for step in net.transitions):
-            raise _refused(f'return_step "{return_step}" is no step of "{execution.origin.path}"')
+            raise _refused(f'return_step "{return_step}" is not a step of "{execution.origin.path}"')
         result = execution.outputs.results.get(return_step)
         return await read(lambda load: payload_of(result, load)) if result is not None else None
 

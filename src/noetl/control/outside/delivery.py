@@ -203,7 +203,7 @@ def new_message(
     if message_id is not None and len(message_id) > MAX_NAME:
         raise InvalidError(f"the id of a message is text of 1 to {MAX_NAME} characters")
     if not 0 < ttl_s <= 366 * 86_400:
-        raise InvalidError("a message is kept for more than nothing and for a year at most")
+        raise InvalidError("a message is kept for more than 0 seconds and a year at most")
     return MessageRow(
         message_id=message_id or uuid7(now),
         name=name,

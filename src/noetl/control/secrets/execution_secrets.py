@@ -126,8 +126,8 @@ class ExecutionSecrets:
         if redactor.data(asked) is not asked:
             raise ToolError(
                 "playbook.failed",
-                "args hold a secret, and what a child is started with is recorded: "
-                "name it in the child's own keychain, or look it up there with a secrets task",
+                "args hold a secret, and the arguments of a nested playbook are recorded: "
+                "name the secret in the keychain of that playbook, or look it up there with a secrets task",
                 child_status="refused",
             )
 

@@ -83,9 +83,9 @@ class SecretRelease:
         """The secret, and how it is looked up. Raises ToolError `keychain.unresolved` with the reason."""
         # A worker that lost its lease gets no secret.
         if _holder(ask, execution) is None:
-            raise SecretRefusedError(UNRESOLVED, f'"{ask.name}" is not given out: the order is no longer held')
+            raise SecretRefusedError(UNRESOLVED, f'"{ask.name}" is not released: the order is no longer held')
         if not await self._is_named(ask, plan, execution, past):
-            raise SecretRefusedError(UNRESOLVED, f'"{ask.name}" is not given out: no task of this step names it')
+            raise SecretRefusedError(UNRESOLVED, f'"{ask.name}" is not released: no task of this step names it')
         keychain, entries = self._keychain(), filled_entries(plan.net.keychain, execution.origin.workload)
         declared = next((entry for entry in entries if entry.name == ask.name), None)
         entry = declared or KeychainEntry(name=ask.name, kind="credential")

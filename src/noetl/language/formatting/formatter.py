@@ -56,7 +56,7 @@ def format_text(source: Source) -> str:
     except UnformattableError as error:
         raise FormatError(f"{source.name}: left as it is: {error}") from None
     if kept != comments or _meaning(source.name, formatted) != meaning:
-        raise FormatError(f"{source.name}: left as it is: formatting would change what it says")
+        raise FormatError(f"{source.name}: left as it is: formatting would change its meaning")
     return formatted
 
 

@@ -128,7 +128,7 @@ def _tasks(step: Mapping, name: str) -> list[Mapping]:
 
 def _kind(name: str, kinds: Kinds) -> ToolKind:
     if name not in kinds:
-        raise InvalidError(f'kind: "{name}" is no kind of tool here')
+        raise InvalidError(f'kind: "{name}" is not a tool kind here')
     return kinds[name]
 
 
@@ -229,7 +229,7 @@ def _arc_edit(text: str, after: Mapping, new: NewStep, meant: dict[str, Any]) ->
                 return scalar.span.start, scalar.span.end, new.name
         raise InvalidError(f'step "{new.after}" has no arc to "{new.before}"')
     if "next" in after:
-        raise InvalidError(f'step "{new.after}" has arcs already: say into which one')
+        raise InvalidError(f'step "{new.after}" has arcs already: say which one it goes into')
     meant["next"] = {"arcs": [{"step": new.name}]}
     arcs = f"next: {{ arcs: [{{ step: {new.name} }}] }}"
     if text[after.span.start] == "{":
@@ -270,7 +270,7 @@ def _retarget(meant: dict[str, Any], new: NewStep) -> None:
 def _block_edit(text: str, root: Mapping, after: Mapping, new: NewStep, values: dict[str, Any]) -> tuple[int, int, str]:
     workflow = root.values["workflow"]
     if text[workflow.span.start] == "[":
-        raise InvalidError("the workflow stands on one line: press Format first")
+        raise InvalidError("the workflow is written on one line: press Format first")
     dash, column = workflow.span.column, workflow.span.column + 2
     pad = " " * (column - 1)
     lines = [f"{' ' * (dash - 1)}- step: {new.name}", f"{pad}tool:", f"{pad}  kind: {new.kind}"]
@@ -293,5 +293,5 @@ def _proved(source: Source, edits: list[tuple[int, int, str]], meant: Any) -> st
     for _, (start, end, fresh) in sorted(enumerate(edits), key=lambda one: (one[1][0], one[0]), reverse=True):
         text = text[:start] + fresh + text[end:]
     if data(_root(Source(source.name, text))) != meant:
-        raise FormatError("left as it is: the form cannot write this text without changing what else it says")
+        raise FormatError("left as it is: the form cannot write this text without changing other parts of it")
     return text

@@ -216,7 +216,7 @@ def resolve(text: str) -> Value:
     if _FLOAT.fullmatch(text):
         return _float(text)
     if _NOT_JSON.fullmatch(text):
-        raise NotJsonError(f'"{text}" has no place in JSON, where values are kept')
+        raise NotJsonError(f'"{text}" cannot be stored as JSON')
     return text
 
 

@@ -44,7 +44,7 @@ class Hosts:
             # `*.com` would accept names of other people.
             if name is None or (pattern.startswith("*.") and "." not in name):
                 raise RefusedError(
-                    f'--allowed-host "{pattern}" is no name: write noetl.example.org, or *.example.org for all below it'
+                    f'--allowed-host "{pattern}" is not a host name: write noetl.example.org, or *.example.org'
                 )
             if pattern.startswith("*."):
                 self._endings.append(f".{name}")

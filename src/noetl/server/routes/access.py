@@ -55,7 +55,7 @@ async def sign_in(request: Request) -> Json:
     if token is None:
         # Only wrong tokens count: people behind one address may sign in as often as they like.
         if wait_s := access.limits.failures.take(network_of(address_of(request.scope))):
-            raise too_busy("too many wrong tokens; come again later", int(wait_s) + 1)
+            raise too_busy("too many wrong tokens; try again later", int(wait_s) + 1)
         raise ProblemDetails(401, "this is not a token of this server, or not any more")
     # The request itself is anonymous; the audit log names whom the token was made for, also when it is refused below.
     request.scope[ACTOR] = token.subject

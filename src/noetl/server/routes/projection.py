@@ -235,7 +235,7 @@ async def rendered(request: Request) -> Response:
     except ToolError as problem:
         raise ProblemDetails(422, problem.message, kind=problem.kind) from None
     except (TypeError, ValueError, RecursionError):
-        raise ProblemDetails(422, "what the template gives is not plain data", kind="template") from None
+        raise ProblemDetails(422, "the value of the template is not plain data", kind="template") from None
 
 
 async def _args(services: Services, execution: Execution, step: str) -> dict[str, Any]:

@@ -88,7 +88,7 @@ async def store(
     body = await body_of(request, services.settings.max_result_bytes)
     # A value is stored under its hash: a worker must not be able to put another one in its place.
     if hashlib.sha256(body).hexdigest() != checksum:
-        raise ProblemDetails(422, "the body is not what its checksum says", kind="checksum")
+        raise ProblemDetails(422, "the body does not match its checksum", kind="checksum")
     try:
         # In a thread, here and below: parsing tens of megabytes would block all other requests.
         hint, shortest = await asyncio.to_thread(_inspect_value, body)
@@ -183,7 +183,7 @@ async def store_table(
     async with opened_tables() as (tables, folder):
         file = folder / "received.parquet"
         if await _receive_file(request, file, services.settings.max_table_bytes) != checksum:
-            raise ProblemDetails(422, "the body is not what its checksum says", kind="checksum")
+            raise ProblemDetails(422, "the body does not match its checksum", kind="checksum")
         forms = (await services.control.for_workers.mask(execution_id)).redactor.forms
         try:
             await tables.shape(execution_id, file)  # whatever a worker sends as a table is one

@@ -154,7 +154,7 @@ def _field(body: Any, place: str) -> Any:
             raise ProblemDetails(422, f'the body has no field "{place}", which this message is matched by')
         value = value[name]
     if isinstance(value, dict | list):
-        raise ProblemDetails(422, f'the field "{place}" is no single value, and this message is matched by it')
+        raise ProblemDetails(422, f'the field "{place}" is not a single value, and this message is matched by it')
     return value
 
 
@@ -236,7 +236,7 @@ async def _verified(request: Request, access: Access, hook_id: str, body: bytes)
     if hook is not None and signed is not None and is_valid:
         return hook, signed
     if wait_s := access.limits.failures.take(network_of(address_of(request.scope))):
-        raise too_busy("too many requests; come again later", int(wait_s) + 1)
+        raise too_busy("too many requests; try again later", int(wait_s) + 1)
     raise ProblemDetails(404, "there is nothing at this path")
 
 

@@ -344,7 +344,7 @@ def address_of(url: str) -> Address:
         options = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
         host = "" if parts.hostname is None else parts.netloc.rpartition("@")[2]
     except ValueError as problem:
-        raise BackendError(f"this is no address of a database: {problem}") from None  # it may hold a password
+        raise BackendError(f"this is not a database address: {problem}") from None  # it may hold a password
     schema = dict(options).get("search_path", DEFAULT_SCHEMA)
     if not _PLAIN_NAME.fullmatch(schema):
         raise BackendError(f'search_path "{schema}" is not one plain schema name (lower case, digits, _)')

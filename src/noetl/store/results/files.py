@@ -305,7 +305,7 @@ def file_checksum(file: Path) -> tuple[str, int]:
 
 def verify_file(checksum: str, file: Path) -> None:
     if file_checksum(file)[0] != checksum:
-        raise ToolError("result.corrupt", f"the stored table {checksum} is not what was written")
+        raise ToolError("result.corrupt", f"the stored table {checksum} differs from what was written")
 
 
 def missing_table(checksum: str) -> ToolError:
@@ -322,7 +322,7 @@ def referring(store: str, checksum: str, value: Any, body: bytes) -> Reference:
 def verified(checksum: str, body: bytes) -> bytes:
     """The body, if it is what was stored."""
     if hashlib.sha256(body).hexdigest() != checksum:
-        raise ToolError("result.corrupt", f"the stored result {checksum} is not what was written")
+        raise ToolError("result.corrupt", f"the stored result {checksum} differs from what was written")
     return body
 
 

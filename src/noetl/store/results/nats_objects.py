@@ -121,7 +121,7 @@ class NatsResults(RemoteResults):
         except NotFoundError:
             raise ToolError("result.missing", f"the stored result {name} is gone") from None
         except DigestMismatchError:
-            raise ToolError("result.corrupt", f"the stored result {name} is not what was written") from None
+            raise ToolError("result.corrupt", f"the stored result {name} differs from what was written") from None
 
     async def listed(self, *, before: float) -> list[str]:
         entries = await self._with_bucket(lambda bucket: bucket.entries(), None)

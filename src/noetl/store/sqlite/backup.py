@@ -97,7 +97,7 @@ def restore(archive: Path, db: Path, results: Path) -> Manifest:
 def _copy_database(db: Path, copy: Path) -> None:
     with closing(sqlite3.connect(f"{db.absolute().as_uri()}?mode=ro", uri=True)) as source:
         if not is_store(source):
-            raise BackendError(f"{db} is no store of noetl")
+            raise BackendError(f"{db} is not a NoETL store")
         with create(copy):
             pass
         with closing(sqlite3.connect(copy)) as target:
@@ -130,9 +130,9 @@ def _read_manifest(tar: tarfile.TarFile, archive: Path) -> Manifest:
         body = tar.extractfile(first) if first is not None and first.name == _MANIFEST else None
         manifest = msgspec.json.decode(body.read(_CHUNK), type=Manifest) if body is not None else None
     except (tarfile.TarError, msgspec.DecodeError, EOFError, OSError) as problem:
-        raise BackendError(f"{archive} is no backup of noetl, or is damaged: {_first_line(problem)}") from problem
+        raise BackendError(f"{archive} is not a NoETL backup, or is damaged: {_first_line(problem)}") from problem
     if manifest is None:
-        raise BackendError(f"{archive} is no backup of noetl: it does not begin with {_MANIFEST}")
+        raise BackendError(f"{archive} is not a NoETL backup: it does not begin with {_MANIFEST}")
     known = len(known_migrations())
     if manifest.format > FORMAT or manifest.migrations > known:
         raise BackendError(
@@ -170,7 +170,7 @@ def _open_archive(archive: Path) -> Iterator[tarfile.TarFile]:
         with tarfile.open(archive) as tar:
             yield tar
     except (tarfile.TarError, EOFError) as problem:
-        raise BackendError(f"{archive} is no backup of noetl, or is damaged: {_first_line(problem)}") from problem
+        raise BackendError(f"{archive} is not a NoETL backup, or is damaged: {_first_line(problem)}") from problem
     except FileNotFoundError as problem:
         raise RefusedError(f"there is no file {problem.filename}") from problem
 

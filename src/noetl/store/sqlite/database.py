@@ -136,7 +136,7 @@ def refuse_others(connection: sqlite3.Connection, where: str) -> None:
     # Tables first: another process may migrate the same new file between the two reads. A reader that sees its tables
     # also sees that they are ours, since a migration is one transaction.
     if connection.execute("SELECT 1 FROM sqlite_master").fetchone() and not is_store(connection):
-        raise BackendError(f"{where} is no store of noetl but a database of another program: name another with --db")
+        raise BackendError(f"{where} is not a NoETL store but a database of another program: name another with --db")
 
 
 def is_up_to_date(connection: sqlite3.Connection, known: list[StoreMigration], where: str) -> bool:

@@ -64,7 +64,7 @@ class SqliteHistory(database.SqliteQueries):
             with history._explained():
                 history._db.execute(f"PRAGMA busy_timeout = {_PATIENCE_MS}")
                 if not database.is_store(history._db):
-                    raise BackendError(f"{path} is no store of noetl: name another file with --db")
+                    raise BackendError(f"{path} is not a NoETL store: name another file with --db")
                 if not database.is_up_to_date(history._db, database.known_migrations(), str(path)):
                     _renew(path)
         except BaseException:
@@ -296,7 +296,7 @@ def _explanation(where: str, problem: sqlite3.Error) -> str:
         case sqlite3.SQLITE_CORRUPT:
             return f"the store {where} is damaged or cut short ({problem}): restore it from a copy"
         case sqlite3.SQLITE_NOTADB:
-            return f"{where} is no store of noetl ({problem})"
+            return f"{where} is not a NoETL store ({problem})"
         case sqlite3.SQLITE_FULL | sqlite3.SQLITE_IOERR:
             return f"the store {where} cannot be written ({problem}): see whether the disk is full or broken"
         case sqlite3.SQLITE_READONLY:

@@ -234,7 +234,7 @@ def _safe(name: str, request: ArchiveRequest) -> str:
     )
     clean = posixpath.normpath(name)
     if is_unsafe or clean.startswith(("..", "/")):
-        raise ToolError(UNSAFE, f'"{name}" of {request.name} leads out of its folder, or is no name of a file')
+        raise ToolError(UNSAFE, f'"{name}" of {request.name} leads out of its folder, or is not a valid file name')
     return clean
 
 

@@ -178,9 +178,7 @@ def _local(end: FileEnd, place: TaskFolder, members: list[str]) -> Iterator[tupl
             below = Path(folder) / name
             if below.is_symlink():
                 shown = below.relative_to(path)
-                raise ToolError(
-                    INPUT, f'"{shown}" in "{end.written}" is a link: links are not packed; copy what it leads to'
-                )
+                raise ToolError(INPUT, f'"{shown}" in "{end.written}" is a link: links are not packed; copy its target')
         for name in sorted(names):
             below = Path(folder) / name
             inner = below.relative_to(path).as_posix()

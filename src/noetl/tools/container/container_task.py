@@ -131,7 +131,7 @@ def _matching(inputs: Mapping[str, Any], name: str, pattern: re.Pattern[str], wh
     if written is None and name != "image":
         return None
     if isinstance(written, bool) or not isinstance(written, str | int) or not pattern.match(str(written)):
-        raise ToolError(INPUT, f'{name} "{str(written or "")[:100]}" is no {what}')
+        raise ToolError(INPUT, f'{name} "{str(written or "")[:100]}" is not a valid {what}')
     return str(written)
 
 
@@ -157,7 +157,7 @@ def _inside(written: Any, name: str) -> str | None:
     if written is None:
         return None
     if not isinstance(written, str) or not written.startswith("/") or "\0" in written or ".." in written.split("/"):
-        raise ToolError(INPUT, f'{name} "{str(written)[:100]}" is no absolute path inside the container')
+        raise ToolError(INPUT, f'{name} "{str(written)[:100]}" is not an absolute path inside the container')
     return written
 
 
@@ -204,7 +204,7 @@ def _cpus(written: Any) -> float | None:
     except (TypeError, ValueError):
         cpus = 0.0
     if isinstance(written, bool) or not 0.001 <= cpus <= 10_000:
-        raise ToolError(INPUT, f'spec.resources.cpus "{str(written)[:100]}" is no number of processors, such as 0.5')
+        raise ToolError(INPUT, f'spec.resources.cpus "{str(written)[:100]}" is not a number of processors, such as 0.5')
     return cpus
 
 

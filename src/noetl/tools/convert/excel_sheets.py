@@ -176,7 +176,7 @@ def write_sheet(path: Path, file: TableFile, names: list[str], rows: Iterable[tu
     title = str(file.sheet or "Sheet1")
     if len(title) > 31 or _SHEET_SIGNS & set(title):
         raise ToolError(
-            "convert.input", f'sheet "{title}" is no name of a sheet: at most 31 signs, none of [ ] : * ? / \\'
+            "convert.input", f'sheet "{title}" is not a valid sheet name: at most 31 signs, none of [ ] : * ? / \\'
         )
     if len(names) > _MOST_COLUMNS:
         raise ToolError(DATA, f"{file.name} would have {len(names)} columns; a sheet has at most {_MOST_COLUMNS}")

@@ -164,7 +164,7 @@ def misfit(connection: Any, table: Table, name: str) -> ToolError | None:
         if found is not None:
             return ToolError(
                 "convert.data",
-                f'{name}, row {found[0]}, column "{column.name}": "{found[1]}" is no {column.type}',
+                f'{name}, row {found[0]}, column "{column.name}": "{found[1]}" is not of type {column.type}',
                 row=int(found[0]),
                 column=column.name,
             )

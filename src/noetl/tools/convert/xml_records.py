@@ -256,6 +256,6 @@ def _check_name(name: str, file: TableFile) -> None:
     if not _NAME.match(name):
         raise ToolError(
             DATA,
-            f'"{name}" is no name of an element, which {file.name} needs: give the column another with '
+            f'"{name}" is not a valid element name, which {file.name} needs: give the column another with '
             "columns: {new_name: {from: old name}}",
         )

@@ -168,7 +168,7 @@ async def claim(connection: Any, key: str) -> Any:
         return None
     recorded = await connection.fetchval(f"SELECT result FROM {TABLE} WHERE key = $1", key)  # noqa: S608
     if recorded is None:
-        raise ToolError("pg.error", f'the effect "{key}" is recorded, but not what it returned', retryable=True)
+        raise ToolError("pg.error", f'the effect "{key}" is recorded, but its result is not', retryable=True)
     return (msgspec.json.decode(recorded),)
 
 

@@ -76,7 +76,7 @@ def _sql(value: Any) -> Bound:
 def _insertion(inputs: Mapping[str, Any]) -> Insertion:
     name = str(inputs["table"])
     if (names := names_in(name)) is None or len(names) != 1 or names == ["*"]:
-        raise ToolError("sql.fragment", f'"{name}" is no name of a table: write table or schema.table')
+        raise ToolError("sql.fragment", f'"{name}" is not a valid table name: write table or schema.table')
     args = inputs.get("args")
     rows: list[Any] = args if isinstance(args, list) else [args]
     if not all(isinstance(row, dict) and row for row in rows):

@@ -2781,7 +2781,7 @@ export interface components {
         };
         /**
          * AuditChainCheck
-         * @description What walking the chain found. `broken_at` is the first row that is not what was written, None when all are;
+         * @description What walking the chain found. `broken_at` is the first row that differs from what was written, None when all are;
          *     `holds`: the hash that was looked for is in it.
          */
         AuditChainCheck: {
