@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import random
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 
-from noetl.base.diagnostics import Source
+from noetl.base.diagnostics import Diagnostic, Severity, Source
 from noetl.language.checking import Checked, check
 from noetl.language.migrating.fixes import apply_fixes, tried_fixes
 from noetl.tools.kinds import load_kinds
@@ -192,3 +198,49 @@ def test_a_method_that_does_not_exist_is_refused() -> None:
     assert [(one.code, one.hint) for one in found.refusals] == [
         ("E_INPUT_SHAPE", "write GET or POST or PUT or PATCH or DELETE or HEAD or OPTIONS")
     ]
+
+
+ROOT = Path(__file__).parents[3]
+BROKEN = sorted((ROOT / "tests" / "golden" / "check" / "err").glob("*.yaml"))
+WHOLE = [one for one in sorted((ROOT / "examples").glob("*.yaml")) if ".test." not in one.name and one.stem != "broken"]
+TYPOS = 14  # in each example, one at a time
+
+
+def misspelled(text: str, chooser: random.Random) -> Iterator[str]:
+    """The text with a letter of a word missing, each time of another word."""
+    words = list(re.finditer(r"(?<![\w.-])[a-z_]{4,}(?![\w-])", text))
+    for word in chooser.sample(words, min(TYPOS, len(words))):
+        at = chooser.randrange(word.start() + 1, word.end())
+        yield text[:at] + text[at + 1 :]
+
+
+def said(found: Checked) -> Counter[str]:
+    return Counter(f"{one.code} {one.message}" for one in found.diagnostics if one.severity is not Severity.NOTE)
+
+
+def spoiled(found: Checked) -> list[tuple[Diagnostic, str]]:
+    """Fixes that are offered and do not take their finding away, or bring another one."""
+    before, bad = said(found), []
+    for one, fix in tried_fixes(found, KINDS).items():
+        fixed = check(Source(found.source.name, apply_fixes(found.source.text, [fix])), kinds=KINDS)
+        # A name that is missing twice in one template is told once: then the second is told of in its place.
+        is_left = any(
+            (left.code, left.message, left.span) == (one.code, one.message, one.span) for left in fixed.diagnostics
+        )
+        if is_left or said(fixed) - before:
+            bad.append((one, fix.replacement))
+    return bad
+
+
+@pytest.mark.parametrize("path", BROKEN, ids=lambda path: path.stem)
+def test_after_each_offered_fix_there_is_one_finding_less_and_no_new_one(path: Path) -> None:
+    found = check(Source(path.name, path.read_text("utf-8")), kinds=KINDS)
+
+    # Where the jump leads nowhere, that its cycle has no end cannot be said; where it leads somewhere, it is so.
+    assert [one for one, _ in spoiled(found) if one.code != "E_JUMP_TARGET"] == []
+
+
+@pytest.mark.parametrize("path", WHOLE, ids=lambda path: path.stem)
+def test_a_letter_that_is_missing_is_put_back_by_a_fix_or_by_none(path: Path) -> None:
+    for text in misspelled(path.read_text("utf-8"), random.Random(path.stem)):
+        assert spoiled(check(Source(path.name, text), kinds=KINDS)) == []

@@ -98,8 +98,9 @@ def tried_fixes(checked: Checked, kinds: Kinds) -> dict[Diagnostic, Fix]:
     candidates = ((one, fix) for one in checked.diagnostics if (fix := fix_for(one, source)) is not None)
     for one, fix in islice(candidates, _MOST_TRIALS):
         fixed = Source(source.name, apply_fixes(source.text, [fix]))
-        after = check(fixed, kinds=kinds, dialect=checked.dialect, strict=checked.strict, proofs=False).diagnostics
-        if not any(_is_in_the_way(left, one, fix) for left in after):
+        dialect = None if one.code == "E_METADATA" else checked.dialect  # the fix may name another one
+        after = check(fixed, kinds=kinds, dialect=dialect, strict=checked.strict, proofs=False).diagnostics
+        if not any(_is_in_the_way(left, one, fix) for left in after) and not _is_another_language(one, after):
             found[one] = fix
     return found
 
@@ -111,4 +112,12 @@ def _is_in_the_way(left: Diagnostic, found: Diagnostic, fix: Fix) -> bool:
     if left.code == "E_YAML":
         # Of a text that is no document only the first mistake is told: one further on was there before.
         return found.code != "E_YAML" or at <= fixed
-    return left.severity is Severity.ERROR and at == fixed
+    if found.code.endswith("UNDEFINED_NAME") and left.code == "W_WORKLOAD_KEY" and left.span.line == fix.line:
+        return True  # `load.rows` was not meant as `workload.rows`, which is not there either
+    return at == fixed and left.severity is not Severity.NOTE
+
+
+def _is_another_language(found: Diagnostic, after: Iterable[Diagnostic]) -> bool:
+    """Whether a text is refused in the dialect that the fix gives it. All of it is read anew then, so what is refused
+    is no second mistake that the first one hid."""
+    return found.code == "E_METADATA" and any(left.severity is Severity.ERROR for left in after)
