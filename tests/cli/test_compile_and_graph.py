@@ -14,6 +14,8 @@ from noetl.net.net import content_hash, from_json
 from noetl.tools.kinds import KINDS
 from tests import quick_yaml
 from tests.cli.running import FIXTURES, call
+from tests.cli.stored import ORDERS, stored
+from tests.engine_script import playbook
 
 BROKEN = "apiVersion: noetl.io/v10\nkind: Playbook\nmetadata: {name: n, path: p}\nworkflow: [{step: a}]\n"
 
@@ -118,3 +120,21 @@ def test_schema_prints_a_schema_that_accepts_the_specification_s_example() -> No
     assert code == 0
     assert schema == playbook_schema(KINDS)  # of which tests/language/grammar shows that it is a schema
     jsonschema.Draft202012Validator(schema).validate(quick_yaml.loaded(Path(fixture("F-004-H")).read_text()))
+
+
+def test_a_graph_tells_what_its_steps_took_and_the_critical_path(tmp_path: Path) -> None:
+    db = str(tmp_path / "store.db")
+    file = tmp_path / "orders.yaml"
+    file.write_text(playbook(ORDERS))
+    unknown = call("graph", str(file), "--cost", "--db", stored(tmp_path)[0])
+    file.write_text(playbook(ORDERS.replace("step: finish", "step: done").replace("{step: finish}", "{step: done}")))
+
+    code, shown, _ = call("graph", str(file), "--cost", "--db", db)
+
+    assert (code, unknown[0]) == (0, 0)
+    head, columns, *rows = shown.partition("critical path ")[2].splitlines()
+    assert head.endswith("medians of 2 executions")
+    assert columns.split() == ["STEP", "MEDIAN", "P95", "RUNS", "SHARE"]
+    assert [row.split()[0] for row in rows] == ["start", "each", "done"]
+    assert "no history" in rows[-1]
+    assert call("graph", str(file), "--cost", "-o", "svg", "--db", db)[0] == 2

@@ -9,10 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from noetl.cli.connection import ask, place_options
 from noetl.cli.files import read_source
+from noetl.cli.live_text import lasted
 from noetl.cli.terminal import color_option, visible
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from noetl.language.checking import Checked
     from noetl.language.drawing.drawing import Drawing
     from noetl.language.proving.certificate import Certificate
@@ -179,13 +183,43 @@ def _size(certificate: Certificate) -> str:
 @click.option(
     "--dialect", type=click.Choice(["v10", "v10-io", "v2-eval", "v2-case"]), help="Read the file as this dialect."
 )
+@click.option("--cost", is_flag=True, help="Add the duration of each step in recent executions, and the critical path.")
+@place_options
 @color_option
-def graph_command(file: str, output: str, dialect: str | None) -> None:
+def graph_command(file: str, output: str, dialect: str | None, cost: bool, db: str | None) -> None:
     """Draw the net of FILE (or - for standard input): steps, their tasks, and the ways between them."""
     from noetl.language.drawing.drawing import draw
 
-    _, net = checked_file(file, dialect=dialect)
+    if cost and output != "text":
+        raise click.UsageError("--cost adds lines of text: leave out -o")
+    checked, net = checked_file(file, dialect=dialect)
     click.echo(_drawing_as(draw(net), output), nl=False)
+    if cost:
+        found = ask(db, lambda operations: operations.cost(checked.source.text, path=net.path))
+        click.echo("\n" + "\n".join(_cost_lines(found)))
+
+
+def _cost_lines(cost: dict[str, Any]) -> Iterator[str]:
+    """The steps of the critical path in its order, then the others, the slowest first."""
+    if cost["total_s"] is None:
+        yield f"no execution of {visible(cost['path'])} is over, so nothing is known of its durations"
+        return
+    number = cost["executions"]
+    yield f"critical path {lasted(cost['total_s'])}, medians of {number} execution{'' if number == 1 else 's'}"
+    head = ("STEP", "MEDIAN", "P95", "RUNS", "SHARE")
+    rows = [head] + [
+        (
+            visible(step["step"]),
+            "no history" if step["median_s"] is None else lasted(step["median_s"]),
+            "-" if step["p95_s"] is None else lasted(step["p95_s"]),
+            str(step["runs"]),
+            f"{round(100 * (step['share'] or 0))} %" if step["is_critical"] else "not on the path",
+        )
+        for step in cost["steps"]
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
+    for row in rows:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
 def _drawing_as(drawing: Drawing, output: str) -> str:

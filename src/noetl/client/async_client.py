@@ -311,6 +311,11 @@ class AsyncClient(AsyncCalls):
         and durations, inputs, variables and results."""
         return await self.send(requests.compare(execution_id, against))
 
+    async def cost(self, source: str, *, path: str | None = None) -> dict[str, Any]:
+        """How long the steps of a text took in recent executions of a playbook, by default its own, and its critical
+        path."""
+        return await self.send(requests.cost(source, path))
+
     async def step_inputs(self, execution_id: str, step: str) -> RecordedInputs:
         """The values that a step read when it last ran in an execution, for a test of the step."""
         return await self.send(requests.step_inputs(execution_id, step))

@@ -306,6 +306,11 @@ class Client(Calls):
         and durations, inputs, variables and results."""
         return self.send(requests.compare(execution_id, against))
 
+    def cost(self, source: str, *, path: str | None = None) -> dict[str, Any]:
+        """How long the steps of a text took in recent executions of a playbook, by default its own, and its critical
+        path."""
+        return self.send(requests.cost(source, path))
+
     def step_inputs(self, execution_id: str, step: str) -> RecordedInputs:
         """The values that a step read when it last ran in an execution, for a test of the step."""
         return self.send(requests.step_inputs(execution_id, step))

@@ -177,6 +177,10 @@ def compare(execution_id: str, against: str | None) -> ApiRequest[attempt_shapes
     return get(_execution(execution_id, "/compare"), read_as(attempt_shapes.ExecutionComparison), against=against)
 
 
+def cost(source: str, path: str | None) -> ApiRequest[dict[str, Any]]:
+    return post("/api/cost", read_json, {"source": source, **set_params(path=path)}, again=True)
+
+
 def step_inputs(execution_id: str, step: str) -> ApiRequest[attempt_shapes.RecordedInputs]:
     return get(_execution(execution_id, "/step-inputs"), read_as(attempt_shapes.RecordedInputs), step=step)
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from noetl.base.clock import SystemClock
-from noetl.base.errors import NotFoundError
+from noetl.base.errors import InvalidError, NotFoundError
 from noetl.operations import api_shapes
 from noetl.operations.attempt_shapes import AttemptInputs, AttemptPage, ExecutionComparison
 from noetl.operations.local_administration import LocalAdministration
@@ -155,6 +155,19 @@ class LocalOperations(LocalAdministration):
         row = await self._execution(execution_id)
         other = await self._execution(against) if against is not None else None
         return await compare_executions(self.store, row, other, self._replay)
+
+    async def cost(self, source: str, *, path: str | None = None) -> dict[str, Any]:
+        from noetl.base.diagnostics import Source
+        from noetl.language.checking import check
+        from noetl.operations.net_cost import StepDurations, net_cost
+        from noetl.tools.kinds import load_kinds
+
+        net = check(Source("text", source), kinds=load_kinds(), proofs=False).net
+        if net is None:
+            raise InvalidError("the text is not a valid playbook")
+        history = await StepDurations(self.store).recent(path or net.path)
+        fields: dict[str, Any] = msgspec.to_builtins(net_cost(net, path or net.path, history))
+        return fields
 
     async def _replay(self, row: ExecutionRow) -> Execution:
         """The state of an execution, replay from its log: this process has no executions in memory."""
