@@ -220,8 +220,8 @@ def test_what_was_done_is_undone_before_it_is_cancelled_if_that_is_wanted(
     assert findings(page) == []
     dialog.get_by_role("button", name="Cancel execution").click()
     expect(page.locator("main header .status")).to_contain_text("cancelled")
-    expect(page.locator(".beside > .completed")).to_have_count(1)
-    expect(page.locator(".beside > .failed")).to_have_count(1)
+    expect(page.locator(".beside > [data-state=completed]")).to_have_count(1)
+    expect(page.locator(".beside > [data-state=failed]")).to_have_count(1)
 
 
 def test_the_focus_stays_in_a_question_until_it_is_answered(open_at: Open, here: Site) -> None:
@@ -257,7 +257,7 @@ def test_a_compensation_is_seen_where_it_was_at_any_moment(open_at: Open, here: 
     execution_id = here.start("tests/booking", fail=True)
     assert here.ended(execution_id) == "failed"
     page = open_at(f"/executions/{execution_id}?step=hotel")
-    expect(page.locator(".beside > .failed")).to_have_attribute("title", "compensation: failed")
+    expect(page.locator(".beside > [data-state=failed]")).to_have_attribute("title", "compensation: failed")
     expect(page.get_by_role("complementary", name="Step hotel")).to_contain_text("the hotel does not answer")
     requested = next(
         one["seq"]
@@ -265,7 +265,7 @@ def test_a_compensation_is_seen_where_it_was_at_any_moment(open_at: Open, here: 
         if one["event_type"] == "compensation.requested"
     )
     page.get_by_label("Moment that is shown").fill(str(requested))
-    expect(page.locator(".beside > .queued")).to_have_count(2)
+    expect(page.locator(".beside > [data-state=queued]")).to_have_count(2)
     page.get_by_role("button", name="Back to now").click()
     page.get_by_role("tab", name="Timeline").click()
     rows = page.get_by_role("list", name="Step runs by time").get_by_role("listitem")

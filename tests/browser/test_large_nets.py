@@ -13,6 +13,7 @@ from tests.browser.playbooks import broad
 from tests.browser.serving import Site
 
 MOST_DRAWN = 300  # steps of a thousand
+READABLE_PX = 9  # of a line that is 18 pixels high
 Open = Callable[[str], Page]
 CUT_NAMES = """() => [...document.querySelectorAll(".step .name")]
   .filter((name) => name.scrollWidth > name.clientWidth).map((name) => name.textContent)"""
@@ -43,6 +44,9 @@ def test_groups_are_collapsed_and_expanded_and_the_address_keeps_it(
     page = open_at(f"/executions/{failed}")
     expect(page.locator(".step")).to_have_count(30)
     assert page.evaluate(CUT_NAMES) == []
+    name = page.locator(".step.failed .name", has_text="area02_part_01")
+    _is_in_sight(page, name)  # first seen where it failed, and not too small to be read
+    assert name.evaluate("(one) => one.getBoundingClientRect().height") >= READABLE_PX
     page.get_by_text("5 groups").click()
     page.get_by_role("button", name="Collapse all").click()
 

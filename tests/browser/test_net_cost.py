@@ -42,7 +42,7 @@ def costly(here: Site) -> str:
 
 
 def test_the_critical_path_is_on_the_net_of_a_draft_and_in_a_table(
-    open_at: Callable[[str], Page], costly: str, picture: Picture
+    open_at: Callable[[str], Page], here: Site, costly: str, picture: Picture
 ) -> None:
     page = open_at(f"/catalog/edit/{costly}")
     expect(page.locator(".step.critical")).to_have_count(4)
@@ -63,6 +63,21 @@ def test_the_critical_path_is_on_the_net_of_a_draft_and_in_a_table(
 
     expect(table.get_by_role("row", name="load_all")).to_contain_text("no history")
     expect(page.locator(".cost", has_text="no history")).to_have_count(1)
+
+    # On the page of an execution, once one asks for it; the address keeps it.
+    newest = here.api.get("executions", params={"path": costly}).raise_for_status().json()["executions"][0]
+    page.goto(f"{here.url}/executions/{newest['execution_id']}")
+    expect(page.locator(".step.completed")).to_have_count(5)
+    expect(page.locator(".step.critical")).to_have_count(0)
+    page.get_by_role("button", name="Show durations and critical path").click()
+    expect(page.locator(".step.critical")).to_have_count(4)
+    expect(table.get_by_role("row", name="load")).to_contain_text("%")
+    picture(page, "execution-cost")
+    assert findings(page) == []
+    page.reload()
+    expect(page.locator(".step.critical")).to_have_count(4)
+    page.get_by_role("button", name="Hide durations").click()
+    expect(page.locator(".step.critical")).to_have_count(0)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -14,6 +14,8 @@ const DEEDS: [string, RegExp, keyof typeof t.deeds][] = [
   ["POST", /^\/api\/catalog$/, "registeredAPlaybook"],
   ["POST", /^\/api\/executions$/, "startedAnExecution"],
   ["POST", /^\/api\/executions\/bulk$/, "steeredManyExecutions"],
+  ["POST", /^\/api\/executions\/draft$/, "ranADraft"],
+  ["POST", /^\/api\/executions\/step-test$/, "testedAStep"],
   ["POST", /^\/api\/executions\/([^/]+)\/pause$/, "pausedExecution"],
   ["POST", /^\/api\/executions\/([^/]+)\/resume$/, "resumedExecution"],
   ["POST", /^\/api\/executions\/([^/]+)\/cancel$/, "cancelledExecution"],
@@ -34,9 +36,25 @@ const DEEDS: [string, RegExp, keyof typeof t.deeds][] = [
   ["POST", /^\/api\/tasks\/([^/]+)\/claim$/, "claimedTheTask"],
   ["POST", /^\/api\/tasks\/([^/]+)\/release$/, "releasedTheTask"],
   ["POST", /^\/api\/tasks\/([^/]+)\/complete$/, "completedTheTask"],
+  ["POST", /^\/api\/tasks\/([^/]+)\/comment$/, "commentedOnTheTask"],
+  ["POST", /^\/api\/triggers$/, "createdATrigger"],
+  ["DELETE", /^\/api\/triggers\/([^/]+)$/, "deletedTheTrigger"],
+  ["POST", /^\/api\/triggers\/([^/]+)\/pause$/, "pausedTheTrigger"],
+  ["POST", /^\/api\/triggers\/([^/]+)\/resume$/, "resumedTheTrigger"],
+  ["POST", /^\/api\/triggers\/([^/]+)\/dead-letters\/retry$/, "retriedDeadLettersOfTheTrigger"],
+  ["DELETE", /^\/api\/triggers\/([^/]+)\/dead-letters$/, "discardedDeadLettersOfTheTrigger"],
+  ["PUT", /^\/api\/notification-rules\/([^/]+)$/, "setTheNotificationRule"],
+  ["DELETE", /^\/api\/notification-rules\/([^/]+)$/, "deletedTheNotificationRule"],
+  ["POST", /^\/api\/notification-rules\/([^/]+)\/test$/, "testedTheNotificationRule"],
+  ["POST", /^\/api\/notifications\/retry$/, "retriedDeadNotifications"],
+  ["POST", /^\/api\/notifications\/([^/]+)\/retry$/, "retriedANotification"],
+  ["DELETE", /^\/api\/sessions\/(.+)$/, "signedOutABrowser"],
+  ["POST", /^\/api\/workers\/(.+)\/drain$/, "drainedTheWorker"],
+  ["POST", /^\/api\/workers\/(.+)\/resume$/, "resumedTheWorker"],
   ["PUT", /^\/api\/credentials\/(.+)$/, "storedTheCredential"],
   ["DELETE", /^\/api\/credentials\/(.+)$/, "deletedTheCredential"],
   ["POST", /^\/api\/credentials\/rotate$/, "rotatedTheMasterKey"],
+  ["POST", /^\/api\/credentials\/(.+)\/test$/, "testedTheCredential"],
   ["PUT", /^\/api\/pools\/(.+)$/, "limitedThePool"],
   ["DELETE", /^\/api\/workers\/(.+)$/, "removedTheWorker"],
   ["PUT", /^\/api\/schemas\/(.+)$/, "registeredTheSchema"],
@@ -55,6 +73,23 @@ export function deedOf(row: Pick<AuditRow, "action" | "object" | "outcome">): st
       ? `${row.action}: ${row.object}`
       : t.asked(method, address);
   return Number(row.outcome) >= 400 && known ? t.wasRefused(said) : said;
+}
+
+/** The deed in parts, so that the execution it is about can be opened. */
+export function partsOf(row: Pick<AuditRow, "action" | "object" | "outcome">): { text: string; execution?: string }[] {
+  const found = /\/executions\/([0-9a-f-]{36})/.exec(row.object)?.[1];
+  const deed = deedOf(row);
+  if (!found || !deed.includes(found)) return [{ text: deed }];
+  const [before, after] = deed.split(found);
+  return [{ text: before! }, { text: found, execution: found }, { text: after! }];
+}
+
+/** How it ended, in a word: the server refuses with 4xx, and failed itself with 5xx. */
+export function outcomeOf({ outcome }: Pick<AuditRow, "outcome">): { state: string; word: string } {
+  const status = Number(outcome);
+  if (!Number.isFinite(status)) return { state: "completed", word: outcome };
+  if (status < 400) return { state: "completed", word: t.done };
+  return { state: "failed", word: status < 500 ? t.refused : t.failed };
 }
 
 const cell = (value: unknown): string => {

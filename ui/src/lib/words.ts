@@ -27,6 +27,12 @@ function moment(value: string | number): Date {
   return new Date(typeof value === "number" ? value * 1000 : value);
 }
 
+/** A name of a playbook's author as people read it: "amount_to_pay" is "Amount to pay". */
+export const labelOf = (name: string): string => {
+  const words = name.replaceAll("_", " ").trim();
+  return words ? words[0]!.toLocaleUpperCase(locale()) + words.slice(1) : name;
+};
+
 /** By the clock of the zone that is shown; the day too when it is not today. */
 export function when(value: string | number | null | undefined, now = new Date()): string {
   if (value === null || value === undefined || value === "") return "–";

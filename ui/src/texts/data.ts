@@ -4,6 +4,10 @@ export const t = area("data", {
   // DataView.svelte
   showAs: "Show as",
   asATree: "tree",
+  asAForm: "form",
+  yes: "yes",
+  no: "no",
+  nothing: "–",
   asATableRows: (at: Value, length: Value) => `table of ${at} (${length} rows)`,
   asA: (at: Value, kind: Value) => `${kind} of ${at}`,
   download: "Download",

@@ -52,7 +52,7 @@ export const t = area("editor", {
   atOnceSetHere: (set: Value) => `at most ${set}, set here`,
   atOnceInPlaceOf: (set: Value, written: Value) => `at most ${set}, set here instead of ${written}`,
   atOnceAsThePlaybook: (written: Value) => `at most ${written}, as in the playbook`,
-  asThePlaybookSaysNone: "as in the playbook; none is limited now",
+  asThePlaybookSaysNone: "as in the playbook; no execution is limited now",
   atMostAtOnceFrom: (limit: Value) => `At most ${limit} at once from now on`,
   resetTheLimit: "Reset the limit?",
   fromNowOnAsMany: (path: Value, value: Value) => `The limit in the text of ${path} applies again${value}.`,

@@ -51,6 +51,9 @@ export const t = area("execution", {
   recentEvents: "Recent events",
   noEventYet: "no event yet",
   loading: "loading …",
+  showDurations: "Show durations and critical path",
+  hideDurations: "Hide durations",
+  noRunIsOver: "No run of this playbook is over yet.",
 
   // Timeline.svelte
   theTimeline: "the timeline",

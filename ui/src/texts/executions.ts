@@ -59,7 +59,7 @@ export const t = area("executions", {
   execution: "execution",
   allExecutions: "All executions",
   compareRuns: "Compare runs",
-  versionsAnd: (version: Value, version2: Value) => `· versions ${version} and ${version2}:`,
+  versionsAnd: (version: Value, version2: Value) => ` · versions ${version} and ${version2}:`,
   compareTheTexts: "compare the texts",
   nothingToCompareWith: "Nothing to compare with",
   noOtherRunOfThis: "No other run of this playbook came before it.",

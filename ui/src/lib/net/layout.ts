@@ -187,11 +187,12 @@ export function isNear(one: View, other: View, place: { width: number; height: n
 
 export const SMALLEST = 0.1; // of its own size
 export const READABLE_FROM = 0.6; // of its own size: names can be read there, and few boxes are drawn at once
+const LEGIBLE_FROM = 0.4; // of its own size: below, nobody makes out a name
 const NEAR = 24; // boxes
 
 /** The boxes around the start, where all of them would be too small to be read; else nothing. */
 export function nearest({ drawing, boxes }: Laid, width: number): string[] | null {
-  if (share(boxes, Math.max(width, 1)) >= READABLE_FROM / 3) return null;
+  if (share(boxes, Math.max(width, 1)) >= LEGIBLE_FROM) return null;
   const start = boxes.get(drawing.entry) ?? boxes.values().next().value!;
   const far = (one: Placed): number => Math.hypot(one.x - start.x, one.y - start.y);
   return [...boxes]

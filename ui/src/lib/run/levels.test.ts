@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { atLevel, isCut, linesAt } from "./levels";
+import { atLevel, isCut, lettersAt, linesAt, toned } from "./levels";
 import type { LiveRun } from "./output.svelte";
 
 const line = (text: string, level?: string) => ({ ts: "", stream: "stdout", text, level });
@@ -25,5 +25,17 @@ describe("levels", () => {
     expect(atLevel(runs, "warning").map((one) => one.lines.map((found) => found.text))).toEqual([["b"]]);
     expect(atLevel(runs, "warning")[0]!.total).toBe(1);
     expect(atLevel(runs, "")).toBe(runs);
+  });
+});
+
+describe("tones of levels", () => {
+  it("joins lines of one tone", () => {
+    expect(toned("a\nb\nlate\nlost\ngone\nc", "iiwec-")).toEqual([
+      { text: "a\nb", tone: "" },
+      { text: "\nlate", tone: "amber" },
+      { text: "\nlost\ngone", tone: "red" },
+      { text: "\nc", tone: "" },
+    ]);
+    expect(lettersAt("iwe-", "warning")).toBe("we");
   });
 });

@@ -22,6 +22,24 @@ export function linesAt(text: string | null, levels: string | undefined, level: 
   return lines.length ? lines.join("\n") : null;
 }
 
+/** The letters of those lines. */
+export const lettersAt = (levels: string, level: string): string =>
+  [...levels].filter((letter) => isAtLeast(letter, level)).join("");
+
+const TONES: Record<string, string> = { w: "amber", e: "red", c: "red" };
+
+/** A text in parts, each with the tone of its lines' level; lines of one tone that follow each other are one part. */
+export function toned(text: string, levels: string): { text: string; tone: string }[] {
+  const parts: { text: string; tone: string }[] = [];
+  text.split("\n").forEach((line, at) => {
+    const tone = TONES[levels[at] ?? "-"] ?? "";
+    const last = parts.at(-1);
+    if (last?.tone === tone) last.text += `\n${line}`;
+    else parts.push({ text: last ? `\n${line}` : line, tone });
+  });
+  return parts;
+}
+
 /** Whether only the beginning of what a task printed is stored: the mark that the server or the tool puts at its end. */
 export const isCut = (text: string | null): boolean =>
   text !== null && /( … \(cut, \d+ characters\)|\n\.\.\. \d+ more characters)$/.test(text);
