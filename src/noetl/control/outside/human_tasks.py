@@ -138,6 +138,8 @@ class HumanTasks:
         """The task after the action. NotFoundError, ForbiddenError, SettledError or InvalidError say why it was not
         done."""
         task = await self.get(task_id)
+        # Nothing is checked here: the row may be old by the time the command is decided. The engine compares `version`
+        # with the task as it is then, and refuses an action on a task that has changed since the person saw it.
         command = ActOnTask(
             at=self._clock.now(),
             task_id=task_id,

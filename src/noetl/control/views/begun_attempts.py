@@ -91,6 +91,7 @@ def begun_attempt(plan: Plan, execution_id: str, trace_id: str, events: Sequence
         evolve(execution, event)
         if event.step_run_id == begun.step_run_id and isinstance(event.payload, TokenClaimed | OrderClaimed):
             claimed = event.payload.order_id
+            # A later claim replaces the order: the attempt ran under the last claim before it.
             if claimed is not None and _holds(execution, begun, claimed, started.path):
                 order, since = order_for(plan, execution, claimed), at + 1
     if order is None:
@@ -126,6 +127,7 @@ def _at_worker(plan: Plan, order: Order, begun: Event, started: TaskStarted, own
         around, position = _in_iteration(plan, order, its, around, started.path, own)
         around = preparation.with_iteration_args(step, around, position, now=begun.ts)
     reduced = its.reduced if its is not None else ()
+    # Only events of the same iteration move the position: the others of the range have positions of their own.
     for event in own:
         match event.payload:
             case TaskProcessed(path=path) as processed if path == started.path:
@@ -165,6 +167,7 @@ def _in_iteration(
 
 
 def _item(plan: Plan, its: Iterations, index: int) -> Any:
+    # A collection that is too large for the order is stored apart.
     if its.items is None:
         assert its.items_ref is not None
         return plan.collection(its.items_ref)[index]

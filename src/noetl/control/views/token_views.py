@@ -67,6 +67,7 @@ def tokens_of(
         around.waits.setdefault(wait.step_run_id, []).append(wait)
     for task in tasks:
         around.tasks.setdefault(task.step_run_id, []).append(task)
+    # A side run has no token; `side_runs_of` lists it.
     runs = {run.token_id: run for run in execution.runs.values() if run.side_run is None}
     around.timers.update(
         (wait.step_run_id, wait.due_at)
@@ -175,6 +176,7 @@ def _held_text(token: Token) -> str:
 
 
 def _state_and_wait(run: StepRun, orders: list[OrderRow], around: _Surrounding) -> tuple[str, str]:
+    # Told before its orders: this is what people outside can act on.
     if outside := _outside_text(run.step_run_id, around):
         return "waiting", outside
     leased = [order for order in orders if order.state is OrderState.LEASED]

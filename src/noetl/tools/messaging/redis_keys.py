@@ -70,6 +70,7 @@ async def _get(client: Any, request: MessagingRequest) -> dict[str, Any]:
 
 async def _set(client: Any, request: MessagingRequest) -> dict[str, Any]:
     key, expires = request.text("key"), request.inputs.get("expires")
+    # Redis refuses a lifetime of zero.
     lifetime = {"px": max(int(_seconds(expires) * 1000), 1)} if expires is not None else {}
     done = await client.set(key, request.body, nx=request.inputs.get("if_absent") is True, **lifetime)
     if not done:
@@ -88,12 +89,13 @@ async def _increment(client: Any, request: MessagingRequest) -> dict[str, Any]:
 
 
 async def _keys(client: Any, request: MessagingRequest) -> dict[str, Any]:
-    """By steps: KEYS would hold up everybody else."""
+    """With SCAN, in steps: KEYS would block the server for all other clients."""
     found: list[str] = []
     async for key in client.scan_iter(match=request.text("key"), count=500):
         found.append(key.decode("utf-8", "replace"))
         if len(found) > request.limit:
             return {"keys": sorted(found[: request.limit]), "more": True}
+    # SCAN may return a key more than once.
     return {"keys": sorted(set(found)), "more": False}
 
 
@@ -123,6 +125,7 @@ async def _pop(client: Any, request: MessagingRequest) -> dict[str, Any]:
     """From the other end: a list is a queue."""
     key = request.text("key")
     if request.wait_s:
+        # BLPOP takes one value. What else is there is taken without waiting.
         first = await client.blpop([key], timeout=request.wait_s)
         found = [first[1]] if first else []
         found += (await client.lpop(key, request.limit - 1) or []) if found and request.limit > 1 else []
@@ -144,6 +147,7 @@ async def _stream_add(client: Any, request: MessagingRequest) -> dict[str, Any]:
 async def _stream_read(client: Any, request: MessagingRequest) -> dict[str, Any]:
     """After the cursor, which the caller keeps: it is stored with what was made of the messages."""
     key, after = request.text("key"), str(request.inputs.get("cursor") or "0")
+    # BLOCK 0 would wait for ever.
     block = {"block": max(int(request.wait_s * 1000), 1)} if request.wait_s else {}
     found = await client.xread({key: after}, count=request.limit, **block)
     streams = list(found.values()) if isinstance(found, dict) else [entries for _, entries in found or []]

@@ -101,6 +101,7 @@ def _fields(auth: Mapping[str, Any]) -> dict[str, Any]:
     for key in _DSN:
         if auth.get(key):
             found = _of_address(str(auth[key]))
+    # A field beside the address replaces that part of it.
     for field, spellings in _FIELDS.items():
         for spelling in spellings:
             if auth.get(spelling) not in (None, ""):
