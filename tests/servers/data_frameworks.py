@@ -90,7 +90,8 @@ class RayCluster(ServedProgram):
             *("--min-worker-port", str(first), "--max-worker-port", str(first + 200)),
             *("--num-cpus", "2", "--object-store-memory", "100000000", "--temp-dir", FOLDER, "--disable-usage-stats"),
         ]
-        patient = {**os.environ, "RAY_raylet_start_wait_time_s": "300"}
+        waits = ("RAY_raylet_start_wait_time_s", "RAY_CLIENT_SERVER_CHECK_CHANNEL_TIMEOUT_S")
+        patient = {**os.environ, **dict.fromkeys(waits, "300")}
         super().__init__(command, environment=patient, own_session=True)
 
     @property
