@@ -11,8 +11,11 @@ from typing import Any
 
 import pytest
 
+from noetl.base.diagnostics import Source
 from noetl.base.errors import TemplateError
 from noetl.engine.pipeline.secret_grants import fits
+from noetl.language import checking
+from noetl.operations.administration_shapes import Role
 from noetl.server.routes import projection as render_route
 from noetl.templates.budget import MAX_STEPS
 from noetl.templates.render import render_within
@@ -72,7 +75,10 @@ def test_a_text_that_a_worker_sends_is_compared_with_a_template_in_bounded_time(
     asked = "fits('{{ a }}-' * 30 + '.json', '-' * 100_000)"
     program = f"""
 import resource
+from noetl.base.diagnostics import Source
 from noetl.engine.pipeline.secret_grants import fits
+from noetl.language import checking
+from noetl.operations.administration_shapes import Role
 resource.setrlimit(resource.RLIMIT_CPU, (20, 20))
 print({asked})
 """
@@ -106,3 +112,32 @@ async def test_a_template_of_an_api_caller_does_not_hold_up_other_requests(monke
 
     assert status == 200
     assert answer.json()["value"] is True, "the other request was answered while the template was rendered"
+
+
+async def test_texts_that_viewers_have_checked_hold_up_no_execution(monkeypatch: pytest.MonkeyPatch) -> None:
+    held, check = threading.Event(), checking.check
+
+    def slow(source: Source, **more: Any) -> checking.Checked:
+        if "a large text" in source.text:
+            held.wait(100)
+        return check(source, **more)
+
+    monkeypatch.setattr(checking, "check", slow)
+    async with talking() as talk:
+        viewer = await talk.as_role(Role.VIEWER)
+        # More than there are threads, of one server and of anything else.
+        asked = [viewer.post("/api/validate", json={"source": f"# a large text {one}"}) for one in range(50)]
+        checks = [asyncio.ensure_future(one) for one in asked]
+        await asyncio.sleep(0.1)
+        try:
+            async with asyncio.timeout(60):
+                execution_id = await talk.ran()
+                await asyncio.to_thread(int)  # what loads and stores the results of executions
+            waiting = [one for one in checks if not one.done()]
+        finally:
+            held.set()
+            answers = await asyncio.gather(*checks)
+
+    assert execution_id
+    assert len(waiting) == 50
+    assert {answer.status_code for answer in answers} <= {200, 429}

@@ -5,7 +5,6 @@ The first text imports checker and migrator, so that a server starts without the
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ from noetl.language.migrating.fixes import Fix, fix_for, tried_fixes
 from noetl.language.reading.playbook import Dialect
 from noetl.net.net import Net, content_hash, tasks_of
 from noetl.server.bodies import JSON, YAML, body_of, media_type, read, require_media_type
+from noetl.server.computations import computed, computed_for_start
 from noetl.server.problem_details import ProblemDetails
 from noetl.server.services import Services
 from noetl.store.installation import CatalogRow
@@ -164,8 +164,8 @@ def decode_text(body: bytes) -> str:
         raise ProblemDetails(400, f"the text is not UTF-8: byte {problem.start}") from None
 
 
-async def check_text(text: PlaybookText, *, proofs: bool = True) -> Checked:
-    """Check a text in a thread; nothing of it is run (reliability.md §2.2)."""
+async def check_text(text: PlaybookText, *, proofs: bool = True, for_start: bool = False) -> Checked:
+    """Check a text in a thread; nothing of it is run (reliability.md §2.2). `for_start`: to start or register it."""
 
     def run_check() -> Checked:
         from noetl.language.checking import check
@@ -174,7 +174,7 @@ async def check_text(text: PlaybookText, *, proofs: bool = True) -> Checked:
         return check(source, kinds=load_kinds(), dialect=text.dialect, strict=text.strict, proofs=proofs)
 
     # Checking a large text takes seconds of processor time; other requests are answered meanwhile.
-    return await asyncio.to_thread(run_check)
+    return await (computed_for_start(run_check) if for_start else computed(run_check))
 
 
 def playbook_problem(checked: Checked, *, migration: str | None = None) -> ProblemDetails:
@@ -206,7 +206,7 @@ async def diagnostics_of(services: Services, row: CatalogRow) -> list[Diagnostic
         return []
     cache, key = services.warnings, (row.path, row.version)
     if key not in cache:
-        checked = await check_text(PlaybookText(source=row.source))
+        checked = await check_text(PlaybookText(source=row.source), for_start=True)
         # Dictionaries keep the order of insertion, so the first key is the oldest.
         while len(cache) >= _KEPT:
             del cache[next(iter(cache))]
@@ -242,7 +242,7 @@ async def conversion_of(name: str, text: str, dialect: Dialect | None = None) ->
 
         return convert(Source(name, text), kinds=load_kinds(), dialect=dialect)
 
-    return await asyncio.to_thread(convert_text)
+    return await computed(convert_text)
 
 
 def migration_view(conversion: Conversion) -> Migrated:

@@ -209,7 +209,7 @@ async def _start(
 async def checked_draft(services: Services, source: str) -> Checked:
     """A text that can be run here without being registered. Problem 422 says what is wrong with it."""
     _check_load(services)
-    checked = await playbook_texts.check_text(playbook_texts.PlaybookText(source=source))
+    checked = await playbook_texts.check_text(playbook_texts.PlaybookText(source=source), for_start=True)
     if checked.net is None or checked.refusals:
         raise playbook_texts.playbook_problem(checked)
     await _check_runnable(checked.net, services)

@@ -4,7 +4,6 @@ POL-05), and tests of one step of a text with such inputs.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Annotated, Any, TypeVar
 
@@ -36,6 +35,7 @@ from noetl.operations.step_tests import (
 )
 from noetl.server.access.audit_writer import OBJECT
 from noetl.server.bodies import read
+from noetl.server.computations import computed
 from noetl.server.execution_control import execution_of
 from noetl.server.guarded_router import GuardedRouter, Json, openapi_docs
 from noetl.server.routes.inspection import After, Step
@@ -78,10 +78,10 @@ class ServerSources:
 
         # A file on this machine can be read from the thread: one round is enough.
         if not self._services.results.is_outside:
-            return await asyncio.to_thread(compute, self._services.results.load)
+            return await computed(compute, self._services.results.load)
         for _ in range(_TRIES):
             try:
-                return await asyncio.to_thread(compute, load)
+                return await computed(compute, load)
             # A missing value is raised out of a template, or before one is rendered.
             except (TemplateError, ToolError):
                 if not missing:
@@ -184,7 +184,7 @@ async def step_inputs(
 
 async def _recorded(services: Services, row: ExecutionRow, net: Net, step: str) -> tuple[list[Event], RerunState]:
     events = await whole_events(services, row, await services.store.events(row.execution_id))
-    return events, await asyncio.to_thread(recorded_state, row.execution_id, row.trace_id, events, net, step)
+    return events, await computed(recorded_state, row.execution_id, row.trace_id, events, net, step)
 
 
 @step_tests_router.post(

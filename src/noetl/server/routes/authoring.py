@@ -6,7 +6,6 @@ Texts go in and come out; nothing is stored or run here. The parts of the langua
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from functools import cache
 from typing import Any, Literal, TypeVar
@@ -20,6 +19,7 @@ from noetl.language.reading.playbook import Dialect
 from noetl.net.net import Net
 from noetl.operations.example_files import example_files
 from noetl.server.bodies import read
+from noetl.server.computations import computed
 from noetl.server.guarded_router import GuardedRouter, Json, openapi_docs
 from noetl.server.playbook_texts import (
     Migrated,
@@ -70,7 +70,7 @@ async def validate(request: Request) -> Response:
     result = await check_text(await text_of(request))
     # Only for a text with errors: a migration is checked as a text of its own, which takes as long again.
     migration = None if result.ok else await migration_outcome(result)
-    return Json(await asyncio.to_thread(playbook_outline, result, migration=migration))
+    return Json(await computed(playbook_outline, result, migration=migration))
 
 
 @language_router.post("/api/format", **openapi_docs(Formatted, reads=PlaybookText, summary="Format a playbook"))
@@ -111,7 +111,7 @@ async def schema() -> Response:
 
 async def drawing_response(net: Net, form: GraphFormat) -> Response:
     """The picture of a net."""
-    return await asyncio.to_thread(_drawing_response, net, form)
+    return await computed(_drawing_response, net, form)
 
 
 def _drawing_response(net: Net, form: GraphFormat) -> Response:
@@ -195,7 +195,7 @@ async def kinds() -> Response:
 @router.get("/api/templates", **openapi_docs(TemplateList, summary="Playbooks to begin with"))
 async def templates() -> Response:
     """The examples that ship with NoETL."""
-    return Json(await asyncio.to_thread(_templates))
+    return Json(await computed(_templates))
 
 
 @router.post("/api/steps/form", **openapi_docs(StepForm, reads=StepRequest, summary="A step as a form"))
@@ -231,7 +231,7 @@ async def _edited(edit: Callable[[], T]) -> T:
     from noetl.language.formatting.formatter import FormatError
 
     try:
-        return await asyncio.to_thread(edit)
+        return await computed(edit)
     except FormatError as problem:
         shown = [msgspec.to_builtins(one) for one in diagnostic_views(problem.findings)]
         raise ProblemDetails(422, str(problem), kind="format", diagnostics=shown) from None

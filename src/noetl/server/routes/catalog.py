@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from difflib import unified_diff
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,6 +22,7 @@ from noetl.operations.catalog import (
 from noetl.server import playbook_texts
 from noetl.server.access.audit_writer import OBJECT
 from noetl.server.bodies import JSON, YAML, body_of, media_type, read, require_media_type
+from noetl.server.computations import computed
 from noetl.server.guarded_router import GuardedRouter, Json, openapi_docs
 from noetl.server.problem_details import ProblemDetails
 from noetl.server.services import services_of
@@ -70,7 +70,8 @@ async def register(request: Request) -> Response:
         asked = Registering(source=playbook_texts.decode_text(await body_of(request)))
     source = await playbook_texts.migrated_text(asked.source) if asked.migrate else asked.source
     result = await playbook_texts.check_text(
-        playbook_texts.PlaybookText(source=source, strict=asked.strict or services.settings.strict)
+        playbook_texts.PlaybookText(source=source, strict=asked.strict or services.settings.strict),
+        for_start=True,
     )
     if result.net is None or result.certificate is None:
         raise playbook_texts.playbook_problem(result, migration=await playbook_texts.migration_outcome(result))
@@ -156,7 +157,7 @@ async def certificate(request: Request, path: str, version: Version | None = Non
             return Json(playbook_texts.certificate_view(result.certificate))
     net = from_json(await services.store.net(row.net_hash))
     # In a thread: a proof may take half a second, and all other requests share this event loop.
-    return Json(playbook_texts.certificate_view(await asyncio.to_thread(_proved, net)))
+    return Json(playbook_texts.certificate_view(await computed(_proved, net)))
 
 
 @router.get("/api/catalog/{path:path}", **openapi_docs(VersionDetail, summary="The newest version of a playbook"))

@@ -157,7 +157,7 @@ async def demo(request: Request) -> Response:
 
 async def _demo_row(services: Services) -> CatalogRow:
     source = (files("noetl.server") / "pages" / "demo.yaml").read_text("utf-8")
-    result = await check_text(PlaybookText(source=source))
+    result = await check_text(PlaybookText(source=source), for_start=True)
     if result.net is None:
         raise playbook_problem(result)
     return await services.library.register(result.net, source=source)

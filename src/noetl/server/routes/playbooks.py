@@ -6,7 +6,6 @@ bound, and only the events of steps: a loop of 100,000 items costs no more than 
 
 from __future__ import annotations
 
-import asyncio
 from typing import Annotated, Any
 
 import msgspec
@@ -21,6 +20,7 @@ from noetl.operations.comparisons import step_order, step_runs
 from noetl.operations.executions import end_error, failed_step
 from noetl.operations.net_cost import NetCost, net_cost, percentile
 from noetl.server.bodies import read
+from noetl.server.computations import computed
 from noetl.server.guarded_router import GuardedRouter, Json, openapi_docs
 from noetl.server.playbook_texts import PlaybookText, certificate_view, check_text, playbook_problem, text_of
 from noetl.server.problem_details import not_found
@@ -232,4 +232,4 @@ async def cost(request: Request) -> Response:
         raise playbook_problem(found)
     path = asked.path or found.net.path
     history = await services_of(request).step_durations.recent(path)
-    return Json(await asyncio.to_thread(net_cost, found.net, path, history))
+    return Json(await computed(net_cost, found.net, path, history))

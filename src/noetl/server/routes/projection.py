@@ -197,7 +197,7 @@ async def iteration(
 # A person types it. What a template may cost is bounded besides, by its budget.
 _LONGEST = 65_536
 # Callers write these templates, so they never run on the event loop. They have one thread to themselves: those of
-# `asyncio.to_thread` load results and check playbooks, and a row of callers could take all of them.
+# `computed` check playbooks and replay logs, and a row of callers could take all of them.
 _RENDERER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="render")
 
 

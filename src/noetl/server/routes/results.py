@@ -24,6 +24,7 @@ from noetl.events.outcomes import PARQUET, Reference
 from noetl.operations.api_shapes import TablePage, view_of
 from noetl.operations.value_pages import MOST_ENTRIES, ValuePage, opened_tables, table_page, value_page
 from noetl.server.bodies import JSON, body_of, read, require_media_type, too_large
+from noetl.server.computations import computed
 from noetl.server.guarded_router import GuardedRouter, Json, openapi_docs
 from noetl.server.problem_details import ProblemDetails, not_found
 from noetl.server.services import Services, services_of
@@ -72,7 +73,7 @@ async def part(
 async def page_response(load: Callable[[], Any], pointer: str, offset: int, limit: int) -> Response:
     """A page of what `load` gives. In a thread: a large value takes its time, and others are served meanwhile."""
     try:
-        return Json(await asyncio.to_thread(lambda: value_page(load(), pointer, offset=offset, limit=limit)))
+        return Json(await computed(lambda: value_page(load(), pointer, offset=offset, limit=limit)))
     except RefusedError as problem:
         raise ProblemDetails(422, str(problem), kind="pointer") from None
 

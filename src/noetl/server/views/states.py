@@ -18,6 +18,7 @@ from noetl.engine.evolve import replay
 from noetl.engine.execution import Execution, StepRun
 from noetl.events.envelope import Event, with_stored_values
 from noetl.events.large_values import Load
+from noetl.server.computations import computed
 from noetl.server.problem_details import ProblemDetails
 from noetl.store.contract import EventFilter, ExecutionRow
 
@@ -53,7 +54,7 @@ async def state_of(services: Services, row: ExecutionRow, at: int | None = None)
     events = await services.store.events(row.execution_id, only=EventFilter(limit=at) if at is not None else None)
     events_with_values = await whole_events(services, row, events)
     # In a thread: replaying a long log takes seconds, and would block all other requests.
-    return await asyncio.to_thread(replay, row.execution_id, row.trace_id, events_with_values)
+    return await computed(replay, row.execution_id, row.trace_id, events_with_values)
 
 
 async def whole_events(services: Services, row: ExecutionRow, events: list[Event]) -> list[Event]:
