@@ -193,3 +193,30 @@ def test_every_file_that_the_architecture_page_names_exists() -> None:
     named = {name for name in re.findall(r"`([a-z_0-9]+(?:/[a-z_0-9]+)*/?[a-z_0-9]*\.py)`", text) if "/" in name}
     assert len(named) > 30
     assert sorted(name for name in named if not (SOURCE / name).exists() and not (ROOT / name).exists()) == []
+
+
+def test_every_name_of_code_on_the_architecture_page_is_in_the_file_it_is_said_to_be_in() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text()
+
+    placed = re.findall(r"`((?:\w+\.)*\w+)`\s+\(`([\w/]+/\w+\.py)`", text)
+
+    assert len(placed) > 20
+    missing = [
+        f"{name} in {file}"
+        for name, file in placed
+        if not re.search(rf"\b{name.rpartition('.')[2]}\b", (SOURCE / file).read_text())
+    ]
+    assert missing == []
+
+
+def test_every_file_that_a_front_page_names_exists() -> None:
+    pages = {path.parent: ast.get_docstring(ast.parse(path.read_text())) or "" for path in SOURCE.rglob("__init__.py")}
+    named = [(folder, name) for folder, text in pages.items() for name in re.findall(r"`([\w/]+\.py)`", text)]
+
+    assert len(named) > 100
+    missing = [
+        f"{folder.relative_to(SOURCE)}: {name}"
+        for folder, name in named
+        if not any((place / name).exists() for place in (folder, SOURCE, ROOT))
+    ]
+    assert missing == []
