@@ -289,14 +289,26 @@ async def test_a_database_file_outside_the_data_folders_is_out_of_reach(
     assert error.kind == "sql.input"
 
 
-@pytest.mark.parametrize("sql", ["ATTACH DATABASE '{folder}/other.db' AS o", "VACUUM INTO '{folder}/copy.db'"])
-async def test_sql_opens_no_other_file_of_sqlite(tool: SqlTool, tmp_path: Path, sql: str) -> None:
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "ATTACH DATABASE '{folder}/other.db' AS o",
+        "VACUUM INTO '{folder}/copy.db'",
+        "SELECT fts3_tokenizer('simple')",
+        "SELECT FTS3_tokenizer('own', 'AAAAAAAA')",
+        "PRAGMA writable_schema = 1",
+        "PRAGMA temp_store_directory = '{folder}'",
+    ],
+)
+async def test_sql_opens_no_other_file_of_sqlite_and_calls_nothing_in_memory(
+    tool: SqlTool, tmp_path: Path, sql: str
+) -> None:
     inputs = {"command": sql.format(folder=tmp_path), "spec": {"transaction": False}}
 
     error = await error_of(tool, {"url": "sqlite:///shop.db"}, tmp_path, **inputs)
 
     assert error.kind == "sql.error"
-    assert error.code == "SQLITE_AUTH"
+    assert "authoriz" in error.message  # of a function, SQLite gives no code of its own
     assert {path.name for path in tmp_path.iterdir()} <= {"shop.db"}
 
 

@@ -20,6 +20,9 @@ _CONNECT_S = 15
 _MYSQL_MODES = "SET SESSION sql_mode = CONCAT(@@sql_mode, ',ANSI_QUOTES,NO_BACKSLASH_ESCAPES')"
 # ATTACH would open any file that the worker can, whatever the data folders are.
 _DENIED = frozenset({sqlite3.SQLITE_ATTACH, sqlite3.SQLITE_DETACH})
+# `fts3_tokenizer` takes an address of memory as a bound value, and calls what is there. The pragmas change the schema
+# behind SQLite's back, and write temporary files into any folder.
+_DENIED_NAMES = frozenset({"fts3_tokenizer", "writable_schema", "temp_store_directory", "data_store_directory"})
 
 
 def engine_of(connection: Connection) -> Engine:
@@ -105,8 +108,15 @@ def _set_mysql_modes(driver_connection: Any, _: Any) -> None:
 
 
 def _confine_sqlite(driver_connection: Any, _: Any) -> None:
-    """No other file but the database itself."""
-    driver_connection.set_authorizer(lambda action, *_: sqlite3.SQLITE_DENY if action in _DENIED else sqlite3.SQLITE_OK)
+    """No other file but the database itself, and no memory but SQLite's own."""
+
+    def judge(action: int, first: str | None, second: str | None, *_: Any) -> int:
+        # SQLite gives the name of a function second, and that of a pragma first.
+        name = second if action == sqlite3.SQLITE_FUNCTION else first if action == sqlite3.SQLITE_PRAGMA else None
+        is_denied = action in _DENIED or (name or "").lower() in _DENIED_NAMES
+        return sqlite3.SQLITE_DENY if is_denied else sqlite3.SQLITE_OK
+
+    driver_connection.set_authorizer(judge)
 
 
 # Rendering, in the child: a statement as the driver takes it, with its values beside it, never in it.
