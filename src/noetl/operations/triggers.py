@@ -88,6 +88,7 @@ class TriggerOperations:
             raise RefusedError(
                 f'the value of "{item_id}" was too large to be stored: start the playbook with it yourself'
             )
+        # All but those whose value was too large to be stored: there is nothing to start with.
         retryable = [letter for letter in letters if not letter.is_cut]
         for letter in retryable:
             await self._triggers.keep_dead_letter(trigger, msgspec.structs.replace(letter, retry=True))

@@ -108,6 +108,7 @@ class RangeRun:
         return self._context.journal.report()
 
     async def _slots(self) -> None:
+        # One iteration at a time needs no tasks of asyncio.
         if self._its.slots == 1:
             await self._slot()
             return

@@ -172,8 +172,10 @@ class PipelineRun:
         """Run the task to its outcome, and apply its policy."""
         task, position = run.task, run.position
         around, prepared, outcome = await self.outcome(run)
+        # A task that runs on as a side run has no result yet that could break its schema.
         if not self._deferred:
             outcome = await checked_outcome(task.kind, prepared, outcome, self._context.control_plane.schema)
+        # Without a policy no template is evaluated, so no scope is built for it.
         decision = self._judge(
             PolicyRun(
                 task=task,

@@ -59,6 +59,7 @@ def arm_waits(plan: Plan, execution: Execution, run: StepRun, at: float) -> Deci
 
 def _add_wait_effect(draft: Draft, run: StepRun, armed: Armed, at: float) -> None:
     about: dict[str, Any] = {"step_run_id": run.step_run_id, "opened_at": at}
+    # A timer has no row: its time is in the log, and the wake-up time of its execution finds it.
     match armed:
         case waits.MessageAwaited():
             kind, name = WaitKind.MESSAGE.value, armed.name
@@ -159,6 +160,7 @@ def _field(field: net.FormField, scope: Scope, at: float) -> waits.RenderedField
 def _text(what: str, written: Authored, scope: Scope, at: float) -> str:
     """A name that people and messages go by: text, or a number written as text."""
     value = render(written, scope, now=at)
+    # To Python, true is a number: as a name it would be "True".
     if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
         raise TemplateError(f"{what} must be a text, this gave {value!r}")
     if "\0" in str(value):  # not every store could keep it, and a report that it comes with would never be taken

@@ -62,6 +62,7 @@ def svg(drawing: Drawing) -> str:
     heading = max(layout.text_width(drawing.title, 18, bold=True), layout.text_width(drawing.subtitle, 11))
     reach = plan.right - plan.left
     width, height = max(reach, heading) + 2 * _MARGIN, plan.bottom + _TOP + _MARGIN
+    # A title may be wider than the net, which is then centred below it.
     shift = _MARGIN - plan.left + max(0.0, heading - reach) / 2
     size = f'width="{width:.0f}" height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}"'
     lines = [

@@ -55,6 +55,7 @@ class PostgresTarget(msgspec.Struct, frozen=True):
         }
         if self.schema:
             settings["search_path"] = self.schema
+        # Without the host: a tool connects to the address that was checked for it.
         return {
             "port": self.port,
             "user": self.user,
@@ -107,6 +108,7 @@ def _fields(auth: Mapping[str, Any]) -> dict[str, Any]:
             if auth.get(spelling) not in (None, ""):
                 found[field] = auth[spelling]
                 break
+    # libpq has words for it, and YAML invites true and false.
     if isinstance(found.get("ssl"), bool):
         found["ssl"] = "require" if found["ssl"] else "disable"
     return {key: value if key == "port" else str(value) for key, value in found.items()}
