@@ -5,13 +5,14 @@ The three requests that reading a table takes, through the `http` tool and under
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
 
 from noetl.base.errors import ToolError
+from noetl.base.redaction import SHORTEST
 from noetl.tools.contract import ToolContext
 from noetl.tools.input_shapes import UNRESOLVED
 
@@ -29,6 +30,7 @@ _VENDED = {
     "adls.account-name": "account_name",
     "adls.account-key": "account_key",
 }
+VENDED_SECRETS = ("access_key_id", "secret_access_key", "session_token", "bearer_token", "account_key", "sas_token")
 _SAS = "adls.sas-token."
 
 
@@ -108,7 +110,7 @@ class RestCatalog:
         secrets += [self._token] if self._token else []
         # The token is one that no credential holds, so that the worker does not know it.
         mask = self._context.mask
-        masked = msgspec.structs.replace(self._context, spec={}, mask=lambda text: _without(secrets, mask(text)))
+        masked = msgspec.structs.replace(self._context, spec={}, mask=lambda text: without_secrets(secrets, mask(text)))
         try:
             answer = (await self._context.tool("http").run(request, masked)).result["data"]
         except ToolError as problem:
@@ -122,9 +124,11 @@ class RestCatalog:
         status, data = problem.details.get("status"), problem.details.get("data")
         if status is None:
             code = problem.details.get("code")
-            return ToolError("lake.error", _without(secrets, problem.message), retryable=problem.retryable, code=code)
+            return ToolError(
+                "lake.error", without_secrets(secrets, problem.message), retryable=problem.retryable, code=code
+            )
         said = _mapping(_mapping(data).get("error")).get("message") or _mapping(data).get("error_description") or ""
-        message = _without(secrets, self._context.mask(str(said)))[:300]
+        message = without_secrets(secrets, self._context.mask(str(said)))[:300]
         message = "".join(char if char.isprintable() else " " for char in message)
         kind = "lake.denied" if status in (401, 403) else "lake.error"
         text = f"the catalogue at {self._host} answered {status}" + (f": {message}" if message else "")
@@ -169,7 +173,8 @@ def _mapping(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _without(secrets: list[str], text: str) -> str:
+def without_secrets(secrets: Sequence[str], text: str) -> str:
     for secret in secrets:
-        text = text.replace(secret, "***")
+        if len(secret) >= SHORTEST:
+            text = text.replace(secret, "***")
     return text

@@ -23,7 +23,7 @@ from noetl.tools.contract import ToolContext, ToolResult
 from noetl.tools.duckdb.attachments import Attachment
 from noetl.tools.duckdb.tool import DuckdbTool
 from noetl.tools.files import allowed_path
-from noetl.tools.iceberg_rest import RestCatalog, rest_catalog
+from noetl.tools.iceberg_rest import VENDED_SECRETS, RestCatalog, rest_catalog, without_secrets
 from noetl.tools.input_shapes import connection_fields
 from noetl.tools.interpreters import named_interpreter
 from noetl.tools.postgres.targets import libpq_address, target_of
@@ -168,8 +168,13 @@ class TableReadTool(DuckdbTool):
         place, vended = await self._place(inputs, context)
         if not is_object_url(place):
             return await self._rows(local_path(place, context), None, inputs, context)
-        async with served_bucket(place, inputs.get("storage_auth"), context, vended) as bucket:
-            return await self._rows(place, bucket, inputs, context)
+        try:
+            async with served_bucket(place, inputs.get("storage_auth"), context, vended) as bucket:
+                return await self._rows(place, bucket, inputs, context)
+        except ToolError as problem:
+            # What a catalogue vends is in no credential, so that the worker does not know it.
+            message = without_secrets([vended[name] for name in VENDED_SECRETS if name in vended], problem.message)
+            raise ToolError(problem.kind, message, retryable=problem.retryable, **problem.details) from None
 
     async def _rows(
         self, place: str, bucket: ServedBucket | None, inputs: Mapping[str, Any], context: ToolContext

@@ -47,7 +47,7 @@ class ObjectFiles:
             self._prefix = f"{folder.folder}/"
             self.protocol = (*folder.schemes, *(self._prefix + scheme for scheme in folder.schemes))
         self.problem: ToolError | None = None
-        self._found: dict[str, dict[str, Any] | None] = {}
+        self._found: dict[str, dict[str, Any]] = {}
         self._lines: SimpleQueue[socket.socket] = SimpleQueue()
         for _ in range(connections):
             line = socket.socket(socket.AF_UNIX)
@@ -74,16 +74,18 @@ class ObjectFiles:
 
     def _stat(self, path: str) -> dict[str, Any] | None:
         path = path.removeprefix(self._prefix)
-        if path not in self._found:  # DuckDB asks several times for each file that it opens
-            self._found[path] = self.call("stat", path=path)[0]["found"]
-        return self._found[path]
+        if (found := self._found.get(path)) is None:  # DuckDB asks several times for each file that it opens
+            found = self.call("stat", path=path)[0]["found"]
+            if found is not None:
+                self._found[path] = found
+        return found
 
     # What DuckDB calls, by fsspec's names.
 
     def open(self, path: str, mode: str = "rb", **_: Any) -> _Reading | _Writing:
         if "r" not in mode:
-            self._found.pop(path.removeprefix(self._prefix), None)
-            return _Writing(self.call, path.removeprefix(self._prefix))
+            path = path.removeprefix(self._prefix)
+            return _Writing(self.call, path, lambda: self._found.pop(path, None))
         if (found := self._stat(path)) is None:
             raise FileNotFoundError(f"there is no object {path.removeprefix(self._prefix)}")
         return _Reading(self.call, path.removeprefix(self._prefix), found["length"])
@@ -158,8 +160,10 @@ class _Reading:
 class _Writing:
     """An object that is written, from beginning to end. It is there once it is closed."""
 
-    def __init__(self, call: Callable[..., tuple[dict[str, Any], bytes]], path: str) -> None:
-        self._call = call
+    def __init__(
+        self, call: Callable[..., tuple[dict[str, Any], bytes]], path: str, changed: Callable[[], object]
+    ) -> None:
+        self._call, self._changed = call, changed
         self._upload = call("open", path=path)[0]["upload"]
         self._buffer, self._at = bytearray(), 0
         self._is_open = True
@@ -194,6 +198,7 @@ class _Writing:
             self._is_open = False
             self._send()
             self._call("close", upload=self._upload)
+            self._changed()
 
 
 _LOST = {"kind": "storage.error", "message": "the process that reads the object store has ended", "retryable": True}

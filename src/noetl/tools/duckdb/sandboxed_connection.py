@@ -8,6 +8,7 @@ playbook.
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -104,6 +105,9 @@ def attach(connection: Any, attachment: Attachment, threads: int) -> None:
                     connection, _METADATA if attachment.kind == "ducklake" else POSTGRES, threads + _SPARE
                 )
         except duckdb.Error as problem:
+            if (found := _OBJECTS.search(str(problem))) is not None:
+                message = f'the files of this lake are at {found[1]}: write that as "data_path", and "storage_auth"'
+                raise ToolError("sql.input", message) from None
             if not attachment.connects:
                 raise
             raise _attach_error(attachment, problem) from None
@@ -188,6 +192,7 @@ def _attach_error(attachment: Attachment, problem: duckdb.Error) -> ToolError:
     return ToolError("duckdb.error", f"{what} cannot be attached{why}", retryable=True, code=type(problem).__name__)
 
 
+_OBJECTS = re.compile(r"Data path (\S+) requires the extension")  # of a lake that was made in an object store
 LOCKED = "Could not set lock on file"  # a part of DuckDB's message
 # Another process may have the file open for a moment; DuckDB itself does not wait.
 LOCK_WAIT_S = 5.0
