@@ -252,6 +252,14 @@ def test_what_is_no_collection_fails_the_step(value: Any) -> None:
     assert ran.tool.calls == []
 
 
+@pytest.mark.req("LOOP-12")
+@pytest.mark.parametrize(("value", "way_out"), [("a,b", ".split(',')"), (3, "range(…)")])
+def test_what_looks_like_a_collection_is_refused_with_the_way_to_make_one(value: Any, way_out: str) -> None:
+    ran = loop("{{ workload.m }}", payload={"m": value})
+
+    assert way_out in ran.result.result["error"]["message"]
+
+
 def test_an_undefined_collection_fails_the_step_and_so_the_run() -> None:
     ran = loop("{{ workload.nope }}", step={"next": {"arcs": [{"step": "told"}]}})
 

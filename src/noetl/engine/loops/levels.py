@@ -107,7 +107,15 @@ def collection(value: Any, what: str) -> list[Any]:
     if isinstance(value, Mapping):
         return [{"key": key, "value": item} for key, item in value.items()]
     found = _WORDS.get(type(value), type(value).__name__)
-    raise ToolError(KIND, f"{what} gave {found}, and a list or a mapping is needed")
+    raise ToolError(KIND, f"{what} gave {found}, and a list or a mapping is needed{_way_out(value)}")
+
+
+def _way_out(value: Any) -> str:
+    if isinstance(value, str) and "," in value:
+        return ": text with commas becomes a list with .split(',')"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return ": to count, write range(…)"
+    return ""
 
 
 def _in_flight(plan: Plan, level: Loop, scope: Scope, now: float) -> int:
