@@ -49,6 +49,11 @@ BAD: dict[str, tuple[str, str, str]] = {
     "nan": ("result = float('nan')", "py.result", "the result (float) is not JSON"),
     "infinite": ("result = {'a': [1, {'b': float('-inf')}]}", "py.result", "the result (dict) is not JSON"),
     "object": ("result = object()", "py.result", "the result (object) is not JSON"),
+    "date": (
+        "import datetime\nresult = {'rows': [{'day': datetime.date(2026, 1, 2)}]}",
+        "py.result",
+        "result['rows'][0]['day'] is a date: write it as text with .isoformat()",
+    ),
     "bytes": ("result = b'x'", "py.result", "the result (bytes) is not JSON"),
     "cycle": ("x = []; x.append(x); result = x", "py.result", "Circular reference"),
     "deep": ("x = []\nfor _ in range(100_000): x = [x]\nresult = x", "py.result", "the result (list) is not JSON"),

@@ -42,9 +42,45 @@ def encoded_answer(outcome: dict[str, Any], **more: Any) -> bytes:
         return json.dumps({**outcome, **more}, allow_nan=False, ensure_ascii=False).encode()
     # ValueError includes NaN (`allow_nan`), which other programs cannot read as JSON, and lone surrogates.
     except (TypeError, ValueError, RecursionError) as problem:
-        kind = type(outcome.get("result")).__name__
-        refused = {"ok": False, "kind": "py.result", "message": f"the result ({kind}) is not JSON: {problem}"}
-        return json.dumps({**refused, **more}).encode()
+        result = outcome.get("result")
+        where, value = not_json(result, "result")
+        wrong = (
+            f"{where} is a {type(value).__name__}: {_PLAIN.get(type(value).__name__, _CONVERT)}" if where else problem
+        )
+        message = f"the result ({type(result).__name__}) is not JSON: {wrong}"
+        return json.dumps({"ok": False, "kind": "py.result", "message": message, **more}).encode()
+
+
+_CONVERT = "return text, numbers, true, false, null, and lists and mappings of them"
+# What people return most often that is not plain data, and how to write it as such.
+_PLAIN = {
+    **dict.fromkeys(("date", "datetime", "time"), "write it as text with .isoformat()"),
+    **dict.fromkeys(("Decimal", "UUID", "Path", "PosixPath"), "write it as text with str(…)"),
+    **dict.fromkeys(("set", "frozenset", "generator", "map", "filter", "dict_keys", "dict_values"), "use list(…)"),
+    **dict.fromkeys(("bytes", "bytearray"), "write it as text with .decode()"),
+    "DataFrame": 'use .to_dict("records")',
+    **dict.fromkeys(("Series", "ndarray"), "use .tolist()"),
+    **dict.fromkeys(("int64", "int32", "float32", "bool_"), "use .item()"),
+}
+
+
+# A value may be a million others, or ten thousand lists within each other.
+_MOST_LOOKED_AT = 10_000
+
+
+def not_json(value: Any, where: str) -> tuple[str, Any]:
+    """The first value that JSON does not have, with its place; no place where something else is wrong."""
+    waiting, seen = [(where, value)], 0
+    while waiting and seen < _MOST_LOOKED_AT:
+        where, value = waiting.pop()
+        seen += 1
+        if isinstance(value, dict):
+            waiting.extend((f"{where}[{key!r}]", inner) for key, inner in reversed(value.items()))
+        elif isinstance(value, list | tuple):
+            waiting.extend((f"{where}[{at}]", inner) for at, inner in reversed(list(enumerate(value))))
+        elif value is not None and not isinstance(value, str | int | float):
+            return where[:200], value
+    return "", None
 
 
 def exception_data(problem: BaseException, call: dict[str, Any]) -> dict[str, Any]:
