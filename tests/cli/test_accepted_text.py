@@ -53,6 +53,13 @@ def test_a_run_of_a_clean_playbook_says_nothing_more(file: Path) -> None:
 
 
 @pytest.mark.req("VAL-19")
+def test_a_run_says_that_what_stands_behind_a_step_without_next_is_not_run(file: Path) -> None:
+    file.write_text(f"{CLEAN}  - step: load\n    tool: {{kind: noop}}\n")
+
+    assert 'warning[W_UNREACHABLE]: no token can come to step "load"' in call("run", str(file), "--memory", "-q")[2]
+
+
+@pytest.mark.req("VAL-19")
 def test_json_output_carries_the_warnings(file: Path) -> None:
     code, out, _ = call("run", str(file), "--memory", "-o", "json")
 

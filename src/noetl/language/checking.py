@@ -103,9 +103,12 @@ def proved(checked: Checked) -> Checked:
 
 
 def _is_chain(net: Net) -> bool:
-    """Whether every step leads to the one after it, or nowhere, without a condition."""
+    """Whether every step leads to the one after it without a condition, and the last one nowhere."""
     for step, after in zip_longest(net.transitions, net.transitions[1:]):
         arcs = step.router.arcs if step.router is not None else ()
+        # What stands behind a step that leads nowhere is never run, which the analyser says.
+        if after is not None and not arcs:
+            return False
         if step.case or step.waits or step.loop or step.join or step.admission or step.timeout or len(arcs) > 1:
             return False
         if any(arc.when is not None or after is None or arc.target != after.name for arc in arcs):
