@@ -26,6 +26,11 @@ RESPELLED = {
         "        mode: parallel",
     ],
     "v10_foreign_names": ['        args: { body: "{{ result.data }}", v: "{{ ctx.x }}" }'],
+    "v10_keychain_kinds": [
+        "    token_url: https://test.api.amadeus.com/v1/security/oauth2/token",
+        '    client_id: "{{ keychain.stored.client_id }}"',
+        '    client_secret: "{{ keychain.stored.client_secret }}"',
+    ],
     "v10_list_next": ["      arcs:", "        - step: end"],
     "v10_unknown_keys": [
         "metadata:",

@@ -17,7 +17,7 @@ from tests.playbook_conventions.wild import NAMES, checked, said
 EXPECTED = {
     "mixed_eval_refused": ("", "E_DIALECT_MIXED"),
     "mixed_loop_mode": ("v10", "I_ALIAS"),
-    "v10_anchors_and_yaml": ("v10", "W_UNKNOWN_KEY"),
+    "v10_anchors_and_yaml": ("v10", "W_UNKNOWN_KEY W_WORKLOAD_VALUE"),
     "v10_bare_names": ("v10", ""),
     "v10_casing": ("v10", ""),
     "v10_duckdb": ("v10", "I_ALIAS W_KEYCHAIN"),

@@ -232,7 +232,8 @@ def test_every_keychain_kind_is_declared_with_its_lookup_keys() -> None:
     ]
     assert entries["openai"].lookup["scope"] == "global"
     assert set(entries["openai"].lookup["map"]) == {"api_key"}
-    assert entries["amadeus"].lookup["data"]["grant_type"] == "client_credentials"
+    assert entries["amadeus"].lookup["token_url"] == "https://test.api.amadeus.com/v1/security/oauth2/token"
+    assert "scope" not in entries["amadeus"].lookup
 
 
 @pytest.mark.req("V2E-04")

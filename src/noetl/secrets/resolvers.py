@@ -135,7 +135,10 @@ async def _client(entry: KeychainEntry, sources: Sources) -> Fields:
     name = word(entry, "credential") or entry.name
     found = await sources.vault.fields(name) if sources.vault is not None else None
     if found is None:
-        raise unresolved(entry, f'there is no credential "{name}": store it with noetl credential set {name}')
+        way_out = (
+            f"store it with noetl credential set {name} --type oauth2, or write token_url, client_id and client_secret"
+        )
+        raise unresolved(entry, f'there is no credential "{name}": {way_out}')
     return found[1]
 
 

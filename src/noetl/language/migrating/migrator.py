@@ -188,7 +188,10 @@ class _EvalStep:
         tool = self.node.values["tool"]
         if not isinstance(tool, Sequence):
             task = self.step.tasks[0] if self.step.tasks else None
-            return self._task(task, None) if isinstance(task, TaskSyntax) else Mapped(())
+            if not isinstance(task, TaskSyntax):
+                return Mapped(())
+            # A name that was written may say which workbook task or secret is meant.
+            return self._task(task, task.node if task.name_node is not None else None)
         items: list[Item] = []
         # Comments belong to the list item, and in v2-eval the task stands below its label.
         labels = {id(task.node): item for item in tool for task in self.step.tasks if _holds(item, task.node)}

@@ -85,10 +85,89 @@ def _name_sections(node: Mapping, rewriting: Rewriting) -> Mapping:
     if isinstance(kind, Scalar) and isinstance(kind.value, str) and kind.value in ("playbook", "PlayBook", "PLAYBOOK"):
         rewriting.note(kind, f"kind: {kind.value}", "kind: Playbook")
         node = model.with_value(node, "kind", model.made_text("Playbook", kind))
+    for key in ("inputs", "parameters"):
+        node = _give_defaults(node, key, rewriting)
     names = {"steps": "workflow"}
     names |= {key: "workload" for key in ("inputs", "parameters") if isinstance(node.get(key), Mapping)}
     names |= {key: "keychain" for key in ("credentials", "secrets") if not isinstance(node.get(key), Scalar)}
     return _list_steps(renames("a playbook", names)(node, rewriting), rewriting)
+
+
+# What other systems say about an input, beside its name.
+_ABOUT_INPUT = frozenset(
+    {"name", "id", "key", "type", "default", "defaults", "value", "required", "description", "desc", "title", "label"}
+    | {"displayName", "enum", "options", "choices", "values", "format", "min", "max", "pattern", "example", "items"}
+)
+_NAMING = ("name", "id", "key")
+_DEFAULTS = ("default", "defaults", "value")
+
+
+_TOKEN_FIELDS = frozenset({"client_id", "client_secret", "scope", "audience", "grant_type"})
+_SHARED_BY = ("global", "catalog", "local", "shared")
+_FORM = "application/x-www-form-urlencoded"
+
+
+def _name_token_request(node: Mapping, rewriting: Rewriting) -> Mapping:
+    """`kind: oauth2` as the request for a token: `endpoint`, and the client in `data`."""
+    kind, word = node.get("kind"), next((key for key in ("endpoint", "url") if key in node), None)
+    data = next((key for key in ("data", "body", "form") if isinstance(node.get(key), Mapping)), None)
+    body = node.get(data) if data is not None else None
+    if not (isinstance(kind, Scalar) and kind.value == "oauth2") or word is None or "token_url" in node:
+        return node
+    if not isinstance(body, Mapping) or not body.values.keys() <= _TOKEN_FIELDS or data is None:
+        return node
+    # Anything else in the request would be left out.
+    said = {key: value.value for key, value in {**node.values, **body.values}.items() if isinstance(value, Scalar)}
+    headers = node.get("headers")
+    given = (
+        [one.value for one in headers.values.values() if isinstance(one, Scalar)]
+        if isinstance(headers, Mapping)
+        else []
+    )
+    if said.get("method", "POST") != "POST" or said.get("grant_type", "client_credentials") != "client_credentials":
+        return node
+    if any(value != _FORM for value in given):
+        return node
+    rewriting.note(node.keys[word], f'"{word}" and "{data}" of oauth2', "token_url, client_id, client_secret")
+    rest = model.without_keys(model.with_key(node, word, "token_url"), data, "method", "headers")
+    # Beside a request `scope` is how far the token is shared, not what it is for, which stands in the request.
+    rest = model.without_keys(rest, "scope") if said.get("scope") in _SHARED_BY else rest
+    for key, _, value in body.items():
+        rest = rest if key == "grant_type" else model.with_value(rest, key, value)
+    return rest
+
+
+def _give_defaults(node: Mapping, key: str, rewriting: Rewriting) -> Mapping:
+    """`inputs: {who: {type: string, default: Ada}}`, and a list of such, as `{who: Ada}`."""
+    block = node.get(key)
+    entries: list[tuple[str, Scalar, Node]] = []
+    if isinstance(block, Mapping):
+        entries = list(block.items())
+    elif isinstance(block, Sequence):
+        for one in block:
+            word = next((each for each in _NAMING if isinstance(one, Mapping) and each in one), None)
+            name = one.values[word] if word is not None and isinstance(one, Mapping) else one
+            if not isinstance(name, Scalar) or not isinstance(name.value, str):
+                return node
+            entries.append((name.value, name, one if word is not None else model.made_text(None, name)))
+    if block is None or not (isinstance(block, Sequence) or any(_is_declaration(held) for _, _, held in entries)):
+        return node
+    rewriting.note(node.keys[key], f'a declaration under "{key}", of a type that is not checked,', "name: default")
+    keys = {name: place if isinstance(block, Mapping) else model.made_text(name, place) for name, place, _ in entries}
+    values = {name: _default(held, place, isinstance(block, Sequence)) for name, place, held in entries}
+    return model.with_value(node, key, Mapping(keys, values, block.span, block.path, made=True))
+
+
+def _is_declaration(node: Node) -> bool:
+    """Data may have a key `default` as well; what says of what type a value is, or that there must be one, is none."""
+    is_about = isinstance(node, Mapping) and node.values.keys() <= _ABOUT_INPUT
+    return is_about and isinstance(node, Mapping) and ("type" in node or "required" in node or "description" in node)
+
+
+def _default(held: Node, place: Scalar, listed: bool) -> Node:
+    if not isinstance(held, Mapping) or not (listed or _is_declaration(held)):
+        return held
+    return next((held.values[word] for word in _DEFAULTS if word in held), model.made_text(None, place))
 
 
 def with_listed_steps(root: Mapping) -> Mapping:
@@ -156,8 +235,9 @@ SPELLINGS = (
     Spelling(
         id="root-words",
         where=Where.DOCUMENT,
-        older="`steps`, `workflow: {steps: […]}`, `workflow: {name: {…}}`; `inputs`, `parameters`; `credentials`",
-        canonical="`workflow: [{step: …}]`; `workload`; `keychain`",
+        older="`steps`, `workflow: {steps: […]}`, `workflow: {name: {…}}`; `inputs`, `parameters`, as "
+        "`{name: {type, default}}` or `[{name, default}]` too; `credentials`",
+        canonical="`workflow: [{step: …}]`; `workload: {name: default}`; `keychain`",
         dialects=EVERYWHERE,
         refused_by_v10=True,
         rewrite=_name_sections,
@@ -210,6 +290,14 @@ SPELLINGS = (
         canonical="`keychain: [{name: …, kind: …}]`",
         dialects=EVERYWHERE,
         rewrite=_list_keychain,
+    ),
+    Spelling(
+        id="keychain-token-request",
+        where=Where.KEYCHAIN,
+        older="`{kind: oauth2, endpoint: …, data: {grant_type, client_id, client_secret}}`",
+        canonical="`{kind: oauth2, token_url: …, client_id: …, client_secret: …}`",
+        dialects=EVERYWHERE,
+        rewrite=_name_token_request,
     ),
     Spelling(
         id="keychain-static-map",

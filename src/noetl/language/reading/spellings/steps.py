@@ -26,8 +26,47 @@ def _move_rules(node: Mapping, rewriting: Rewriting) -> Mapping:
     return model.with_value(node, "spec", model.moved_into(spec, "policy", "rules", "rules"))
 
 
+def _push_error_word(node: Mapping, rewriting: Rewriting) -> Mapping:
+    """`on_error: continue` of a step with one task: what follows its error is that task's to say."""
+    tool = node.get("tool")
+    word = _error_word(node)
+    alone = isinstance(tool, Mapping) and isinstance(tool.get("kind"), Scalar) and _error_word(tool) is None
+    if word is None or not alone or not isinstance(tool, Mapping) or "loop" in node:
+        return node
+    tool = model.with_value(tool, word, node.values[word], node.keys[word])
+    return model.with_value(model.without_keys(node, word), "tool", tool)
+
+
+def _error_word(node: Mapping) -> str | None:
+    """The key that says what follows an error, if its value is one that a task can follow."""
+    for key, values in (("on_error", ("continue", "fail", "break")), ("continue_on_error", (True, False))):
+        said = node.get(key)
+        if isinstance(said, Scalar) and said.value in values:
+            return key
+    return None
+
+
+def _move_error_word(node: Mapping) -> Mapping:
+    """`on_error: continue` or `continue_on_error: true` beside `kind` or under `spec`, into the policy."""
+    spec = node.get("spec")
+    holder = node if _error_word(node) is not None else spec
+    word = _error_word(holder) if isinstance(holder, Mapping) else None
+    policy = spec.get("policy") if isinstance(spec, Mapping) else None
+    if word is None or not isinstance(holder, Mapping) or "eval" in node:
+        return node
+    if not (policy is None or (isinstance(policy, Mapping) and "on_error" not in policy)):
+        return node
+    said, place = holder.values[word], holder.keys[word]
+    if isinstance(said, Scalar) and isinstance(said.value, bool):
+        said = model.made_text("continue" if said.value else "fail", said)
+    rest = model.without_keys(holder, word)
+    node = rest if holder is node else model.with_value(node, "spec", rest)
+    return model.with_path(node, ("spec", "policy", "on_error"), said, place)
+
+
 def _write_error_rule(node: Mapping, rewriting: Rewriting) -> Mapping:
-    """`on_error: continue` in a task's policy as the rule for errors, before `else`."""
+    """`on_error: continue` of a task as the rule for errors, before `else`."""
+    node = _move_error_word(node) if "kind" in node else node
     spec = node.get("spec")
     policy = spec.get("policy") if isinstance(spec, Mapping) else None
     if "kind" not in node or not isinstance(spec, Mapping) or not isinstance(policy, Mapping):
@@ -36,7 +75,7 @@ def _write_error_rule(node: Mapping, rewriting: Rewriting) -> Mapping:
     then = _error_directive(said) if said is not None else None
     if then is None or said is None or not (rules is None or isinstance(rules, Sequence)):
         return node
-    rewriting.note(policy.keys["on_error"], "on_error of a policy", f"a rule {{when: {model.ON_ERROR}, then: …}}")
+    rewriting.note(policy.keys["on_error"], "on_error of a task", f"a rule {{when: {model.ON_ERROR}, then: …}}")
     rule = model.made_mapping([("when", model.made_text(model.ON_ERROR, said)), ("then", then)], said)
     others = list(rules) if rules is not None else []
     # The rule for errors stands before an else, which would take them first.
@@ -134,11 +173,20 @@ POLICY_SPELLINGS = (
     Spelling(
         id="task-policy-on-error",
         where=Where.TASK,
-        older="`spec.policy.on_error: continue` of a task",
+        older="`on_error: continue`, `continue_on_error: true` of a task, of its `spec` or `spec.policy`",
         canonical="`rules: [{when: \"{{ outcome.status == 'error' }}\", then: {do: continue}}]`",
         dialects=(model.V10,),
         refused_by_v10=True,
         rewrite=_write_error_rule,
+    ),
+    Spelling(
+        id="step-on-error",
+        where=Where.STEP,
+        older="`on_error: continue`, `continue_on_error: true` of a step with one task and no loop",
+        canonical="the same of the task",
+        dialects=(model.V10,),
+        refused_by_v10=True,
+        rewrite=_push_error_word,
     ),
     Spelling(
         id="admit-shape",

@@ -105,8 +105,14 @@ DEPENDENCY_SPELLINGS = (
 TASK_INPUTS = frozenset(
     {"kind", "code", "url", "endpoint", "method", "headers", "params", "payload", "json", "body", "form", "data"}
     | {"command", "commands", "query", "database", "table", "auth", "credential", "libs", "script", "cmds"}
-    | {"path", "task", "provider"}
+    | {"path", "task", "provider", "return_step", "version", "playbook", "secret", "entry"}
+    | {"sql", "statement", "statements", "rows", "row", "values", "key", "keys", "conflict_columns", "tables", "schema"}
+    | {"op", "operation", "source", "target", "format", "uri", "bucket", "object", "ref", "reference", "value"}
+    | {"to", "from", "subject", "text", "html", "cc", "topic", "queue", "stream", "server", "model", "prompt", "system"}
+    | {"cmd", "cwd", "env", "stdin", "image", "connection", "credentials", "circuit", "shots", "backend", "job_id"}
 )
+# Kinds whose tasks name what they refer to by `name`, beside the name of the step.
+_NAMING = ("workbook", "secrets")
 _ARGS_WORDS = dict.fromkeys(("with", "inputs"), "args")
 
 
@@ -131,7 +137,8 @@ def _gather_tool(node: Mapping, rewriting: Rewriting) -> Mapping:
     kind = node.get(word) if word is not None else None
     if word is None or not isinstance(kind, Scalar) or not isinstance(kind.value, str) or not kind.value.strip():
         return node
-    moved = [key for key in node.values if key in TASK_INPUTS and key != "kind"]
+    names = {"name"} if "step" in node and kind.value in _NAMING else set()
+    moved = [key for key in node.values if key in TASK_INPUTS | names and key != "kind"]
     rewriting.note(node.keys[word], f'"{word}: {kind.value}" on a step', f"tool: {{kind: {kind.value}, …}}")
     tool = model.made_mapping([("kind", kind)], kind)
     for key in moved:
