@@ -150,7 +150,7 @@ FOUND: dict[str, FoundShape] = {
         "depends_on with several steps",
         "  - {step: start, tool: {kind: noop}}\n  - {step: b, depends_on: [start], tool: {kind: noop}}\n"
         "  - {step: c, depends_on: [start, b], tool: {kind: noop}}\n",
-        ("E_STEP_KEY", "W_UNKNOWN_KEY"),
+        "E_STEP_KEY",
         "join: all",
     ),
 }

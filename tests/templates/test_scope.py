@@ -142,7 +142,7 @@ def test_the_server_never_sees_the_keychain() -> None:
     ("name", "dialect", "site", "instead"),
     [
         ("response", "v10", TemplateSite.TASK_POLICY, "outcome.result"),
-        ("response", "v10", TemplateSite.ARC, "event.result"),
+        ("response", "v10", TemplateSite.ARC, "STEP.result, with the name of the step"),
         ("error", "v10", TemplateSite.ARC, "event.error"),
         ("error", "v10", None, "outcome.error"),
         ("this", "v2-eval", None, "outcome"),

@@ -230,6 +230,7 @@ CODES: dict[str, str] = {
     "W_FOREIGN_NAME": "A template name that belongs to another dialect or cannot be seen here.",
     "W_UNDEFINED_NAME": "The same in a document under noetl.io/v2: reading the name fails the template at run time.",
     "W_WORKLOAD_KEY": "A template reads a key of workload that the playbook does not declare.",
+    "W_WORKLOAD_VALUE": "A value of workload that will be read otherwise than it looks: a template, or yes and no.",
     "W_UNREACHABLE": "A step or task that can never run.",
     "W_UNKNOWN_KEY": "A key this version does not know.",
     "W_TOOL_KIND": "A tool kind that a plug-in must provide at run time.",

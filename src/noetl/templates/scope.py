@@ -213,7 +213,12 @@ _OUTCOME_NAMES = {
     "status_code": "outcome.http.status",
     "_retry": "_attempt",
 }
-_EVENT_NAMES = {"response": "event.result", "result": "event.result", "this": "event", "error": "event.error"}
+_EVENT_NAMES = {
+    "response": "STEP.result, with the name of the step",
+    "result": "event.result",
+    "this": "event",
+    "error": "event.error",
+}
 _CASE_NAMES = {"outcome": "response in when, this in then", "_prev": "result, or a task's name with .result"}
 _CONDITION_NAMES = {"_prev": "response", "error": "response.error", "status_code": "response.status_code"}
 _ACTION_NAMES = {"error": "response.error", "status_code": "response.status_code"}

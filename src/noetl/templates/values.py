@@ -181,6 +181,21 @@ def clipped(word: str) -> str:
     return word if word.isprintable() else repr(word)[1:-1]
 
 
+# What other systems call things, and where this language has them.
+_FROM_KEYCHAIN = "write keychain.NAME, declared as keychain: [{name: NAME, kind: credential}]"
+_FROM_WORKLOAD = "inputs are read as workload.NAME"
+_FROM_STEP = "a result is read by the name of its step, as in STEP.data"
+NAMES_OF_OTHERS = {
+    **dict.fromkeys(("secret", "secrets", "vault", "credential", "credentials"), _FROM_KEYCHAIN),
+    **dict.fromkeys(
+        ("env", "environ", "environment"),
+        "write keychain.NAME, declared as keychain: [{name: NAME, kind: env, var: VARIABLE}]",
+    ),
+    **dict.fromkeys(("input", "inputs", "params", "parameters", "payload"), _FROM_WORKLOAD),
+    **dict.fromkeys(("steps", "tasks", "jobs", "outputs", "results"), _FROM_STEP),
+}
+
+
 class UndefinedNameError(KeyError):
     """A name that nothing defines, here or at any other time of the run (TPL-03)."""
 
@@ -196,6 +211,7 @@ class UndefinedNameError(KeyError):
 
         near = get_close_matches(self._name, known, n=1, cutoff=0.6)
         way_out = f'did you mean "{near[0]}"?' if near else "declare it under workload, or test it with is defined"
+        way_out = NAMES_OF_OTHERS.get(self._name, way_out)
         return f'nothing is called "{clipped(self._name)}" here: {way_out}'
 
 

@@ -41,6 +41,7 @@ def findings(tool: dict[str, Any], version: str = "v10") -> list[tuple[str, str]
         ),
         ({"kind": "postgres", "auth": "pg", "table": "t", "mode": "replace"}, "write insert or upsert"),
         ({"kind": "artifact", "op": "delete", "ref": "x"}, '"delete" is not known'),
+        ({"kind": "http", "url": ["u"]}, "url of kind http: it cannot be a list; write text"),
         ({"kind": "artifact", "op": "get", "ref": ["x"]}, "it cannot be a list"),
         ({"kind": "python", "script": {"uri": "a.py", "source": {"type": "git"}}}, '"git" is not known'),
         ({"kind": "python", "script": {"uri": "a.py", "source": {"type": "http"}}}, '"http" is not known'),

@@ -64,6 +64,7 @@ PASSES: tuple[Pass, ...] = (
     tool_kinds.check_credentials,
     tool_kinds.check_spec_keys,
     embedded_code.check_python_code,
+    embedded_code.check_workload_values,
     task_names.check_step_results,
     # checking: templates
     template_sites.check_template_syntax,

@@ -1,4 +1,4 @@
-"""Checks of code in the inputs of tasks: SQL and Python.
+"""Checks of code in the inputs of tasks, SQL and Python, and of values of workload that look like code.
 
 SQL: where a template stands follows from the author's text alone (design.md §8). Text that fails with every value is an
 error; text that is one single expression gets a warning. Mistakes of the SQL itself are found by `sql_flaws.py`.
@@ -205,3 +205,28 @@ def _place(code: Scalar, problem: SyntaxError, source: Source | None) -> Positio
     line, start = code.span.line + problem.lineno, code.span.start + len(header) + 1
     start += sum(len(one) + 1 for one in lines[: problem.lineno - 1]) + column - 1
     return DiagnosticPosition(code.path, Span(line, column, line, column + 1, start, start + 1))
+
+
+# Workload is data and never rendered (DOC-07).
+
+_OLDER_BOOLEANS = frozenset({"yes", "no", "on", "off", "Yes", "No", "On", "Off"})
+_READ_IN_TEMPLATES = frozenset({"workload", "execution_id", "ctx", "args", "keychain", "now", "env"})
+
+
+def check_workload_values(playbook: Playbook, compilation: Compilation) -> Playbook:
+    """W_WORKLOAD_VALUE: a template that refers to this playbook, and a word that was a boolean in YAML 1.1."""
+    names = _READ_IN_TEMPLATES.union(playbook.workload.keys if playbook.workload is not None else ())
+    for scalar in scalars(playbook.workload) if playbook.workload is not None else ():
+        value = scalar.value
+        if not isinstance(value, str):
+            continue
+        if scalar.plain and value in _OLDER_BOOLEANS:
+            way_out = f'write {str(value.lower() in ("yes", "on")).lower()}, or "{value}" in quotes for the word'
+            compilation.note("W_WORKLOAD_VALUE", scalar, f"{value} is text here, and not true or false", way_out)
+        template = parsed(value) if is_template(value) else None
+        # A text for somebody else's templates reads names that this playbook does not have.
+        if template is not None and any(one.root in names for one in template.references):
+            message = "this template stays as it is: values of workload are data and never rendered"
+            way_out = "write it where the value is read; or under ctx, which is rendered when a run begins"
+            compilation.note("W_WORKLOAD_VALUE", scalar, message, way_out)
+    return playbook

@@ -17,7 +17,7 @@ from noetl.language.compiling.passes import Compilation, Pipeline, head, rewrite
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
 from noetl.language.reading.old_keys import WORDS_OF_OTHERS
 from noetl.language.reading.playbook import Playbook, TaskSyntax
-from noetl.language.reading.shared_checks import did_you_mean, distance, is_typo
+from noetl.language.reading.shared_checks import DECIDING, did_you_mean, distance, is_typo
 from noetl.net.kinds import COMMON_SPEC, Input, ToolKind
 
 # Words of other tools and ages for an input, where the kind has it.
@@ -135,7 +135,7 @@ class _Inputs:
             hint = did_you_mean(key, allowed, f"its inputs are {names}")
         # An unknown key may be a note of its author, and older documents have many. One letter away from an input
         # it is a mistake.
-        if self._closed or is_typo(key, allowed):
+        if self._closed or key in DECIDING or is_typo(key, allowed):
             message = f'"{key}" is not an input of kind {self._kind.name}'
             self._note("E_TASK_KEY", key, message, hint)
         else:
@@ -199,7 +199,8 @@ def check_input_shapes(playbook: Playbook, compilation: Compilation) -> Playbook
         for known in kind.inputs if kind is not None and not task.generated else ():
             node = inputs.get(known.name)
             # Other schemas are for pages and editors: their tools read more than these say, as a number in quotes.
-            if node is None or not (known.read_strictly or "enum" in known.schema):
+            is_no_text = known.schema.get("type") == "string" and not isinstance(node, Scalar)
+            if node is None or not (known.read_strictly or "enum" in known.schema or is_no_text):
                 continue
             inputs[known.name] = node = _renamed(node, known.schema, compilation)
             if (found := _misfit(node, known.schema)) is not None:

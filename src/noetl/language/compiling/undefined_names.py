@@ -27,6 +27,7 @@ from noetl.net.names import collecting_steps, defined_names, names_beside_collec
 from noetl.net.net import Net
 from noetl.templates.logic import GuardReference
 from noetl.templates.scope import TemplateSite, foreign, is_reserved, visible
+from noetl.templates.values import NAMES_OF_OTHERS
 
 _WAY_OUT = "declare it under workload (null if the start brings it), or write | default(…)"
 
@@ -73,7 +74,7 @@ def check_collected_names(playbook: Playbook, net: Net, compilation: Compilation
 def _note(name: str, here: frozenset[str], written: TemplateText, playbook: Playbook, compilation: Compilation) -> None:
     place = name_in(written.scalar, name, playbook.source)
     guess = nearest(name, [each for each in here if not each.startswith("_")])
-    hint = f'did you mean "{guess}"? Else {_WAY_OUT}' if guess else _WAY_OUT
+    hint = NAMES_OF_OTHERS.get(name) or (f'did you mean "{guess}"? Else {_WAY_OUT}' if guess else _WAY_OUT)
     if (instead := foreign(name, playbook.dialect.rules.value, written.site)) is not None:
         hint = f"write {instead}"
     message = f'nothing in this playbook is called "{name}", which {written.what} reads'

@@ -134,6 +134,7 @@ _GUARD = (
 _LOOP = 'write loop: {in: "{{ … }}", iterator: item} beside tool'
 _FAILURE = "decide it in the task: spec: {policy: {rules: [{when: …, then: {do: retry | continue | fail}}]}}"
 WORDS_OF_OTHERS = {
+    "loop": "a loop stands on the step, beside tool, and runs all its tasks for each item",
     "description": "write desc",
     "save": "storage is a task of its own: {kind: postgres, auth: …, table: …, args: {…}} in tool",
     **dict.fromkeys(("sleep", "wait", "delay", "pause"), _TIMER),

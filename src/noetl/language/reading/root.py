@@ -86,6 +86,7 @@ TaskReader = Callable[[ReadContext, Node, Scalar | None], TaskSyntax | None]
 # What people write at the root about the playbook itself; metadata keeps any key (DOC-05).
 ABOUT = ("version", "description", "author", "owner", "labels", "tags", "annotations")
 _ELSEWHERE = {key: f"move it to metadata.{key}" for key in ABOUT}
+_ELSEWHERE |= dict.fromkeys(("env", "environment", "variables", "defaults", "config"), "write workload: {name: value}")
 _ELSEWHERE["steps"] = "write workflow, as noetl migrate does"  # under noetl.io/v10
 
 

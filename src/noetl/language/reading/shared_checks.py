@@ -67,12 +67,26 @@ def did_you_mean(word: str, allowed: Collection[str], otherwise: str = "") -> st
 
 
 def is_typo(word: str, allowed: Collection[str]) -> bool:
-    """One or two letters from a known key (DOC-10); a short word must also begin like it, or most words would be."""
-    return any(0 < distance(word, known) <= _reach(word, known) for known in allowed)
+    """One or two letters from a known key (DOC-10), or that key in camelCase; a short word must also begin like it, or
+    most words would be."""
+    return _bare(word) in (_bare(known) for known in allowed if known != word) or any(
+        0 < distance(word, known) <= _reach(word, known) for known in allowed
+    )
+
+
+def _bare(word: str) -> str:
+    return word.replace("_", "").replace("-", "").lower()
 
 
 def _reach(word: str, known: str) -> int:
     return 2 if min(len(word), len(known)) > 4 or word[:2] == known[:2] else 1
+
+
+# Words of other systems for whether, when or how often something runs: with one ignored it would run otherwise.
+DECIDING = frozenset(
+    {"depends_on", "needs", "after", "if", "condition", "unless", "switch", "loop"}
+    | {"foreach", "for_each", "for", "each", "with_items", "iterate"}
+)
 
 
 def known_keys(
@@ -88,15 +102,16 @@ def known_keys(
 ) -> None:
     """Note every key of `node` outside `allowed` (DOC-10).
 
-    An error under noetl.io/v10, --strict, `closed`, or for a typo; else the warning W_UNKNOWN_KEY. Keys with a code of
-    their own are `handled` by the caller: they are passed over here and never suggested. `elsewhere` has the hints of
-    keys that exist, only not here.
+    An error under noetl.io/v10, --strict, `closed`, for a typo, or for a key that decides what runs; else the warning
+    W_UNKNOWN_KEY. Keys with a code of their own are `handled` by the caller: they are passed over here and never
+    suggested. `elsewhere` has the hints of keys that exist, only not here.
     """
     for key, key_node, _ in node.items():
         if key in allowed or key in handled:
             continue
         hint = (elsewhere or {}).get(key) or did_you_mean(key, allowed)
-        if closed or reading.strict or reading.v10_api or is_typo(key, allowed):
+        decides = code == "E_STEP_KEY" and key in DECIDING
+        if closed or reading.strict or reading.v10_api or decides or is_typo(key, allowed):
             reading.error(code, key_node, f'"{key}" is not a key of {what}', hint)
         else:
             reading.error("W_UNKNOWN_KEY", key_node, f'"{key}" is not a key of {what} and is ignored', hint)

@@ -1,0 +1,97 @@
+"""What a reader of the text would expect and NoETL does not do is said: words of other systems that decide what runs,
+names of theirs in templates, and values of workload that look like templates or booleans."""
+
+from __future__ import annotations
+
+import pytest
+
+from noetl.base.diagnostics import Diagnostic
+from tests.language.reading.spelled import checked_text
+
+HEAD = "kind: Playbook\nmetadata: {name: t, path: tests/t}\n"
+NOOP = "tool: {kind: noop}"
+
+
+def found(text: str, code: str) -> list[Diagnostic]:
+    version = "" if text.startswith("apiVersion") else "apiVersion: noetl.io/v2\n"
+    return [one for one in checked_text(f"{version}{HEAD}{text}").diagnostics if one.code == code]
+
+
+@pytest.mark.req("DOC-10")
+@pytest.mark.parametrize(
+    ("key", "way_out"),
+    [
+        ('if: "{{ workload.go }}"', "condition stands on the arc"),
+        ("foreach: [1, 2]", "write loop:"),
+        ("depends_on: [a, b]", "join: all"),
+        ('unless: "{{ workload.go }}"', "condition stands on the arc"),
+    ],
+)
+def test_a_step_does_not_run_with_a_condition_or_a_loop_ignored(key: str, way_out: str) -> None:
+    (one,) = found(f"workflow:\n  - step: start\n    {key}\n    {NOOP}\n", "E_STEP_KEY")
+
+    assert way_out in one.hint
+
+
+@pytest.mark.req("DOC-10")
+@pytest.mark.parametrize(
+    ("key", "way_out"),
+    [("loop: {in: [1], iterator: x}", "a loop stands on the step"), ('if: "{{ workload.go }}"', "choose")],
+)
+def test_a_task_does_not_run_with_a_condition_or_a_loop_ignored(key: str, way_out: str) -> None:
+    (one,) = found(f"workflow:\n  - step: start\n    tool:\n      - kind: noop\n        {key}\n", "E_TASK_KEY")
+
+    assert way_out in one.hint
+
+
+@pytest.mark.req("DOC-10")
+def test_a_known_key_in_camel_case_is_a_slip_of_the_pen() -> None:
+    (one,) = found(f"workflow:\n  - step: start\n    humanTask: {{title: ok}}\n    {NOOP}\n", "E_STEP_KEY")
+
+    assert one.hint == 'did you mean "human_task"?'
+
+
+@pytest.mark.req("TPL-03")
+@pytest.mark.parametrize(
+    ("read", "way_out"),
+    [
+        ("secret.token", "kind: credential"),
+        ("env.HOME", "kind: env, var: VARIABLE"),
+        ("inputs.who", "workload.NAME"),
+        ("steps.start.outputs.v", "STEP.data"),
+    ],
+)
+def test_a_name_of_another_system_leads_to_where_this_one_has_it(read: str, way_out: str) -> None:
+    text = f'workflow:\n  - step: start\n    tool: {{kind: noop, args: {{v: "{{{{ {read} }}}}"}}}}\n'
+
+    (one,) = found(text, "W_UNDEFINED_NAME")
+
+    assert way_out in one.hint
+
+
+@pytest.mark.req("DOC-07")
+def test_a_template_under_workload_is_said_to_stay_as_it_is() -> None:
+    text = 'workload: {host: h, url: "{{ workload.host }}/x", other: "{{ customer }}"}\n'
+
+    (one,) = found(f"{text}workflow: [{{step: start}}]\n", "W_WORKLOAD_VALUE")
+
+    assert (one.path, "never rendered" in one.message, "under ctx" in one.hint) == ("workload.url", True, True)
+
+
+@pytest.mark.req("DOC-07")
+def test_yes_and_no_under_workload_are_said_to_be_text_unless_they_are_quoted() -> None:
+    text = 'workload: {archive: yes, answer: "no", country: NO, flag: true}\n'
+
+    (one,) = found(f"{text}workflow: [{{step: start}}]\n", "W_WORKLOAD_VALUE")
+
+    assert (one.path, one.hint) == ("workload.archive", 'write true, or "yes" in quotes for the word')
+
+
+@pytest.mark.req("DIA-08")
+def test_data_that_has_a_type_of_its_own_is_no_declared_input() -> None:
+    text = "inputs: {car: {type: van, wheels: 4}, who: {type: string, default: Ada}, n: {default: 5}}\n"
+
+    playbook = checked_text(f"apiVersion: noetl.io/v2\n{HEAD}{text}workflow: [{{step: start}}]\n")
+
+    assert playbook.net is not None
+    assert playbook.net.workload == {"car": {"type": "van", "wheels": 4}, "who": "Ada", "n": {"default": 5}}
