@@ -78,6 +78,9 @@ def test_version_is_that_of_the_package() -> None:
     [
         (("vaildate",), 'no command "vaildate"; did you mean "validate"?'),
         (("frobnicate",), 'no command "frobnicate"'),
+        (("backup",), 'no command "backup"; did you mean "db backup"?'),
+        (("ls",), 'no command "ls"; did you mean "executions"?'),
+        (("help",), 'no command "help"; write noetl --help'),
         (("start",), 'no command "start"; did you mean "run", or "server start"?'),
         (("check", "--frob", "x"), "No such option"),
         (("check",), "Missing argument"),

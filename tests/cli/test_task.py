@@ -101,7 +101,7 @@ def test_a_task_is_shown_with_its_form(left: str) -> None:
 def test_what_may_not_be_is_refused_with_its_reason(left: str) -> None:
     task = task_id(left)
 
-    assert "is for role finance_manager" in refused(left, "task", "claim", task, "--as", "ann")
+    assert "is for role finance_manager, which you do not act in" in refused(left, "task", "claim", task, "--as", "ann")
     assert "one of approve, reject" in refused(left, "task", "complete", task, *MANAGER, "--set", "decision=maybe")
     assert "is not claimed" in refused(left, "task", "release", task, *MANAGER)
     done(left, "task", "claim", task, *MANAGER, "--seen", "1")

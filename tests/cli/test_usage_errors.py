@@ -71,7 +71,8 @@ def there(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("task list --db none.db", 4, "run a playbook first, or name another file"),
         ("run hello.yaml --db notdb.db", 4, "is not a NoETL store"),
         ("executions --db notdb.db", 4, "is not a NoETL store"),
-        ("run hello.yaml --db /proc/nope/x.db", 4, "cannot be opened"),
+        ("run hello.yaml --db /proc/nope/x.db", 4, "No such file or directory; name a file in a folder that you may"),
+        ("task claim zzz --role boss --server http://127.0.0.1:9", 2, "token create NAME --human-role ROLE makes"),
         # ids, paths, names
         ("status nobody", 4, 'no execution "nobody" here; the newest: '),
         ("watch nobody", 4, 'no execution "nobody" here'),
@@ -154,3 +155,16 @@ def test_a_file_may_be_called_anything_and_its_name_that_cannot_be_kept_is_told(
 
     assert code == 4
     assert "cannot hold this text" in said
+
+
+def test_a_server_that_only_the_current_context_names_is_told_with_the_way_to_the_store_here(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NOETL_HOME", str(home / "other"))
+    assert call("context", "add", "team", NOBODY)[0] == 0
+    assert call("context", "use", "team")[0] == 0
+
+    own, typed = call("executions"), call("executions", "--server", "team")
+
+    assert 'It is the current context, "team"; --db STORE reads a store instead' in own[2]
+    assert "current context" not in typed[2]

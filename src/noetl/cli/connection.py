@@ -108,7 +108,10 @@ class ServerPlace(msgspec.Struct, frozen=True):
                 for parameter in click.get_current_context().command.params
                 if parameter.name in ("actor", "roles")
             ]
-            raise click.UsageError(f"on a server your token determines who you are: leave {' and '.join(options)} out")
+            raise click.UsageError(
+                f"on a server your token determines who you are: leave {' and '.join(options)} out; "
+                "noetl token create NAME --human-role ROLE makes a token with a role"
+            )
         return self.aclient()
 
     async def records(self) -> RemoteRecords:

@@ -294,8 +294,9 @@ def _server(server: str | None, db: str | None) -> Iterator[DoctorFinding]:
         if is_distrust(problem):
             yield DoctorFinding("server", "bad", f"{place.url}: {UNTRUSTED}", "noetl context add NAME URL --ca FILE")
             return
+        why = str(problem).partition("] ")[2] or str(problem)  # without the number of the error
         yield DoctorFinding(
-            "server", "bad", f"{place.url} does not answer: {problem}", "is it started? noetl server status"
+            "server", "bad", f"{place.url} does not answer: {why}", "is it started? noetl server status"
         )
         return
     state: State = "ok" if response.is_success else "bad"

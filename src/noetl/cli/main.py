@@ -125,6 +125,18 @@ ALIASES = {"validate": "check"}
 # Words from other tools whose nearest command would be a wrong suggestion.
 ELSEWHERE = {
     "start": 'did you mean "run", or "server start"?',
+    "stop": 'did you mean "cancel", or "server stop"?',
+    **dict.fromkeys(("list", "ls", "ps", "runs", "history"), 'did you mean "executions"?'),
+    **dict.fromkeys(("lint", "verify"), 'did you mean "check"?'),
+    **dict.fromkeys(("secret", "secrets"), 'did you mean "credential"?'),
+    **dict.fromkeys(("deploy", "apply"), 'did you mean "register"?'),
+    **dict.fromkeys(("serve", "ui", "up"), 'did you mean "dev"?'),
+    **dict.fromkeys(("approve", "inbox"), 'did you mean "task"?'),
+    **{word: f'did you mean "task {word}"?' for word in ("claim", "complete")},
+    "retry": 'did you mean "rerun"?',
+    "new": 'did you mean "init"?',
+    "cron": 'did you mean "schedule"?',
+    **{word: f"write noetl --{word}" for word in ("help", "version")},
 }
 
 
@@ -262,6 +274,10 @@ class Verbs(click.Group):
             from difflib import get_close_matches
 
             close = get_close_matches(name, [*COMMANDS, *ALIASES], n=1)
+            # Only the groups of one or two commands of this name are meant by it: many have a `list`.
+            under = [whole for whole in EXAMPLES if whole.endswith(f" {name}")]
+            if under and len(under) <= 2:
+                close = ['" or "'.join(under)]
             guess = f'did you mean "{close[0]}"?' if close else ""
             way = ELSEWHERE.get(name, guess)
             ctx.fail(f'no command "{name}"' + (f"; {way}" if way else ""))

@@ -75,7 +75,22 @@ def refusals() -> Iterator[None]:
     try:
         yield
     except NoetlError as problem:
-        raise QueryRefused(str(problem)) from problem
+        raise QueryRefused(f"{problem}{_why_this_server(problem)}") from problem
+
+
+def _why_this_server(problem: NoetlError) -> str:
+    """After a server that does not answer: that the current context named it, where the command line did not."""
+    from noetl.base.settings import load_settings
+    from noetl.cli.contexts import load_contexts
+
+    ctx, settings, current = click.get_current_context(silent=True), load_settings().settings, load_contexts().current
+    named = ctx is None or ctx.params.get("server") or ctx.meta.get("noetl.server") or settings.server
+    if named or settings.context or current is None:
+        return ""
+    from noetl.client import UnreachableError
+
+    way_out = f' It is the current context, "{current}"; --db STORE reads a store instead'
+    return way_out if isinstance(problem, UnreachableError) else ""
 
 
 def is_there(db: str | None) -> bool:

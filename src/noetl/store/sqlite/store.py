@@ -87,7 +87,9 @@ class SqliteStore(SqliteHistory):
             # No implicit transactions: `transaction` begins them, and takes the write lock with it.
             connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         except (OSError, sqlite3.Error) as problem:
-            raise BackendError(f"the store {path} cannot be opened: {problem}") from problem
+            why = getattr(problem, "strerror", None) or problem
+            way_out = "name a file in a folder that you may write to"
+            raise BackendError(f"the store {path} cannot be opened: {why}; {way_out}") from problem
         store = cls(connection, str(path))
         try:
             with store._explained():
