@@ -109,6 +109,25 @@ async def test_a_table_in_a_bucket_is_read_as_it_was(lake: Lake) -> None:
     assert len(now) == 12
 
 
+@pytest.mark.deep
+@pytest.mark.parametrize("provider", ["gs", "az"])
+async def test_a_table_of_delta_is_read_in_every_store(lake: Lake, provider: str) -> None:
+    bucket, storage = BUCKETS[provider](), StorageTool()
+    listed = await outcome_of(storage, {"op": "list", "url": f"{lake.bucket.url}/delta", "auth": lake.bucket.auth})
+    for one in listed.result["objects"]:
+        target = {"url": f"{bucket.url}/{one['key']}", "auth": bucket.auth}
+        copied = await outcome_of(
+            storage, {"op": "copy", "url": one["url"], "target": target, "auth": lake.bucket.auth}
+        )
+        assert copied.error is None, copied.error
+    await storage.close()
+
+    now = await lake.rows("delta", path=f"{bucket.url}/delta", storage_auth=bucket.auth)
+    first = await lake.rows("delta", path=f"{bucket.url}/delta", storage_auth=bucket.auth, version=0)
+
+    assert (len(now), len(first)) == (12, 10)
+
+
 async def test_what_is_no_table_is_told(lake: Lake) -> None:
     nothing = await lake.error("delta", path=f"{lake.bucket.url}/nothing")
     no_file = await lake.error("iceberg", table=None, catalog=None, path=f"{lake.bucket.url}/nothing/x.metadata.json")
