@@ -44,13 +44,6 @@ def test_a_task_does_not_run_with_a_condition_or_a_loop_ignored(key: str, way_ou
     assert way_out in one.hint
 
 
-@pytest.mark.req("DOC-10")
-def test_a_known_key_in_camel_case_is_a_slip_of_the_pen() -> None:
-    (one,) = found(f"workflow:\n  - step: start\n    humanTask: {{title: ok}}\n    {NOOP}\n", "E_STEP_KEY")
-
-    assert one.hint == 'did you mean "human_task"?'
-
-
 @pytest.mark.req("TPL-03")
 @pytest.mark.parametrize(
     ("read", "way_out"),

@@ -67,15 +67,8 @@ def did_you_mean(word: str, allowed: Collection[str], otherwise: str = "") -> st
 
 
 def is_typo(word: str, allowed: Collection[str]) -> bool:
-    """One or two letters from a known key (DOC-10), or that key in camelCase; a short word must also begin like it, or
-    most words would be."""
-    return _bare(word) in (_bare(known) for known in allowed if known != word) or any(
-        0 < distance(word, known) <= _reach(word, known) for known in allowed
-    )
-
-
-def _bare(word: str) -> str:
-    return word.replace("_", "").replace("-", "").lower()
+    """One or two letters from a known key (DOC-10); a short word must also begin like it, or most words would be."""
+    return any(0 < distance(word, known) <= _reach(word, known) for known in allowed)
 
 
 def _reach(word: str, known: str) -> int:
