@@ -71,7 +71,7 @@ class DucklakeTool(DuckdbTool):
         data_path = inputs.get("data_path") or fields.get("data_path")
         if data_path is None or not is_object_url(data_path):
             return await super().run({**inputs, "objects": None, "data_path": data_path}, context)
-        async with served_bucket(data_path, inputs.get("storage_auth"), context) as bucket:
+        async with served_bucket(data_path, inputs.get("storage_auth"), context, name="data_path") as bucket:
             return await super().run({**inputs, "objects": bucket.files, "data_path": data_path}, context)
 
     async def _attachment(self, inputs: Mapping[str, Any], context: ToolContext) -> Attachment:

@@ -132,7 +132,12 @@ async def test_what_is_no_table_is_told(lake: Lake) -> None:
     nothing = await lake.error("delta", path=f"{lake.bucket.url}/nothing")
     no_file = await lake.error("iceberg", table=None, catalog=None, path=f"{lake.bucket.url}/nothing/x.metadata.json")
     no_bucket = await lake.error("delta", path="s3://a-bucket-of-nobody/t")
+    nameless = await lake.error("delta", path="s3://")
+    unreadable = await lake.error("delta", path="gs://b/t", storage_auth={"service_account_json": "nonsense-1"})
 
+    assert (nameless.kind, '"path" names no bucket' in nameless.message) == ("storage.input", True)
+    assert (unreadable.kind, unreadable.retryable) == ("storage.denied", False)
+    assert "nonsense-1" not in str(unreadable)
     assert (nothing.kind, "no Delta table" in nothing.message) == ("storage.missing", True)
     assert no_file.kind in ("storage.missing", "duckdb.error")
     assert (no_bucket.kind, no_bucket.code) == ("storage.missing", "NoSuchBucket")

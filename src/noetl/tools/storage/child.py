@@ -30,6 +30,9 @@ _CODE = re.compile(r"<Code>\s*([A-Za-z0-9_.-]{1,80})\s*</Code>|\"(?:reason|error
 _MESSAGE = re.compile(r"<Message>\s*([^<]{1,300})|\"(?:message|error_description)\":\s*\"([^\"]{1,300})")
 _CAUSE = re.compile(r"(?: - |: )(HTTP error: [^\n]{1,200}|[Cc]onnection[^\n]{1,200}|error sending request[^\n]{0,100})")
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://\S+", re.IGNORECASE)
+_WRONG_CREDENTIAL = re.compile(
+    r"token request|decod\w+ key|InvalidKey|private key|decode service account|Invalid Access Key"
+)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]+")
 _RETRYABLE = frozenset({408, 429})
 
@@ -91,9 +94,7 @@ def _kind(problem: Exception, status: int | None, text: str) -> str:
     if status in by_status:
         return f"storage.{by_status[status]}"
     # A failed token request or an invalid key means a wrong credential, whatever the store calls it.
-    return (
-        "storage.denied" if re.search(r"token request|decod\w+ key|InvalidKey|private key", text) else "storage.error"
-    )
+    return "storage.denied" if _WRONG_CREDENTIAL.search(text) else "storage.error"
 
 
 def _message(kind: str, text: str, status: int | None) -> str:

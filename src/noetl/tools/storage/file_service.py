@@ -257,7 +257,12 @@ class _FileServiceProcess:
         request = msgspec.convert(call["request"], StorageRequest)
         proxy = GuardedProxy(AddressGuard(request.policy))
         self._kept.append(await proxy.start())
-        self._service = FileService(request, proxy)
+        try:
+            self._service = FileService(request, proxy)
+        except ToolError:
+            raise
+        except Exception as problem:  # a credential that cannot be read
+            raise failure(problem, f"opening {request.source.location}") from problem
         self._kept.append(await asyncio.start_unix_server(self._service.serve, call["socket"]))
         return {}
 

@@ -60,14 +60,15 @@ class ServedBucket:
 
 @asynccontextmanager
 async def served_bucket(
-    url: str, auth: Any, context: ToolContext, vended: Mapping[str, Any] | None = None
+    url: str, auth: Any, context: ToolContext, vended: Mapping[str, Any] | None = None, *, name: str = "path"
 ) -> AsyncIterator[ServedBucket]:
-    """The bucket of `url`, with the credential `auth`, or with fields that a catalogue has vended."""
+    """The bucket of `url`, which the task writes as `name`, with the credential `auth`, or with fields that a catalogue
+    has vended."""
     if not is_installed("storage"):
         raise ToolError("tool.unknown_kind", "a lake in an object store needs an extra: install noetl-engine[storage]")
     from noetl.tools.storage.tool import store_fields  # needs that extra
 
-    location = location_of(url)
+    location = location_of(url, name=name)
     fields = store_fields(vended if auth is None and vended else auth, location.provider, context)
     request = StorageRequest(
         op="get",
