@@ -159,7 +159,9 @@ def run_case(case: Case, text: str, folder: Path) -> Observed:
     with ExitStack() as stack:
         # The database behind each credential of PostgreSQL.
         databases = {
-            name: stack.enter_context(server().database()) for name, one in made.items() if one["type"] == "postgres"
+            name: stack.enter_context(server().lent_database())
+            for name, one in made.items()
+            if one["type"] == "postgres"
         }
         return asyncio.run(asyncio.wait_for(_run(case, text, folder, databases), DEADLINE_S))
 

@@ -77,7 +77,7 @@ class Server:
                     raise
 
     @contextmanager
-    def database(self) -> Iterator[str]:
+    def lent_database(self) -> Iterator[str]:
         """An empty one, which others may have used before. To make one, and to connect to it for the first time, takes
         PostgreSQL ten times what emptying it takes."""
         if self._empty:
@@ -147,5 +147,5 @@ def server() -> Server:
 @pytest.fixture(scope="module")
 def pg_auth() -> Iterator[dict[str, Any]]:
     """The credential of an empty database."""
-    with server().database() as name:
+    with server().lent_database() as name:
         yield server().auth(name)
