@@ -72,39 +72,58 @@ def browser(here: Site) -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="session")
-def shared_profile(browser: Browser, here: Site) -> Iterator[SharedProfile]:
-    made = SharedProfile(browser, here)
-    yield made
-    made.close()
+def complaints() -> list[str]:
+    """What the browser said against the pages of the present test."""
+    return []
+
+
+@pytest.fixture(scope="session")
+def profiles(browser: Browser, here: Site, complaints: list[str]) -> Iterator[tuple[SharedProfile, SharedProfile]]:
+    """The administrator's, and one for the first of all others."""
+    own, others = (SharedProfile(browser, here, lambda page: _watch(page, here, complaints)) for _ in range(2))
+    yield own, others
+    own.close()
+    others.close()
 
 
 @pytest.fixture
-def visitor(browser: Browser, here: Site, shared_profile: SharedProfile) -> Iterator[Visitor]:
-    """Gives a page to whoever has a token, in a browser profile that nobody else in the test has and that is empty.
+def visitor(
+    browser: Browser, here: Site, profiles: tuple[SharedProfile, SharedProfile], complaints: list[str]
+) -> Iterator[Visitor]:
+    """Gives a page to whoever has a token, in a browser profile that nobody else in the test has and that is empty; the
+    administrator's may be open since an earlier test.
     Whatever the browser complains about fails the test: a script that broke, something from another host, something the
     content policy refused."""
+    own, others = profiles
     contexts: list[BrowserContext] = []
-    complaints: list[str] = []
+    complaints.clear()
 
     def visit(token: str | None = None, path: str = "/") -> Page:
-        context = fresh_profile(browser, here) if contexts else shared_profile.lend()
+        if token is None:
+            return own.lend_tab(path)
+        context = fresh_profile(browser, here) if contexts else others.lend()
         contexts.append(context)
         page = context.new_page()
-        if LATE_MS:
-            _delay(page)
-        page.set_default_timeout(PATIENCE_MS)
-        page.on("pageerror", lambda error: complaints.append(f"a script broke: {error}"))
-        page.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
-        page.on("request", lambda asked: None if _is_ours(asked.url, here) else complaints.append(f"asked {asked.url}"))
-        page.goto(f"{here.url}{path}#token={token or here.token}")
+        _watch(page, here, complaints)
+        page.goto(f"{here.url}{path}#token={token}")
         page.get_by_role("navigation").wait_for(state="attached")
         return page
 
     yield visit
     for context in contexts[1:]:
         context.close()
-    shared_profile.take_back()
+    own.take_back()
+    others.take_back()
     assert [one for one in complaints if not any(word in one for word in EXPECTED)] == []
+
+
+def _watch(page: Page, here: Site, complaints: list[str]) -> None:
+    if LATE_MS:
+        _delay(page)
+    page.set_default_timeout(PATIENCE_MS)
+    page.on("pageerror", lambda error: complaints.append(f"a script broke: {error}"))
+    page.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
+    page.on("request", lambda asked: None if _is_ours(asked.url, here) else complaints.append(f"asked {asked.url}"))
 
 
 def _delay(page: Page) -> None:

@@ -14,6 +14,7 @@ from playwright.sync_api import Page, expect
 from tests.browser.audit import findings
 from tests.browser.conftest import Picture, Visitor, is_told, presses
 from tests.browser.editing import hover_until_told, type_into_editor
+from tests.browser.profiles import move
 from tests.browser.serving import Site
 
 Open = Callable[[str], Page]
@@ -134,9 +135,9 @@ def test_rows_are_read_as_a_table_in_pages_and_saved(open_at: Open, orders: tupl
     assert row.split(",")[header.split(",").index("total")] == "1190"
 
 
-def test_a_schedule_is_made_edited_and_removed(page: Page, here: Site, picture: Picture) -> None:
+def test_a_schedule_is_made_edited_and_removed(open_at: Open, here: Site, picture: Picture) -> None:
     here.register(ORDERS.replace("day/orders", "day/scheduled").replace("day_orders", "day_scheduled"))
-    page.goto(f"{here.url}/catalog/playbook/day/scheduled")
+    page = open_at("/catalog/playbook/day/scheduled")
     with presses(page, 3):
         page.get_by_role("button", name="Schedule", exact=True).click()
         page.get_by_label("Time zone").fill("Europe/Berlin")
@@ -161,9 +162,9 @@ def test_a_schedule_is_made_edited_and_removed(page: Page, here: Site, picture: 
         is_told(page, "no longer has a schedule")
 
 
-def test_a_schedule_is_made_from_the_list_of_schedules_and_run_now(page: Page, here: Site) -> None:
+def test_a_schedule_is_made_from_the_list_of_schedules_and_run_now(open_at: Open, here: Site) -> None:
     here.register(ORDERS.replace("day/orders", "day/unplanned").replace("day_orders", "day_unplanned"))
-    page.goto(f"{here.url}/schedules")
+    page = open_at("/schedules")
     with presses(page, 5):
         page.get_by_role("button", name="New schedule").click()
         page.get_by_label("Playbook").select_option("day/unplanned")
@@ -175,7 +176,7 @@ def test_a_schedule_is_made_from_the_list_of_schedules_and_run_now(page: Page, h
         row.get_by_role("button", name="Run now").click()
         page.get_by_role("button", name="Start", exact=True).click()
         expect(page.locator("header .status")).to_contain_text("completed")
-    page.goto(f"{here.url}/schedules")
+    move(page, "/schedules")
     page.get_by_role("button", name="New schedule").click()
     expect(page.get_by_label("Playbook").get_by_role("option", name="day/unplanned")).to_have_count(0)
 
@@ -253,7 +254,7 @@ def test_a_token_is_made_that_expires(open_at: Open) -> None:
         expect(page.get_by_role("row", name="brief")).to_contain_text("until")
 
 
-def test_the_net_is_fitted_again_when_a_step_is_added(page: Page, here: Site) -> None:
+def test_the_net_is_fitted_again_when_a_step_is_added(open_at: Open, here: Site) -> None:
     names = [f"part{number}" for number in range(6)]
     steps = "".join(
         f"  - step: {name}\n    tool: {{ kind: noop }}\n    next: {{ arcs: [{{ step: {after} }}] }}\n"
@@ -262,7 +263,7 @@ def test_the_net_is_fitted_again_when_a_step_is_added(page: Page, here: Site) ->
     head = "apiVersion: noetl.io/v10\nkind: Playbook\nmetadata: { name: growing, path: day/growing }\n"
     end = "  - step: last\n    tool: { kind: noop }\nexecutor: { spec: { entry_step: part0 } }\n"
     here.register(f"{head}workflow:\n{steps}{end}")
-    page.goto(f"{here.url}/catalog/edit/day/growing")
+    page = open_at("/catalog/edit/day/growing")
     page.locator(".step", has_text="last").first.wait_for()
     page.get_by_role("button", name="Add step").click()
     page.get_by_label("Name").fill("added")
@@ -275,10 +276,10 @@ def test_the_net_is_fitted_again_when_a_step_is_added(page: Page, here: Site) ->
         expect(page.locator(".net .step", has_text=name).first).to_be_in_viewport(ratio=0.9)
 
 
-def test_a_tool_step_is_added_by_form_and_changed_by_form(page: Page, here: Site, picture: Picture) -> None:
+def test_a_tool_step_is_added_by_form_and_changed_by_form(open_at: Open, here: Site, picture: Picture) -> None:
     source = ORDERS.replace("day/orders", "day/stepwise").replace("day_orders", "day_stepwise")
     here.register(source)
-    page.goto(f"{here.url}/catalog/edit/day/stepwise")
+    page = open_at("/catalog/edit/day/stepwise")
     page.locator(".step", has_text="check").first.wait_for()
     with presses(page, 4):
         page.get_by_role("button", name="Add step").click()
@@ -312,8 +313,8 @@ def test_a_tool_step_is_added_by_form_and_changed_by_form(page: Page, here: Site
     expect(page.locator(".editor .cm-content")).to_contain_text('url: "https://rates.example/"')
 
 
-def test_a_new_playbook_begins_with_a_template_and_keys_say_what_they_are_for(page: Page, picture: Picture) -> None:
-    page.goto(f"{page.url.split('/#')[0].rstrip('/')}/catalog/new")
+def test_a_new_playbook_begins_with_a_template_and_keys_say_what_they_are_for(open_at: Open, picture: Picture) -> None:
+    page = open_at("/catalog/new")
     type_into_editor(page, "")
     page.get_by_role("button", name="Templates").click()
     picture(page, "templates")
@@ -356,12 +357,12 @@ def test_pages_and_pictures_are_shown_in_a_frame_that_runs_nothing(open_at: Open
 
 
 def test_times_are_shown_in_the_zone_one_chooses_and_pages_print_without_the_menu(
-    page: Page, here: Site, orders: tuple[str, str]
+    open_at: Open, here: Site, orders: tuple[str, str]
 ) -> None:
-    page.goto(f"{here.url}/settings")
+    page = open_at("/settings")
     page.get_by_label("Time zone").select_option("Asia/Tokyo")
     expect(page.get_by_role("link", name="Times in Asia/Tokyo")).to_be_visible()
-    page.goto(f"{here.url}/executions/{orders[0]}")
+    move(page, f"/executions/{orders[0]}")
     created = datetime.fromisoformat(here.api.get(f"executions/{orders[0]}").json()["created_at"])
     expect(page.locator(".facts")).to_contain_text(created.astimezone(ZoneInfo("Asia/Tokyo")).strftime("%H:%M:%S"))
     page.emulate_media(media="print")

@@ -10,6 +10,7 @@ from playwright.sync_api import Page, Route, expect
 from tests.browser.conftest import Picture, Visitor, is_told
 from tests.browser.editing import type_into_editor
 from tests.browser.playbooks import CHAIN, MIXED, OLD
+from tests.browser.profiles import move
 from tests.browser.serving import Site
 
 Open = Callable[[str], Page]
@@ -234,8 +235,7 @@ def test_what_can_be_pressed_stays_where_it_is_when_the_findings_arrive(open_at:
 
     for width, height in SIZES:
         page.set_viewport_size({"width": width, "height": height})
-        page.goto(f"{here.url}/catalog")
-        page.goto(f"{here.url}/catalog/edit/tests/steady")
+        move(page, "/catalog/edit/tests/steady")
         places = [page.get_by_role("button", name=name) for name in ("Restore", "Discard", "Format", "Register")]
         places.append(page.locator(".editor"))
         page.locator(".cm-content").wait_for()

@@ -136,9 +136,9 @@ def test_on_a_narrow_screen_the_menu_opens_and_closes(page: Page) -> None:
     expect(page.get_by_role("link", name="Tasks", exact=True)).to_be_hidden()
 
 
-def test_on_a_phone_every_state_can_be_chosen(page: Page, here: Site, picture: Picture) -> None:
+def test_on_a_phone_every_state_can_be_chosen(open_at: Open, here: Site, picture: Picture) -> None:
+    page = open_at("/executions")
     page.set_viewport_size({"width": 390, "height": 780})
-    page.goto(f"{here.url}/executions")
     states = page.get_by_role("group", name="State").get_by_role("button")
     expect(states).to_have_count(6)
     for state in states.all():

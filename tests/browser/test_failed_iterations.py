@@ -11,6 +11,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.audit import findings
 from tests.browser.conftest import Picture, presses
+from tests.browser.profiles import move
 from tests.browser.serving import Site
 
 PARTIAL = """apiVersion: noetl.io/v10
@@ -278,7 +279,7 @@ def test_a_list_says_while_it_runs_how_many_iterations_failed_and_leads_to_them(
     picture(page, "partial-list")
     assert findings(page) == []
     for path, where in (("/", "section"), ("/catalog/playbook/tests/held", "tbody tr")):
-        page.goto(f"{here.url}{path}")
+        move(page, path)
         badge = page.locator(where).get_by_role("link", name="7 of 50 failed").first
         expect(badge).to_be_visible()
         picture(page, f"partial-{where.partition(' ')[0]}")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from playwright.sync_api import Page, expect
 
 from tests.browser.audit import findings
 from tests.browser.conftest import Picture
 from tests.browser.serving import Site
 
+Open = Callable[[str], Page]
 REVIEW = """apiVersion: noetl.io/v10
 kind: Playbook
 metadata: { name: review, path: tests/review }
@@ -19,11 +22,11 @@ ENDLESS = "document.getAnimations().filter((one) => one.effect.getComputedTiming
 
 
 def test_a_recent_failure_names_its_step_and_reason_and_leads_to_its_logs(
-    page: Page, here: Site, picture: Picture
+    open_at: Open, here: Site, picture: Picture
 ) -> None:
     execution_id = here.start("tests/failing")
     assert here.ended(execution_id) == "failed"
-    page.goto(here.url)
+    page = open_at("/")
     failures = page.locator("section", has=page.get_by_role("heading", name="Recent failures"))
     expect(failures.get_by_role("listitem").first).to_contain_text("Failed in step start: ")
     expect(failures.get_by_role("listitem").first).to_contain_text("no luck")
@@ -55,19 +58,21 @@ def test_menu_and_name_stay_when_the_page_is_scrolled(page: Page, here: Site) ->
         expect(page.get_by_role("link", name=name, exact=True)).to_be_in_viewport(ratio=1)
 
 
-def test_what_runs_says_since_when(page: Page, here: Site) -> None:
+def test_what_runs_says_since_when(open_at: Open, here: Site) -> None:
     here.start("tests/slow")
-    page.goto(here.url)
+    page = open_at("/")
 
     row = page.get_by_role("listitem").filter(has=page.get_by_role("link", name="slow", exact=True)).first
     expect(row).to_contain_text("started ")
 
 
-def test_what_waits_for_a_person_says_so_and_not_when_a_timer_is_due(page: Page, here: Site, picture: Picture) -> None:
+def test_what_waits_for_a_person_says_so_and_not_when_a_timer_is_due(
+    open_at: Open, here: Site, picture: Picture
+) -> None:
     here.register(REVIEW)
     execution_id = here.start("tests/review")
     here.until_waiting(execution_id, "start")
-    page.goto(here.url)
+    page = open_at("/")
 
     row = page.get_by_role("listitem").filter(has=page.get_by_role("link", name="review", exact=True)).first
     expect(row).to_contain_text("Waiting for: Approve the invoice?")

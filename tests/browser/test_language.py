@@ -15,6 +15,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from tests.browser.conftest import PATIENCE_MS
+from tests.browser.profiles import AT_REST, move
 from tests.browser.serving import Site
 
 # Speaks brackets, and keeps what the server tells the page.
@@ -55,7 +56,7 @@ def page(browser: Browser, here: Site) -> Iterator[Page]:
     context.add_init_script(PREPARE)
     opened = context.new_page()
     opened.set_default_timeout(PATIENCE_MS)
-    opened.goto(f"/#token={here.token}")
+    opened.goto(f"{AT_REST}#token={here.token}")  # who it is, and no more, is heard for all screens
     opened.get_by_role("navigation").wait_for(state="attached")
     yield opened
     context.close()
@@ -76,7 +77,8 @@ def test_every_text_of_the_main_screens_is_in_the_catalogue(page: Page, here: Si
 
 
 def _unmarked(page: Page, path: str) -> list[str]:
-    page.goto(path)
+    page.evaluate("() => { window.heard = [...(window.lasting ??= window.heard)]; }")  # of this screen and of no other
+    move(page, path)
     page.get_by_role("heading", level=1).wait_for()
     page.wait_for_function("() => window.asking === 0 && !document.body.innerText.includes('⟦Loading')")
     seen = page.evaluate(READ)  # first: an answer that comes in between is then heard, and not the other way round

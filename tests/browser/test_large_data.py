@@ -10,6 +10,7 @@ from playwright.sync_api import Page, Response, expect
 
 from tests.browser.audit import findings
 from tests.browser.conftest import Picture
+from tests.browser.profiles import move
 from tests.browser.serving import Site
 
 Open = Callable[[str], Page]
@@ -47,7 +48,7 @@ def test_a_large_result_is_opened_part_by_part_and_its_rows_are_a_table(
     page = open_at("/")
     received: list[Response] = []
     page.on("response", lambda one: received.append(one))
-    page.goto(f"{page.url.split('/#')[0].rstrip('/')}/executions/{large}?tab=data")
+    move(page, f"/executions/{large}?tab=data")
     part = page.get_by_role("region", name="Result", exact=True)
     expect(part).to_contain_text("day")
     part.locator("summary", has_text="data").click()

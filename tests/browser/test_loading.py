@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import Page, Route, expect
 
 from tests.browser.conftest import Picture
+from tests.browser.profiles import move
 from tests.browser.serving import Site
 
 
@@ -54,7 +55,7 @@ CASES = {
 def test_what_loads_is_not_called_empty(name: str, page: Page, here: Site, quiet: str) -> None:
     path, pattern, empty = CASES[name]
     held = Held(page, pattern)
-    page.goto(here.url + path.format(id=quiet))
+    move(page, path.format(id=quiet))
     # The page and the execution load too, and say so: what counts is the place where the data will stand.
     place = page.get_by_role("tabpanel" if "tab=" in path else "main")
     expect(page.get_by_role("heading", level=1)).to_be_visible()
@@ -72,7 +73,7 @@ def test_the_final_state_of_a_run_comes_before_its_log(page: Page, here: Site, p
     execution_id = here.start("tests/chain", n=12)
     assert here.ended(execution_id) == "completed"
     held = Held(page, "**/events?*")
-    page.goto(f"{here.url}/executions/{execution_id}")
+    move(page, f"/executions/{execution_id}")
 
     expect(page.locator(".step.completed")).to_have_count(3)
     expect(page.locator(".slider")).to_contain_text("loading events")

@@ -12,7 +12,7 @@ from tests.browser.conftest import PATIENCE_MS, Visitor
 from tests.browser.serving import Site
 
 AT_ONCE = 6  # connections that a browser keeps to one host over HTTP/1.1
-FEW, MANY = AT_ONCE + 4, 30  # tabs; few are already more than could have a connection each
+FEW, MANY = AT_ONCE + 2, 30  # tabs; few are already more than could have a connection each
 
 
 def streams(here: Site) -> int:

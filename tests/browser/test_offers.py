@@ -10,6 +10,7 @@ from playwright.sync_api import Page, expect
 from tests.browser.conftest import Picture, Visitor
 from tests.browser.editing import type_into_editor
 from tests.browser.playbooks import CHAIN
+from tests.browser.profiles import move
 from tests.browser.serving import Site
 
 
@@ -25,21 +26,21 @@ def test_a_viewer_is_offered_only_what_a_viewer_may_do(visitor: Visitor, here: S
         expect(menu.get_by_role("link", name=name)).to_have_count(0)
     expect(page.get_by_role("button", name="Start a playbook")).to_have_count(0)
     expect(page.get_by_role("checkbox")).to_have_count(0)
-    page.goto(f"{here.url}/tasks/{task_id}")
+    move(page, f"/tasks/{task_id}")
     expect(page.get_by_role("heading", level=1)).to_have_text("Approve 55?")
     for name in ("Claim", "Complete"):
         expect(page.get_by_role("button", name=name)).to_have_count(0)
-    page.goto(f"{here.url}/catalog/edit/tests/chain")
+    move(page, "/catalog/edit/tests/chain")
     expect(page.locator(".step")).to_have_count(3)
     for name in ("Format", "Register", "Start"):
         expect(page.get_by_role("button", name=name, exact=True)).to_have_count(0)
 
 
-def test_whoever_has_not_the_role_of_a_task_is_told_who_has(page: Page, here: Site) -> None:
+def test_whoever_has_not_the_role_of_a_task_is_told_who_has(open_at: Callable[[str], Page], here: Site) -> None:
     execution_id = here.start("tests/asking", amount=56)
     here.until_waiting(execution_id, "approve")
     task_id = here.api.get("tasks", params={"execution_id": execution_id}).json()["tasks"][0]["task_id"]
-    page.goto(f"{here.url}/tasks/{task_id}")
+    page = open_at(f"/tasks/{task_id}")
 
     expect(page.get_by_text("Only role boss can claim or complete this task.")).to_be_visible()
     expect(page.get_by_label("decision")).to_be_disabled()
@@ -48,12 +49,12 @@ def test_whoever_has_not_the_role_of_a_task_is_told_who_has(page: Page, here: Si
     expect(page.get_by_role("button", name="Add comment")).to_be_visible()
 
 
-def test_screens_use_the_words_of_the_trade(page: Page, here: Site) -> None:
+def test_screens_use_the_words_of_the_trade(open_at: Callable[[str], Page], here: Site) -> None:
     ids = {path: here.start(f"tests/{path}") for path in ("failing", "chain", "waiting")}
     assert [here.ended(ids[path]) for path in ("failing", "chain")] == ["failed", "completed"]
     here.until_waiting(ids["waiting"], "pay")
 
-    page.goto(here.url)
+    page = open_at("/")
     tile = page.locator(".tile", has_text="p95 duration")
     expect(tile).to_contain_text(re.compile(r"\d (ms|s)"))
     expect(page.get_by_text("Started per minute, last hour", exact=True)).to_be_visible()
@@ -63,20 +64,20 @@ def test_screens_use_the_words_of_the_trade(page: Page, here: Site) -> None:
     expect(reason).to_contain_text("Failed in step start: ")
     expect(reason.locator("strong")).to_have_text("start")
 
-    page.goto(f"{here.url}/executions")
+    move(page, "/executions")
     expect(page.get_by_role("columnheader", name="Started", exact=True)).to_be_visible()
-    page.goto(f"{here.url}/executions/{ids['failing']}")
+    move(page, f"/executions/{ids['failing']}")
     expect(page.get_by_role("alert")).to_contain_text("Failed in step start: ")
-    page.goto(f"{here.url}/executions/{ids['waiting']}?tab=explain")
+    move(page, f"/executions/{ids['waiting']}?tab=explain")
     expect(page.get_by_role("button", name="Cancel", exact=True)).to_be_visible()
     expect(page.get_by_role("columnheader", name="Waiting for", exact=True)).to_be_visible()
-    page.goto(f"{here.url}/catalog/playbook/tests/chain")
+    move(page, "/catalog/playbook/tests/chain")
     expect(page.get_by_text("p95 duration", exact=True)).to_be_visible()
 
-    page.goto(f"{here.url}/catalog/edit/tests/waiting")
+    move(page, "/catalog/edit/tests/waiting")
     type_into_editor(page, "a: 1")
     expect(page.locator(".facts")).to_contain_text(re.compile(r"\d errors?"))  # it was looked at, and kept before
-    page.goto(f"{here.url}/catalog/edit/tests/waiting")
+    move(page, "/catalog/edit/tests/waiting")
     for name in ("Restore", "Discard"):
         expect(page.get_by_role("button", name=name, exact=True)).to_be_visible()
 

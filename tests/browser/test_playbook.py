@@ -9,6 +9,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.audit import findings
 from tests.browser.conftest import Picture
+from tests.browser.profiles import move
 from tests.browser.serving import Site
 
 Open = Callable[[str], Page]
@@ -85,7 +86,7 @@ def test_a_run_is_compared_with_the_one_before(open_at: Open, runs: tuple[str, s
     expect(page.get_by_role("region", name="First run")).to_contain_text(good[-8:])
     expect(page.get_by_role("region", name="Second run")).to_contain_text(bad[-8:])
 
-    page.goto(f"{page.url.split('/executions')[0]}/executions/compare?b={good}")
+    move(page, f"/executions/compare?b={good}")
     expect(page.get_by_text("Nothing to compare with")).to_be_visible()
 
 

@@ -11,6 +11,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.conftest import PATIENCE_MS, Picture, Visitor
+from tests.browser.profiles import move
 from tests.browser.serving import Site
 from tests.browser.way import Way
 
@@ -81,13 +82,13 @@ PLACES = [
 def test_whatever_is_written_is_shown_as_text(naughty: str, open_at: Callable[[str], Page], picture: Picture) -> None:
     page = open_at("/")
     for place in PLACES:
-        page.goto(page.url.split("/", 3)[0] + "//" + page.url.split("/", 3)[2] + place.format(id=naughty))
+        move(page, place.format(id=naughty))
         expect(page.get_by_role("heading", level=1)).to_be_visible()
         page.wait_for_timeout(250)
         assert page.evaluate("window.broken === undefined"), place
         assert page.evaluate("document.querySelectorAll('main iframe, main img[src=x], main script').length") == 0
         assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth + 1"), place
-    page.goto(page.url.split("/tasks")[0] + f"/executions/{naughty}?tab=data")
+    move(page, f"/executions/{naughty}?tab=data")
     for one in NAUGHTY:
         expect(page.get_by_role("tabpanel")).to_contain_text(json.dumps(one, ensure_ascii=False)[1:60].rstrip('\\"'))
     picture(page, "naughty")

@@ -7,6 +7,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Picture, Visitor, is_told
 from tests.browser.editing import type_into_editor
+from tests.browser.profiles import move
 from tests.browser.serving import Site
 
 APPROVAL = """apiVersion: noetl.io/v10
@@ -88,7 +89,7 @@ def test_a_person_walks_through_all_of_it(page: Page, visitor: Visitor, here: Si
     expect(other.get_by_text("Completed by bea")).to_be_visible()
 
     # sees it end, and runs it again
-    page.goto(address)
+    move(page, address)
     expect(page.locator("header .status")).to_contain_text("completed")
     expect(page.locator(".step.completed", has_text="pay")).to_be_visible()
     page.get_by_role("button", name="Run again").click()

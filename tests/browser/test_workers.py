@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from playwright.sync_api import Page, expect
 
 from tests.browser.audit import findings
@@ -9,8 +11,8 @@ from tests.browser.conftest import Picture, Visitor, is_told
 from tests.browser.serving import Site
 
 
-def test_a_worker_is_drained_and_resumed(page: Page, here: Site, picture: Picture) -> None:
-    page.goto(f"{here.url}/workers")
+def test_a_worker_is_drained_and_resumed(open_at: Callable[[str], Page], here: Site, picture: Picture) -> None:
+    page = open_at("/workers")
     row = page.get_by_role("table", name="Workers").get_by_role("row").nth(1)
     expect(row).to_contain_text("live")
     row.get_by_role("button", name="Drain").click()
