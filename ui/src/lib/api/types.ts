@@ -2992,11 +2992,7 @@ export interface components {
         };
         /**
          * CasePosition
-         * @description `at` is the address of the task to run next. `matching` are the rules that `event` still has to run, the first of
-         *     them at its action number `action`; `repeated` tells that it has had its retry. `queue` holds events of tools in
-         *     `then` lists, delivered after the pass. `error` is one that nothing has handled yet; `result_of` names the task
-         *     whose result is the step's, unless a wait has `given` it one. `listens`: events of others are kept for it from here
-         *     on; `unheard`: none can come any more; `arms`: it has come to its wait blocks.
+         * @description Where the step run stands. Rules are named by their number in the step.
          */
         CasePosition: {
             /** @default 0 */
