@@ -202,10 +202,13 @@ RESULTS = "results"  # the folder of large values, below that of a program
 
 
 class Program:
-    """A `noetl` of some version: `command` starts it, `environment` says whose code it is."""
+    """A `noetl` of some version: `command` starts it, `environment` says whose code it is. `processes` has `run` and
+    `Popen`, as `subprocess` has."""
 
-    def __init__(self, command: Sequence[str], folder: Path, **environment: str) -> None:
-        self._command, self._folder = list(command), folder
+    def __init__(
+        self, command: Sequence[str], folder: Path, *, processes: Any = subprocess, **environment: str
+    ) -> None:
+        self._command, self._folder, self._processes = list(command), folder, processes
         own = {"NOETL_HOME": str(folder / "home"), "NO_COLOR": "1", "NOETL_RETENTION_DAYS": "36500"}
         own["NOETL_RESULTS"] = str(folder / RESULTS)
         kept = {name: value for name, value in os.environ.items() if not name.startswith("NOETL_")}
@@ -213,7 +216,7 @@ class Program:
 
     def call(self, *arguments: str) -> tuple[int, str]:
         how = {"cwd": self._folder, "env": self._environment, "capture_output": True, "text": True}
-        done = subprocess.run([*self._command, *arguments], check=False, **how)  # type: ignore[call-overload]
+        done = self._processes.run([*self._command, *arguments], check=False, **how)
         return done.returncode, done.stdout
 
     @contextmanager
@@ -221,7 +224,7 @@ class Program:
         log = self._folder / "server.log"
         with log.open("wb") as out:
             how = {"cwd": self._folder, "env": self._environment, "stdout": out, "stderr": out}
-            process = subprocess.Popen([*self._command, *arguments], **how)  # type: ignore[call-overload]
+            process = self._processes.Popen([*self._command, *arguments], **how)
         try:
             token = self._folder / "token"
             while not (found := re.search(r"NoETL at (\S+),", log.read_text())):

@@ -11,7 +11,6 @@ import asyncio
 import json
 import os
 import sqlite3
-import sys
 from collections.abc import Iterable
 from contextlib import closing
 from math import isclose
@@ -23,6 +22,7 @@ import asyncpg  # type: ignore[import-untyped]
 import pytest
 
 from noetl.store.postgres.database import address_of
+from tests import forked
 from tests.contracts.stores import fresh_url
 from tests.upgrade.every_shape import LISTS, RESULTS, Program, shown, told
 from tests.upgrade.goldens import answers_of, hash_of, make_file, make_schema
@@ -160,7 +160,7 @@ def _expected_lists(recorded: dict[str, Any], copies: int) -> dict[str, list[Any
 
 
 def _program(folder: Path, **environment: str) -> Program:
-    return Program([sys.executable, "-m", "noetl.cli.main"], folder, **environment)
+    return Program(forked.NOETL, folder, processes=forked, **environment)
 
 
 @pytest.mark.req("SRV-12", "EVT-07")
