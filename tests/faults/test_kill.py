@@ -1,6 +1,6 @@
 """SIGKILL at random moments: the run taken up again ends as if nothing had happened (WRK-04, SRV-12, O-06).
 
-Twenty rounds here, the rest of two hundred under `make test-deep`. A round that fails prints its seed; NOETL_SEED
+Twelve rounds here, the rest of two hundred under `make test-deep`. A round that fails prints its seed; NOETL_SEED
 repeats it.
 """
 
@@ -59,7 +59,7 @@ EFFECTS = 3 + 2 * 16  # of an undisturbed ledger
 
 SHOPS = ("--set", 'shops=["oslo", "atlantis", "lima"]', "--set", "page_size=50")  # as little as shows everything
 ASKING = {"hotels": (), "nested": (), "pages_to_duckdb": SHOPS, "large_results": (), "error_routing": (), "secrets": ()}
-ROUNDS = {"ledger": 8, "hotels": 5, "nested": 5, "pages_to_duckdb": 2}
+ROUNDS = {"ledger": 5, "hotels": 3, "nested": 3, "pages_to_duckdb": 1}
 DEEP_ROUNDS = {
     "ledger": 40,
     "hotels": 30,

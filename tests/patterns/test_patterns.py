@@ -16,6 +16,7 @@ from noetl.operations.embedded import RunResult
 from noetl.tools.kinds import load_kinds
 from tests.contracts.stores import borrowed_url
 from tests.patterns.patterns import BROKEN, FOLDER, TRACES, run, run_really, steps_of
+from tests.volume import one_in
 
 NAMES = sorted(TRACES)
 EXCLUSIVE = {
@@ -42,7 +43,7 @@ def test_a_pattern_does_what_its_trace_says(name: str, tmp_path: Path) -> None:
     _check(name, *run(name, str(tmp_path / "patterns.db")))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", one_in(2, NAMES))
 def test_a_pattern_does_the_same_on_postgresql(name: str, postgres_url: str) -> None:
     _check(name, *run_really(name, postgres_url))
 
