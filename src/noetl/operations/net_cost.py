@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
+from statistics import median
 
 import msgspec
 
@@ -51,7 +52,7 @@ def net_cost(net: Net, path: str, history: Sequence[Spans]) -> NetCost:
     names = [step.name for step in net.transitions]
     spans = {name: sorted(execution[name] for execution in history if name in execution) for name in names}
     # Medians, not means: one execution that waited overnight for a person would dominate a mean.
-    medians = {name: percentile(seconds, 50) for name, seconds in spans.items() if seconds}
+    medians = {name: median(seconds) for name, seconds in spans.items() if seconds}
     successors = _successors(net)
     chain = critical_path(successors, net.entry, medians) if medians else []
     critical = [name for part in chain for name in part]
@@ -96,7 +97,7 @@ def _rounded(seconds: float | None) -> float | None:
 
 
 def percentile(ordered: Sequence[float], percent: int) -> float:
-    """The value with `percent` of the sorted, non-empty values before it; for 50 the upper of two middle values."""
+    """The value with `percent` of the sorted, non-empty values before it."""
     return ordered[min(len(ordered) - 1, len(ordered) * percent // 100)]
 
 
