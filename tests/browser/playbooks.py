@@ -56,7 +56,7 @@ workflow:
 
 ASKING = """apiVersion: noetl.io/v10
 kind: Playbook
-metadata: { name: asking, path: tests/asking }
+metadata: { name: asking, path: tests/asking, description: "Asks a boss whether something may be bought" }
 workload: { amount: 900 }
 workflow:
   - step: approve
@@ -77,7 +77,7 @@ executor: { kind: local, spec: { entry_step: approve } }
 
 SCHEDULED = """apiVersion: noetl.io/v10
 kind: Playbook
-metadata: { name: nightly, path: tests/nightly }
+metadata: { name: nightly, path: tests/nightly, description: "Runs every night at half past two" }
 trigger: { timer: { cron: "30 2 * * *", spec: { timezone: Europe/Berlin, missed: none, overlap: skip } } }
 workflow:
   - step: start
@@ -146,7 +146,7 @@ workflow:
 
 BOOKING = """apiVersion: noetl.io/v10
 kind: Playbook
-metadata: { name: booking, path: tests/booking }
+metadata: { name: booking, path: tests/booking, description: "Books a trip, and takes it back if nobody pays" }
 workload: { fail: false }
 workflow:
   - step: flight

@@ -80,7 +80,11 @@ def test_lines_come_while_a_task_runs_and_are_in_the_log_once_when_it_has_ended(
     page.get_by_label("Find in logs").fill("nowhere")
     expect(page.get_by_text("No line matches")).to_be_visible()
     page.get_by_label("Find in logs").fill("page 2")
-    expect(lines).to_be_visible()
+    expect(lines).to_have_text("reading page 2 <b>")  # the lines that hold it, and no others
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Download").click()  # while it runs, too
+    assert Path(saved.value.path()).read_text("utf-8").endswith("reading page 2 <b>")
+    page.get_by_label("Find in logs").fill("")
     Path(f"{gate}2").touch()
     here.ended(execution_id)
 

@@ -125,6 +125,8 @@ def test_a_start_form_says_what_does_not_fit_and_remembers_what_did(open_at: Ope
     page.get_by_role("button", name="Start", exact=True).click()
     expect(page.locator("header .status")).to_contain_text("completed")
     page.go_back()
+    expect(page.get_by_label("who string")).to_have_value("world")  # what it means if nobody says otherwise
+    page.get_by_role("button", name="Use the inputs of the last start").click()
     expect(page.get_by_label("who string")).to_have_value("it's me")
 
 

@@ -86,7 +86,7 @@ SCREENS = {
 }
 READY = {  # what a screen shows once its data is there
     "home": ".tile",
-    "catalog": ".runs a .status",
+    "catalog": "li:nth-child(7) .verdict :first-child",
     "playbook": "thead .bar",
     "compare": "tbody tr",
     "editor": ".step, .facts .sound",

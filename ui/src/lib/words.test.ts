@@ -17,8 +17,8 @@ describe("moments", () => {
   it("says how long ago or ahead", () => {
     expect(ago(100, 160_000)).toBe("1 min ago");
     expect(ago(100, 95_000)).toBe("in 5 s");
-    expect(ago(0, 86_000_000)).toBe("23 h ago");
-    expect(ago(172_700, 0)).toBe("in 47 h");
+    expect(ago(0, 86_000_000)).toBe("24 h ago");
+    expect(ago(172_700, 0)).toBe("in 48 h");
     expect(ago(200_000, 0)).toBe("in 2 d");
   });
 });

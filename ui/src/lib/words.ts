@@ -123,7 +123,7 @@ function rough(seconds: number): string {
   if (seconds < 60) return t.seconds(Math.round(seconds));
   if (seconds < 3600) return t.minutes(Math.floor(seconds / 60));
   // Up to two days in hours: "in 1 d" would be said of what is due in almost two.
-  return seconds < 172_800 ? t.hours(Math.floor(seconds / 3600)) : t.days(Math.floor(seconds / 86_400));
+  return seconds < 172_800 ? t.hours(Math.round(seconds / 3600)) : t.days(Math.round(seconds / 86_400));
 }
 
 /** Seconds as people say them: 12 ms, 1.4 s, 3 min 05 s, 2 h 10 min, 4 d. */

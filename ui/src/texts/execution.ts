@@ -41,6 +41,9 @@ export const t = area("execution", {
   loadingEvents: "loading events",
   live: "live",
 
+  draft: "draft",
+  aTextThatIsNot: "It ran a text that is not registered",
+
   // NetTab.svelte
   stepNamed: (chosen: Value) => `Step ${chosen}`,
   close: "Close",

@@ -66,6 +66,8 @@ export const t = area("playbooks", {
   showAllSteps: (length: Value) => `Show all ${length} steps`,
 
   // Start.svelte
+  useTheInputsOfTheLastStart: "Use the inputs of the last start",
+  youMayNotStart: "Starting needs the role operator.",
   startNamed: (path: Value) => `Start ${path}`,
   versionNumber: (version: Value) => `version ${version}`,
   newestVersion: "newest version",

@@ -38,6 +38,7 @@ export const t = area("tasks", {
   whatClaimingDoes: "Reserve this task for you, so that no other user works on it",
   release: "Release",
   dataToDecideBy: "Data to decide by",
+  inputsOfTheExecution: "Inputs of the execution",
   completedBy: (completedBy: Value, endedAt: Value) => `Completed by ${completedBy} ${endedAt}.`,
   thisTaskWasWithdrawnThe: "This task was withdrawn: the execution no longer needs it.",
   thisTaskHasNoForm: "This task has no form.",

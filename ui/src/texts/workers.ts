@@ -43,7 +43,7 @@ export const t = area("workers", {
   poolIsChanged: (name: Value) => `Pool ${name} is changed`,
   drainQuestion: (workerId: Value) => `Drain ${workerId}?`,
   itFinishesWhatItHolds:
-    "It finishes what it holds and is given no more orders until it is resumed. Other workers of its pools take them.",
+    "It finishes what it holds and is given no more orders until it is resumed. Until then orders of its pools wait for other workers.",
   drainWorker: "Drain worker",
   takesNoMoreOrders: (workerId: Value) => `${workerId} takes no more orders`,
   takesOrdersAgain: (workerId: Value) => `${workerId} takes orders again`,

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { atLevel, isCut, lettersAt, linesAt, toned } from "./levels";
+import { atLevel, having, isCut, lettersAt, linesAt, linesHaving, toned } from "./levels";
 import type { LiveRun } from "./output.svelte";
 
 const line = (text: string, level?: string) => ({ ts: "", stream: "stdout", text, level });
@@ -37,5 +37,20 @@ describe("tones of levels", () => {
       { text: "\nc", tone: "" },
     ]);
     expect(lettersAt("iwe-", "warning")).toBe("we");
+  });
+});
+
+describe("what is looked for", () => {
+  it("leaves the lines that hold it, with their levels", () => {
+    expect(linesHaving("one\nWARNING two\nthree", "iw-", "warning")).toEqual({ text: "WARNING two", levels: "w" });
+    expect(linesHaving("one\ntwo", "ii", "load_orders")).toEqual({ text: "one\ntwo", levels: "ii" }); // its head holds it
+  });
+
+  it("leaves of a running task the lines that hold it, and all where its name does", () => {
+    const run = { step: "load", task: "ask", lines: [line("one"), line("two")], total: 12 } as unknown as LiveRun;
+
+    expect(having([run], "two")).toEqual([{ ...run, lines: [line("two")], total: 11 }]);
+    expect(having([run], "load")).toEqual([run]);
+    expect(having([run], "nothing")).toEqual([]);
   });
 });

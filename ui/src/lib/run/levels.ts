@@ -1,6 +1,7 @@
 // Levels of log lines. The server finds them; here lines below the chosen one are left out.
 
 import { t } from "../../texts/run";
+import { plain } from "./ansi";
 import type { LiveRun } from "./output.svelte";
 
 /** What can be chosen: lines of this level and of graver ones. */
@@ -25,6 +26,26 @@ export function linesAt(text: string | null, levels: string | undefined, level: 
 /** The letters of those lines. */
 export const lettersAt = (levels: string, level: string): string =>
   [...levels].filter((letter) => isAtLeast(letter, level)).join("");
+
+/** The lines of a text that hold what is looked for, with their letters; all of them where none does. */
+export function linesHaving(text: string, levels: string, wanted: string): { text: string; levels: string } {
+  const lines = text.split("\n");
+  const found = lines
+    .map((line, at) => ({ line, at }))
+    .filter(({ line }) => plain(line).toLowerCase().includes(wanted));
+  if (!found.length) return { text, levels };
+  return { text: found.map(({ line }) => line).join("\n"), levels: found.map(({ at }) => levels[at] ?? "-").join("") };
+}
+
+/** Task runs with the lines that hold what is looked for; all lines of one whose name does. */
+export function having(runs: LiveRun[], wanted: string): LiveRun[] {
+  if (!wanted) return runs;
+  return runs.flatMap((run) => {
+    if (`${run.step} ${run.task}`.toLowerCase().includes(wanted)) return [run];
+    const lines = run.lines.filter((line) => plain(line.text).toLowerCase().includes(wanted));
+    return lines.length ? [{ ...run, lines, total: run.total - run.lines.length + lines.length }] : [];
+  });
+}
 
 const TONES: Record<string, string> = { w: "amber", e: "red", c: "red" };
 
