@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import socket
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 import httpx2
 import pytest
@@ -33,6 +35,21 @@ def page(browser: Browser, here: Site, way: Way) -> Iterator[Page]:
     expect(opened.get_by_role("main").get_by_role("heading", level=2).first).to_be_visible()
     yield opened
     context.close()
+
+
+def test_who_comes_in_while_the_way_is_cut_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    connect = socket.create_connection
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        way = Way(f"http://127.0.0.1:{server.getsockname()[1]}")
+
+        def late(address: tuple[str, int]) -> socket.socket:
+            far = connect(address)
+            way.cut()
+            return far
+
+        monkeypatch.setattr("tests.browser.way.socket.create_connection", late)
+        with connect(("127.0.0.1", way.port), timeout=60) as near, suppress(ConnectionResetError):
+            assert near.recv(1) == b""
 
 
 def menu(page: Page, name: str) -> None:

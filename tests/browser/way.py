@@ -14,6 +14,7 @@ class Way:
     def __init__(self, url: str) -> None:
         self._target = (str(urlsplit(url).hostname), int(urlsplit(url).port or 0))
         self._open: set[socket.socket] = set()
+        self._changes = threading.Lock()  # of what is open: who is let in while it is cut would stay connected
         self.sent = bytearray()  # by whoever asks, of all connections
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._listener.getsockname()[1])
@@ -28,7 +29,12 @@ class Way:
             while True:
                 near, _ = listener.accept()
                 far = socket.create_connection(self._target)
-                self._open |= {near, far}
+                with self._changes:
+                    if listener.fileno() < 0:
+                        near.close()
+                        far.close()
+                        return
+                    self._open |= {near, far}
                 threading.Thread(target=self._copy, args=(near, far, self.sent), daemon=True).start()
                 threading.Thread(target=self._copy, args=(far, near, bytearray()), daemon=True).start()
 
@@ -45,12 +51,13 @@ class Way:
     def cut(self) -> None:
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-        for one in list(self._open):
-            with suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
-            one.close()
-        self._open.clear()
+        with self._changes:
+            self._listener.close()
+            for one in self._open:
+                with suppress(OSError):
+                    one.shutdown(socket.SHUT_RDWR)
+                one.close()
+            self._open.clear()
 
     def mend(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", self.port))
