@@ -3,7 +3,7 @@
 `place_meant` decides it for every command: `--server` names an address or a context; without it the settings do, then
 the current context. `--db` selects a store, so the two exclude each other. The answer is a `ServerPlace` or a
 `StorePlace`. Both have the same contract (`Place`), so that a command sends requests (`ask`), reads records (`read`)
-and runs playbooks (`Place.runs`) without knowing which of the two it uses. tests/operations/test_port.py checks it.
+and runs playbooks (`Place.runs`) without knowing which of the two it uses. tests/operations/test_local.py checks it.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from noetl.cli.completion import CONTEXT
 from noetl.cli.terminal import visible
 
 if TYPE_CHECKING:
+    from noetl.base.errors import NoetlError
     from noetl.cli.run import RunOptions
     from noetl.cli.runs import Runs
     from noetl.client import AsyncClient, Client
@@ -356,3 +357,18 @@ def find_server(server: str | None, token_file: str | None = None, ca: str | Non
         return ServerPlace(url, settings.token, ca)
     file = settings.token_file or (context.token_file if context is not None else None)
     return ServerPlace(url, read_token(file) if file is not None else token_for(url), ca)
+
+
+def why_this_server(problem: NoetlError) -> str:
+    """After a server that does not answer: that the current context named it, where the command line did not."""
+    from noetl.base.settings import load_settings
+    from noetl.cli.contexts import load_contexts
+
+    ctx, settings, current = click.get_current_context(silent=True), load_settings().settings, load_contexts().current
+    named = ctx is None or ctx.params.get("server") or ctx.meta.get("noetl.server") or settings.server
+    if named or settings.context or current is None:
+        return ""
+    from noetl.client import UnreachableError
+
+    way_out = f' It is the current context, "{current}"; --db STORE reads a store instead'
+    return way_out if isinstance(problem, UnreachableError) else ""

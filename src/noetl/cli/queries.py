@@ -75,22 +75,10 @@ def refusals() -> Iterator[None]:
     try:
         yield
     except NoetlError as problem:
-        raise QueryRefused(f"{problem}{_why_this_server(problem)}") from problem
+        # Imported here: that module chooses between a server and a store, and uses this one.
+        from noetl.cli.connection import why_this_server
 
-
-def _why_this_server(problem: NoetlError) -> str:
-    """After a server that does not answer: that the current context named it, where the command line did not."""
-    from noetl.base.settings import load_settings
-    from noetl.cli.contexts import load_contexts
-
-    ctx, settings, current = click.get_current_context(silent=True), load_settings().settings, load_contexts().current
-    named = ctx is None or ctx.params.get("server") or ctx.meta.get("noetl.server") or settings.server
-    if named or settings.context or current is None:
-        return ""
-    from noetl.client import UnreachableError
-
-    way_out = f' It is the current context, "{current}"; --db STORE reads a store instead'
-    return way_out if isinstance(problem, UnreachableError) else ""
+        raise QueryRefused(f"{problem}{why_this_server(problem)}") from problem
 
 
 def is_there(db: str | None) -> bool:
