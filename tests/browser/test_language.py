@@ -100,6 +100,7 @@ def _left(text: str, told: set[str]) -> str:
     left = text
     while (shorter := re.sub(r"⟦[^⟦⟧]*⟧", "", left)) != left:
         left = shorter
+    left = re.sub(r"⟦[^⟦⟧]*$|^[^⟦⟧]*⟧", "", left)  # a link within it parts a text in two
     left = re.sub(MOMENT, "", left)
     for known in sorted((one for one in told if one in left), key=len, reverse=True):
         left = re.sub(rf"(?<!\w){re.escape(known)}(?!\w)", "", left)
@@ -114,6 +115,7 @@ def _texts(value: Any) -> Iterator[str]:
         for item in value:
             yield from _texts(item)
     elif isinstance(value, str):
-        yield from {value, json.dumps(value, ensure_ascii=False), *value.split("/"), value[-8:]} - {""}
+        yield from {value, json.dumps(value, ensure_ascii=False), *value.split("/")} - {""}
+        yield from (part[-8:] for part in value.split("/") if part)
     else:
         yield json.dumps(value)
