@@ -23,6 +23,12 @@ workflow:
       kind: duckdb
       query: SELECT range AS id, 'order ' || range AS name FROM range(100000)
       spec: { rows: parquet }
+    next: { arcs: [{ step: shops }] }
+  - step: shops
+    tool:
+      kind: python
+      code: |
+        result = [{"id": n, "shop": f"shop {n}", "note": "about " * 20, "total": n % 7} for n in range(1000)]
     next: { arcs: [{ step: orders }] }
   - step: orders
     tool:
@@ -54,7 +60,7 @@ def test_a_large_result_is_opened_part_by_part_and_its_rows_are_a_table(
     part.locator("summary", has_text="data").click()
     part.locator("summary", has_text="rows").click()
     expect(part).to_contain_text("[20,000]")
-    part.get_by_role("button", name="Show as a table").click()
+    expect(part).to_contain_text("20,000 rows, 3 columns")
     expect(part).to_contain_text("1 to 50 of 20,000")
     part.get_by_role("button", name="Last").click()
     expect(part).to_contain_text("19,951 to 20,000 of 20,000")
@@ -73,7 +79,11 @@ def test_a_large_result_is_opened_part_by_part_and_its_rows_are_a_table(
     assert max(sizes) < 600_000  # of more than a megabyte
 
     with page.expect_download() as saved:
-        part.get_by_role("link", name="Download").click()
+        part.get_by_role("button", name="Download CSV").click()
+    assert Path(saved.value.path()).read_text("utf-8").splitlines()[20000] == "19999,customer 19999,199990"
+    assert saved.value.suggested_filename == f"large_data-{large[-8:]}-result-data-rows.csv"
+    with page.expect_download() as saved:
+        part.get_by_role("link", name="Download", exact=True).click()
     assert '"customer":"customer 19999"' in Path(saved.value.path()).read_text("utf-8")
 
 
@@ -92,9 +102,29 @@ def test_a_stored_table_is_read_in_pages(open_at: Open, large: str, picture: Pic
     assert Path(saved.value.path()).read_bytes()[:4] == b"PAR1"
 
 
+def test_rows_that_are_stored_are_the_same_table_as_all_others(open_at: Open, large: str, picture: Picture) -> None:
+    page = open_at(f"/executions/{large}?tab=data")
+    part = page.get_by_role("region", name="Results of steps")
+    with page.expect_download() as saved:
+        part.get_by_role("button", name="Download", exact=True).click()
+    assert '"shop": "shop 999"' in Path(saved.value.path()).read_text("utf-8")
+
+    part.locator("summary", has_text="stored, ").first.click()
+
+    expect(part).to_contain_text("1,000 rows, 4 columns")
+    part.get_by_role("searchbox", name="Find in the rows").fill("shop 99")
+    expect(part).to_contain_text("11 rows, 4 columns")
+    picture(page, "data-stored-rows")
+    assert findings(page) == []
+    with page.expect_download() as saved:
+        part.get_by_role("button", name="Download CSV").click()
+    assert saved.value.suggested_filename == f"large_data-{large[-8:]}-results-shops.csv"
+    assert len(Path(saved.value.path()).read_text("utf-8").splitlines()) == 12
+
+
 def test_at_an_earlier_moment_a_stored_result_is_opened_too(open_at: Open, large: str, here: Site) -> None:
     at = here.api.get(f"executions/{large}").raise_for_status().json()["events"]
     page = open_at(f"/executions/{large}?tab=data&at={at - 1}")
     part = page.get_by_role("region", name="Results of steps")
-    part.locator("summary", has_text="stored, ").click()
+    part.locator("summary", has_text="stored, ").last.click()
     expect(part.locator("summary", has_text="data")).to_be_visible()
