@@ -59,6 +59,36 @@ async def test_a_draft_is_listed_and_not_counted() -> None:
     assert (told["ended"], told["completed"]) == (1, 1)
 
 
+PARTLY = """
+workload: {orders: [1, 0, 2]}
+workflow:
+  - step: start
+    loop: {in: "{{ workload.orders }}", iterator: order}
+    spec: {policy: {failure: {mode: best_effort}}}
+    tool: {kind: noop, args: {share: "{{ 1 / iter.order }}"}}
+    next: {arcs: [{step: report}]}
+  - step: report
+    tool: {kind: noop}
+"""
+
+
+async def test_reruns_of_a_part_are_not_counted_and_failed_items_are_a_class_of_their_own() -> None:
+    async with talking() as talk:
+        await talk.register(PARTLY)
+        whole = (await talk.start())["execution_id"]
+        await _ended(talk, whole)
+        for asked in ({"from": "report"}, {"failed_items": True}):
+            again = await talk.post(f"/api/executions/{whole}/rerun", asked, 201)
+            await _ended(talk, again["execution_id"])
+
+        told = await talk.get("/api/catalog/tests/test/runs")
+        cost = await talk.post("/api/cost", {"source": playbook(PARTLY)})
+
+    assert [one["from_step"] for one in told["runs"]] == ["start", "report", None]
+    assert (told["ended"], told["completed"], told["with_failed_items"]) == (1, 1, 1)
+    assert cost["executions"] == 1
+
+
 TWO_FAIL = """
 workflow:
   - step: start

@@ -13,11 +13,12 @@ from statistics import median
 
 import msgspec
 
+from noetl.events.executions import ExecutionRequested
 from noetl.events.projection.views import StepRunView
 from noetl.language.proving.graph import components
 from noetl.net.net import Net
 from noetl.operations.comparisons import step_runs
-from noetl.store.contract import ExecutionRow, Store
+from noetl.store.contract import EventFilter, ExecutionRow, Records, Store
 
 Spans = Mapping[str, float]  # seconds of each step in one execution
 
@@ -171,18 +172,33 @@ class StepDurations:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._cache: OrderedDict[str, Mapping[str, float]] = OrderedDict()
+        self._partial: set[str] = set()  # ids of reruns from a step
         self._figures = 0
 
     async def recent(self, path: str) -> list[Mapping[str, float]]:
         """The seconds of each step in the newest executions of a playbook that are over, one mapping for each."""
-        # Twice as many as needed, since some of them may be open.
+        # Twice as many as needed, since some of them may be open or partial.
         rows = await self._store.executions(limit=2 * _RECENT, path=path)
-        ended = [row for row in rows if row.finished_at is not None and row.path == path]
-        return [await self._step_durations(row) for row in ended[:_RECENT]]
+        registered = {version.net_hash for version in await self._store.catalog.versions(path)}
+        found: list[Mapping[str, float]] = []
+        for row in rows:
+            # Drafts do not count, but a playbook that is run from a file only has nothing else.
+            if row.finished_at is not None and row.path == path and (row.net_hash in registered or not registered):
+                if (durations := await self._step_durations(row)) is not None:
+                    found.append(durations)
+                if len(found) == _RECENT:
+                    break
+        return found
 
-    async def _step_durations(self, row: ExecutionRow) -> Mapping[str, float]:
+    async def _step_durations(self, row: ExecutionRow) -> Mapping[str, float] | None:
+        """None for a partial rerun."""
+        if row.execution_id in self._partial:
+            return None
         durations = self._cache.get(row.execution_id)
         if durations is None:
+            if await first_step_of(self._store, row.execution_id) is not None:
+                self._partial.add(row.execution_id)
+                return None
             durations = _durations(await step_runs(self._store, row.execution_id, pages=_PAGES))
             self._cache[row.execution_id] = durations
             self._figures += len(durations)
@@ -191,6 +207,13 @@ class StepDurations:
         while self._figures > _CACHE_SIZE and len(self._cache) > 1:
             self._figures -= len(self._cache.popitem(last=False)[1])
         return durations
+
+
+async def first_step_of(records: Records, execution_id: str) -> str | None:
+    """The step that a rerun began at; None for an execution that did all of its work itself."""
+    first = await records.events(execution_id, only=EventFilter(limit=1))
+    request = first[0].payload if first else None
+    return request.carried.step if isinstance(request, ExecutionRequested) and request.carried is not None else None
 
 
 def _durations(runs: list[StepRunView]) -> dict[str, float]:

@@ -63,6 +63,8 @@ export const t = area("playbooks", {
   runOf: (createdAt: Value, status: Value, durationS: Value) => `Run of ${createdAt}: ${status}, ${durationS}`,
   stepInRun: (step: Value, state: Value, span: Value) => `${step}: ${state}, ${span}`,
   iterationsFailed: (failed: Value) => `, ${failed} iterations failed`,
+  withFailedItems: (runs: Value) => `and ${runs} completed with failed items`,
+  fromStep: (step: Value) => `, from ${step}`,
   showAllSteps: (length: Value) => `Show all ${length} steps`,
 
   // Start.svelte

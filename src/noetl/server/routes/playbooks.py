@@ -19,7 +19,7 @@ from noetl.operations.api_shapes import ExecutionView
 from noetl.operations.catalog import registered_version
 from noetl.operations.comparisons import step_order, step_runs
 from noetl.operations.executions import end_error, failed_step
-from noetl.operations.net_cost import NetCost, net_cost, percentile
+from noetl.operations.net_cost import NetCost, first_step_of, net_cost, percentile
 from noetl.server.bodies import read
 from noetl.server.computations import computed
 from noetl.server.guarded_router import GuardedRouter, Json, openapi_docs
@@ -118,23 +118,26 @@ class StepCell(msgspec.Struct, frozen=True, kw_only=True):
 
 class PlaybookRun(ExecutionView, frozen=True, kw_only=True):
     """`steps` are in the order in which they first began. `reason` is the error that ended
-    the run, `failed_step` the step it is from."""
+    the run, `failed_step` the step it is from. `from_step` is where a rerun began."""
 
     version: int | None
+    from_step: str | None
     failed_step: str | None
     reason: str | None
     steps: list[StepCell]
 
 
 class RunHistory(msgspec.Struct, frozen=True, kw_only=True):
-    """The newest first. Of those that ended: how many completed, and how long they took. Drafts are listed, without a
-    version, and not counted: they say nothing of what is registered."""
+    """The newest first. Of those that ended: how many completed, how many of these with failed items, and how long they
+    took. Drafts are listed, without a version, and reruns from a step, and neither is counted: they say nothing of
+    what is registered, or did a part of it."""
 
     path: str
     runs: list[PlaybookRun]
     steps: list[str]  # of all of them, in one order
     ended: int
     completed: int
+    with_failed_items: int
     p50_s: float | None
     p95_s: float | None
 
@@ -148,7 +151,7 @@ async def run_history(services: Services, path: str, limit: int) -> RunHistory:
     }
     runs = [await _run(services, row, versions.get(row.net_hash)) for row in rows]
     # Drafts run under the same path, and their nets are of no version.
-    counted = [row for row in rows if row.net_hash in versions]
+    counted = [row for row, run in zip(rows, runs, strict=True) if row.net_hash in versions and run.from_step is None]
     spans = sorted(row.finished_at - row.created_at for row in counted if row.finished_at is not None)
     return RunHistory(
         path=path,
@@ -156,6 +159,7 @@ async def run_history(services: Services, path: str, limit: int) -> RunHistory:
         steps=step_order([cell.step for cell in run.steps] for run in runs),
         ended=len(spans),
         completed=sum(row.status == "completed" for row in counted),
+        with_failed_items=sum(row.status == "completed" and bool(row.failed_iterations) for row in counted),
         p50_s=round(median(spans), 3) if spans else None,
         p95_s=percentile(spans, 95) if spans else None,
     )
@@ -167,6 +171,7 @@ async def _run(services: Services, row: ExecutionRow, version: int | None) -> Pl
     return PlaybookRun(
         **row.readable(),
         version=version,
+        from_step=await first_step_of(services.store, row.execution_id),
         failed_step=await failed_step(services.store, row, error),
         reason=_reason(error) if error is not None else None,
         steps=_cells(runs),

@@ -16,10 +16,13 @@ export interface Bar {
   depth: number;
   sign?: string; // of what runs beside the tokens
   from: number;
+  begun?: number; // where it was queued first: durations are measured from here, in all views
   to: number | null;
   state: string;
   parts: Part[];
 }
+
+export const tookS = (bar: Bar, now: number): number => Math.max(0, (bar.to ?? now) - (bar.begun ?? bar.from));
 
 export interface Scale {
   from: number;

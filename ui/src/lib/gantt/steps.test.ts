@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { StepBar } from "../api/shapes";
 import type { SideRun } from "../run/side_runs";
+import { tookS } from "./bars";
 import { barOf, sideRunBar, ordered, tasksOf } from "./steps";
 
 const AT = (s: number): string => new Date(s * 1000).toISOString();
@@ -28,6 +29,10 @@ describe("a step as a bar", () => {
       ["queued", 10, 11],
       ["running", 11, 15],
     ]);
+  });
+  it("took the time since it began, as in all other views", () => {
+    expect(tookS(barOf(STEP, 99), 99)).toBe(4);
+    expect(tookS(barOf({ ...STEP, started_at: null, finished_at: null }, 99), 99)).toBe(89);
   });
   it("is worded once it is seen", () => {
     let reads = 0;

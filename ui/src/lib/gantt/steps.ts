@@ -42,6 +42,7 @@ export function barOf(step: StepBar, now: number): Bar {
     step: step.step,
     depth: 0,
     from,
+    begun: seconds(step.started_at) ?? from,
     to,
     state: step.status,
     get parts() {
