@@ -10,6 +10,7 @@ import pytest
 
 from noetl.events.orders import Turn, TurnAnswer
 from noetl.operations.administration_shapes import Role
+from noetl.server.workers import WorkerRow
 from noetl.store.memory import MemoryStore
 from tests.server.talking import Talk, talking
 
@@ -123,6 +124,40 @@ async def test_what_nobody_can_run_stays_ready_and_is_explained() -> None:
         assert await crew.steps("large") == ["query"]
         [pool] = (await talk.get("/api/pools"))["pools"]
         assert pool["obstacles"] == []
+
+
+async def test_the_only_worker_of_a_pool_is_named_before_and_after_it_is_drained() -> None:
+    async with talking(workers=0) as talk:
+        crew = await crew_of(talk)
+        worker_id = (await crew.announce("small", kinds=["python", "duckdb"]))["worker_id"]
+        execution_id = await started(talk, MIXED)
+        [before] = (await talk.get("/api/workers"))["workers"]
+        await talk.post(f"/api/workers/{worker_id}/drain")
+
+        told = await talk.get(f"/api/executions/{execution_id}/explain")
+        [pool] = (await talk.get("/api/pools"))["pools"]
+        overview = await talk.get("/api/overview")
+        await crew.announce("large", kinds=["python", "duckdb"])
+        freed = await talk.get(f"/api/executions/{execution_id}/explain")
+
+    why = f'the only worker of pool "default" is drained: noetl worker resume {worker_id}'
+    assert before["alone_in"] == ["default"]
+    assert (told["stuck"], told["sentences"][-1]) == (True, why)
+    assert (pool["workers"], pool["obstacles"]) == (0, [f"2 orders wait: {why}"])
+    assert overview["workers"] == 0
+    assert freed["stuck"] is False
+
+
+async def test_the_worker_of_a_server_shows_what_it_holds_though_it_sends_no_heartbeats() -> None:
+    async with talking(workers=0) as talk:
+        await talk.services.roster.register(WorkerRow(worker_id="own", pools=("*",), capacity=9))
+        await started(talk, MIXED)
+        answer = await talk.services.control.for_workers.turn(Turn(worker_id="own", capacity=9))
+
+        [worker] = (await talk.get("/api/workers"))["workers"]
+
+    assert len(answer.orders) == 2
+    assert worker["leases"] == sorted(order.order_id for order in answer.orders)
 
 
 async def test_what_nobody_can_run_is_told_before_anybody_was_offered_it() -> None:

@@ -22,7 +22,7 @@ from noetl.control.claiming.ready_orders import Needs
 from noetl.control.commit.loaded_executions import LoadedExecution
 from noetl.engine.execution import Execution
 from noetl.server.services import Services
-from noetl.store.contract import OrderState
+from noetl.store.contract import DEFAULT_POOL, OrderState
 from noetl.store.installation import KeyValues, each_key_value
 
 WORKER_KIND = "worker"
@@ -53,7 +53,8 @@ class WorkerRow(msgspec.Struct, kw_only=True):
 
 
 class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
-    """`drained_at`: since then it gets no new orders, by request of `drained_by`; it finishes the orders it holds."""
+    """`drained_at`: since then it gets no new orders, by request of `drained_by`; it finishes the orders it holds.
+    `alone_in` are the pools whose orders no other worker could take."""
 
     worker_id: str
     pools: list[str]
@@ -68,6 +69,7 @@ class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
     leases: list[str]
     drained_at: str | None = None
     drained_by: str = ""
+    alone_in: list[str] = []
 
 
 class Roster:
@@ -163,7 +165,25 @@ def ability_of(row: WorkerRow) -> WorkerAbilities:
     return WorkerAbilities(kinds=frozenset(row.kinds) or None, labels=row.labels)
 
 
-def worker_view(row: WorkerRow, now: float, drain: Drain | None = None) -> WorkerView:
+async def worker_views(services: Services, rows: Collection[WorkerRow]) -> list[WorkerView]:
+    """Those that are lost come last."""
+    now, drains, crews = services.clock.now(), await services.control.pools.drains.all(), await crews_of(services)
+    taking = {pool: [row.worker_id for row in crews.of(pool).fit] for pool in {*crews, DEFAULT_POOL}}
+    views = []
+    for row in rows:
+        held = sorted(row.leases)
+        # A worker in a server's own process sends no heartbeats, which say what the others hold.
+        if not row.token_id:
+            orders = await services.store.held_by(row.worker_id)
+            held = sorted(
+                one.order_id for one in orders if one.state is OrderState.LEASED and now < (one.lease_until or 0)
+            )
+        alone = sorted(pool for pool, workers in taking.items() if workers == [row.worker_id])
+        views.append(worker_view(row, now, held, alone, drains.get(row.worker_id)))
+    return sorted(views, key=lambda view: not view.live)
+
+
+def worker_view(row: WorkerRow, now: float, held: list[str], alone_in: list[str], drain: Drain | None) -> WorkerView:
     plain: dict[str, Any] = {name: getattr(row, name) for name in ("worker_id", "capacity", "labels", "version")}
     return WorkerView(
         **plain,
@@ -173,9 +193,10 @@ def worker_view(row: WorkerRow, now: float, drain: Drain | None = None) -> Worke
         registered_at=rfc3339(row.registered_at),
         last_seen=rfc3339(row.last_seen),
         live=now - row.last_seen < LIVE_S,
-        leases=sorted(row.leases),
+        leases=held,
         drained_at=rfc3339(drain.since) if drain is not None else None,
         drained_by=drain.by if drain is not None else "",
+        alone_in=alone_in,
     )
 
 
@@ -183,14 +204,20 @@ _LOOKED_AT = 100  # how many waiting orders of a pool are examined: their execut
 
 
 class Crew(msgspec.Struct, frozen=True):
-    """The live workers that serve a pool by name, or every pool. `fit` are those with the labels that it requires."""
+    """The live workers that serve a pool by name, or every pool. `labelled` are those with the labels that it requires;
+    `fit` are those of them that are not drained."""
 
     pool: Pool
     rows: tuple[WorkerRow, ...]
+    drained: Collection[str] = ()
+
+    @property
+    def labelled(self) -> list[WorkerRow]:
+        return [row for row in self.rows if ability_of(row).carries(self.pool.require)]
 
     @property
     def fit(self) -> list[WorkerRow]:
-        return [row for row in self.rows if ability_of(row).carries(self.pool.require)]
+        return [row for row in self.labelled if row.worker_id not in self.drained]
 
     @property
     def kinds(self) -> list[str] | None:
@@ -204,11 +231,15 @@ class Crew(msgspec.Struct, frozen=True):
         if not self.rows:
             labels = "".join(f" --label {key}={value}" for key, value in sorted(self.pool.require.items()))
             return f'no worker serves the pool "{name}": noetl worker start --pool {name}{labels}'
-        if not self.fit:
+        if not self.labelled:
             carried = "; ".join(labels_text(row.labels) or "none" for row in self.rows)
             return f'no worker of pool "{name}" carries {required}, which it requires; workers there carry: {carried}'
-        if any(ability_of(row).runs(frozenset(needs)) for row in self.fit):
+        able = [row.worker_id for row in self.labelled if ability_of(row).runs(frozenset(needs))]
+        if able and not set(able).issubset(self.drained):
             return None
+        if able:
+            them = f'the only worker of pool "{name}" is' if len(able) == 1 else f'all workers of pool "{name}" are'
+            return f"{them} drained: noetl worker resume {able[0]}"
         runs = ", ".join(self.kinds or ()) or "nothing"
         if missing := sorted(set(needs).difference(self.kinds or ())):
             return f'no worker of pool "{name}" runs kind {", ".join(missing)}; workers there run: {runs}'
@@ -218,13 +249,13 @@ class Crew(msgspec.Struct, frozen=True):
 class Crews:
     """The crews of all pools, as of one moment."""
 
-    def __init__(self, pools: Collection[Pool], rows: Collection[WorkerRow]) -> None:
+    def __init__(self, pools: Collection[Pool], rows: Collection[WorkerRow], drained: Collection[str]) -> None:
         self._pools = {pool.name: pool for pool in pools}
-        self._rows = rows
+        self._rows, self._drained = rows, drained
 
     def of(self, pool: str) -> Crew:
         serving = tuple(row for row in self._rows if pool in row.pools or EVERY in row.pools)
-        return Crew(self._pools.get(pool) or Pool(name=pool), serving)
+        return Crew(self._pools.get(pool) or Pool(name=pool), serving, self._drained)
 
     def __iter__(self) -> Iterator[str]:
         """The pools with a setting, and those that some worker serves."""
@@ -235,7 +266,7 @@ async def crews_of(services: Services) -> Crews:
     """The crews of workers with a contact within the last minute."""
     now = services.clock.now()
     rows = [row for row in await services.roster.list() if now - row.last_seen < LIVE_S]
-    return Crews(await services.control.pools.all(), rows)
+    return Crews(await services.control.pools.all(), rows, await services.control.pools.drains.all())
 
 
 async def obstacles(services: Services, crew: Crew, waiting: int) -> list[str]:

@@ -165,6 +165,7 @@ export const t = area("execution", {
   noLimit: "no limit",
 
   // Explain.svelte
+  workersAndPools: "Workers and pools",
   theExecutionIsStuckNothing: "The execution is stuck: nothing in progress will move it.",
   state: "State",
   waitingFor: "Waiting for",

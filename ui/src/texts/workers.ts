@@ -43,7 +43,11 @@ export const t = area("workers", {
   poolIsChanged: (name: Value) => `Pool ${name} is changed`,
   drainQuestion: (workerId: Value) => `Drain ${workerId}?`,
   itFinishesWhatItHolds:
-    "It finishes what it holds and is given no more orders until it is resumed. Until then orders of its pools wait for other workers.",
+    "It finishes what it holds and is given no more orders until it is resumed. Other workers of its pools take them.",
+  noOtherWorker: (pools: Value) =>
+    `No other worker takes orders of the pool ${pools}: they will wait until this one is resumed or another one starts. It finishes what it holds.`,
+  remove: "Remove",
+  isRemoved: (workerId: Value) => `${workerId} is removed`,
   drainWorker: "Drain worker",
   takesNoMoreOrders: (workerId: Value) => `${workerId} takes no more orders`,
   takesOrdersAgain: (workerId: Value) => `${workerId} takes orders again`,

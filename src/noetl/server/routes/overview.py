@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib.resources import files
+from statistics import median
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -81,13 +82,17 @@ async def overview(request: Request) -> Response:
     counts = dict.fromkeys(_STATES, 0) | await services.store.tally()
     now = services.clock.now()
     leased = sum((await services.store.leased(now=now)).values())
+    drains = await services.control.pools.drains.all()
     ready = sum((await services.store.unclaimed(now=now)).values())
     answer = Overview(
         counts=counts,
         minutes=_by_span(await _recent(services), now, 60, _MINUTES),
         orders={"ready": ready, "leased": leased},
         # The roster remembers a worker for a day after its last word; only those that are there count.
-        workers=sum(now - row.last_seen < LIVE_S for row in await services.roster.list()),
+        # Neither do those that are drained: they take none of the orders that wait.
+        workers=sum(
+            now - row.last_seen < LIVE_S and row.worker_id not in drains for row in await services.roster.list()
+        ),
         late=await services.notifications.late(services.store),
     )
     return Json(answer)
@@ -133,7 +138,7 @@ def _by_span(rows: list[ExecutionRow], now: float, span_s: int, count: int) -> l
             took.setdefault(n, []).append(row.finished_at - row.created_at)
     for n, spans in took.items():
         spans.sort()
-        minutes[n].p50_s, minutes[n].p95_s = percentile(spans, 50), percentile(spans, 95)
+        minutes[n].p50_s, minutes[n].p95_s = median(spans), percentile(spans, 95)
     return minutes
 
 

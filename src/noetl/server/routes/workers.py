@@ -14,7 +14,7 @@ from noetl.server.guarded_router import GuardedRouter, Json, openapi_docs
 from noetl.server.problem_details import ProblemDetails, not_found
 from noetl.server.routes.orders import PROTOCOL, check_own, check_pools, check_protocol
 from noetl.server.services import Services, identity_of, services_of
-from noetl.server.workers import Crew, WorkerRow, WorkerView, crews_of, obstacles, worker_id_of, worker_view
+from noetl.server.workers import Crew, WorkerRow, WorkerView, crews_of, obstacles, worker_id_of, worker_views
 from noetl.store.contract import DEFAULT_POOL
 
 router = GuardedRouter(tags=["workers"])
@@ -81,7 +81,7 @@ async def register(request: Request) -> Response:
     # The token is part of the id, so that one token cannot register, drain or report as the worker of another.
     worker_id = worker_id_of(identity.token_id, fields.pop("name"), fields.pop("instance"))
     row = await services.roster.register(WorkerRow(**fields, worker_id=worker_id, token_id=identity.token_id))
-    return Json(worker_view(row, services.clock.now()), 201)
+    return await _worker_response(services, row, 201)
 
 
 async def _check_labels(services: Services, asked: Announcing) -> None:
@@ -122,19 +122,22 @@ async def remove(request: Request, worker_id: str) -> Response:
 
 @router.get("/api/workers", **openapi_docs(Workers, summary="List workers"))
 async def workers(request: Request) -> Response:
-    """Those registered, with what they serve, when they were last heard of, and what they held then."""
+    """Those registered, with what they serve, when they were last heard of, and what they hold."""
     services = services_of(request)
-    now, drains = services.clock.now(), await services.control.pools.drains.all()
-    rows = await services.roster.list()
-    return Json(Workers(workers=[worker_view(row, now, drains.get(row.worker_id)) for row in rows]))
+    return Json(Workers(workers=await worker_views(services, await services.roster.list())))
+
+
+async def _worker_response(services: Services, row: WorkerRow, status: int = 200) -> Response:
+    (view,) = await worker_views(services, [row])
+    return Json(view, status)
 
 
 @router.post("/api/workers/{worker_id:path}/drain", **openapi_docs(WorkerView, summary="Drain a worker"))
 async def drain(request: Request, worker_id: str) -> Response:
     """It finishes what it holds and is given nothing more, by any server, until it is resumed."""
     services, row = services_of(request), await _known_worker(request, worker_id)
-    begun = await services.control.pools.drains.begin(worker_id, by=str(identity_of(request).subject))
-    return Json(worker_view(row, services.clock.now(), begun))
+    await services.control.pools.drains.begin(worker_id, by=str(identity_of(request).subject))
+    return await _worker_response(services, row)
 
 
 @router.post("/api/workers/{worker_id:path}/resume", **openapi_docs(WorkerView, summary="Resume a drained worker"))
@@ -142,7 +145,7 @@ async def resume(request: Request, worker_id: str) -> Response:
     """It takes orders again, with its next turn. Doing so to one that is not drained changes nothing."""
     services, row = services_of(request), await _known_worker(request, worker_id)
     await services.control.pools.drains.end(worker_id)
-    return Json(worker_view(row, services.clock.now()))
+    return await _worker_response(services, row)
 
 
 async def _known_worker(request: Request, worker_id: str) -> WorkerRow:

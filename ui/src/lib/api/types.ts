@@ -2505,7 +2505,7 @@ export interface paths {
         };
         /**
          * List workers
-         * @description Those registered, with what they serve, when they were last heard of, and what they held then.
+         * @description Those registered, with what they serve, when they were last heard of, and what they hold.
          */
         get: operations["workers_api_workers_get"];
         put?: never;
@@ -4312,7 +4312,7 @@ export interface components {
         /**
          * PlaybookRun
          * @description `steps` are in the order in which they first began. `reason` is the error that ended
-         *     the run, `failed_step` the step it is from.
+         *     the run, `failed_step` the step it is from. `from_step` is where a rerun began.
          */
         PlaybookRun: {
             created_at: string;
@@ -4323,6 +4323,7 @@ export interface components {
             failed_iterations: number | null;
             failed_step: string | null;
             finished_at: string | null;
+            from_step: string | null;
             /** @default null */
             iterations: number | null;
             name: string;
@@ -4728,8 +4729,9 @@ export interface components {
         };
         /**
          * RunHistory
-         * @description The newest first. Of those that ended: how many completed, and how long they took. Drafts are listed, without a
-         *     version, and not counted: they say nothing of what is registered.
+         * @description The newest first. Of those that ended: how many completed, how many of these with failed items, and how long they
+         *     took. Drafts are listed, without a version, and reruns from a step, and neither is counted: they say nothing of
+         *     what is registered, or did a part of it.
          */
         RunHistory: {
             completed: number;
@@ -4739,6 +4741,7 @@ export interface components {
             path: string;
             runs: components["schemas"]["PlaybookRun"][];
             steps: string[];
+            with_failed_items: number;
         };
         /** ScheduleList */
         ScheduleList: {
@@ -5813,8 +5816,11 @@ export interface components {
         /**
          * WorkerView
          * @description `drained_at`: since then it gets no new orders, by request of `drained_by`; it finishes the orders it holds.
+         *     `alone_in` are the pools whose orders no other worker could take.
          */
         WorkerView: {
+            /** @default [] */
+            alone_in: string[];
             capacity: number;
             /** @default null */
             drained_at: string | null;
