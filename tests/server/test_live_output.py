@@ -122,6 +122,17 @@ async def test_what_is_in_the_log_is_not_live_any_more() -> None:
         assert await texts(talk, execution_id) == []
 
 
+async def test_the_last_lines_of_a_task_that_a_cancellation_stopped_stay() -> None:
+    async with talking(workers=0) as talk:
+        worker, execution_id = await begun(talk)
+        (order,) = (await turn(worker, capacity=1)).orders
+        await tell(worker, chunk(order, "one"))
+        await talk.post(f"/api/executions/{execution_id}/cancel", {"reason": "too slow"})
+
+        assert (await talk.get(f"/api/executions/{execution_id}"))["status"] == "cancelled"
+        assert await texts(talk, execution_id) == ["one"]
+
+
 async def test_only_the_holder_of_an_order_is_listened_to() -> None:
     async with talking(workers=0) as talk:
         worker, execution_id = await begun(talk)

@@ -11,7 +11,7 @@ import pytest_asyncio
 from noetl.base.errors import BackendError
 from noetl.base.redaction import Mask
 from noetl.events.orders import OutputBatch, OutputChunk
-from noetl.worker.live_output import MAX_LINES, OutputSender
+from noetl.worker.live_output import HEAD, MAX_LINES, TAIL, OutputSender, TaskOutput
 
 OF = OutputChunk(execution_id="x", order_id="o", lease_epoch=1, task="t", task_run_id="r")
 
@@ -60,6 +60,29 @@ async def test_whole_lines_are_sent_and_the_last_one_waits_for_its_end(server: S
     await server.until(lambda: len(server.lines) >= 4)
 
     assert server.lines == ["one", "two é", "50 %", "75 %"]
+
+
+def test_of_a_long_output_the_beginning_and_the_end_are_kept_for_the_report() -> None:
+    output = TaskOutput(OF, Mask())
+    for number in range(5_000):
+        output.write(b"line %d\n" % number)
+    printed = output.printed()
+
+    assert printed is not None and len(printed) <= HEAD + TAIL + 100
+    first, last = printed.split("\n", 1)[0], printed.rsplit("\n", 1)[1]
+    assert (first, last) == ("line 0", "line 4999")
+    kept = sum(line.startswith("line ") for line in printed.split("\n"))
+    assert f"\n… {5_000 - kept} lines left out …\n" in printed
+
+
+@pytest.mark.req("KEY-06")
+def test_what_is_kept_for_the_report_has_no_secret_and_no_part_of_one_at_its_end() -> None:
+    mask = Mask()
+    mask.learn(["correct-horse-battery"])
+    output = TaskOutput(OF, mask)
+    output.write(b"token correct-horse-battery\nagain correct-horse-")
+
+    assert output.printed() == "token ***\nagain "
 
 
 async def test_both_streams_are_told_apart_in_their_order(server: Server, sender: OutputSender) -> None:

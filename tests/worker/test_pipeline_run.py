@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from noetl.base.errors import ToolError
 from noetl.engine.pipeline.preparation import Prepared, prepare
 from noetl.events.outcomes import Meta, Outcome
 from noetl.events.tasks import TaskProcessed
+from noetl.tools.contract import ToolContext, ToolResult
 from noetl.worker import pipeline_run
 from tests.playbook_runs import Scripted, broken, run_here
 from tests.worker.pipelines import always, pipeline, task
@@ -53,6 +56,32 @@ def test_events_of_generated_tasks_tell_the_construct_they_come_from(first: list
             "wait__check": path,
             "wait__merge": path,
         }
+
+
+class Stuck(Scripted):
+    """Prints what it is given and never ends."""
+
+    async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
+        assert context.write_output is not None
+        context.write_output(b"epoch 1\nepoch 2\n")
+        context.write_output(b"no memory left\nwaiting for ", "stderr")
+        await asyncio.Event().wait()
+        raise AssertionError("it is stopped before")
+
+
+@pytest.mark.req("OUT-01", "OUT-05")
+def test_the_log_has_what_a_task_printed_before_its_time_limit_stopped_it() -> None:
+    ran = pipeline(task("train", always("continue"), spec={"timeout": 0.01}), tool=Stuck())
+    outcome = ran.payloads("task.processed")[0].outcome
+
+    assert outcome.error.kind == "timeout"
+    assert outcome.meta.stdout == "epoch 1\nepoch 2\nno memory left\nwaiting for "
+
+
+def test_an_error_that_has_the_output_of_its_program_keeps_it() -> None:
+    ran = pipeline(task("one", always("continue")), one=broken(stdout="all of it"))
+
+    assert ran.payloads("task.processed")[0].outcome.meta.stdout == "all of it"
 
 
 @pytest.mark.req("PIPE-03")

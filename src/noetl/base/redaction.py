@@ -342,6 +342,10 @@ class MaskedLines:
         # Once more by line: a secret that a program has cut is known by what stands behind it.
         return [cut_line(redactor.text(line)) for line in lines]
 
+    def rest(self) -> list[str]:
+        """The line that has no end yet, if there is one. What may be the beginning of a secret is left out."""
+        return [cut_line(self._mask.redactor.text(self._line))] if self._line else []
+
 
 def split_lines(text: str) -> list[str]:
     """Lines of output as they are shown while its task runs; the last one has no end yet."""

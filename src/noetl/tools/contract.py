@@ -114,8 +114,8 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
 
     # Output besides the outcome.
     remark: Callable[..., None] = _record_nothing  # records an event of the task run
-    # Receives the output of the task as it is read, for people who watch the run; None if live output is off. It masks,
-    # and never waits. The event log keeps the `stdout` of the outcome instead.
+    # Receives the output of the task as it is read, for people who watch the run. It masks, and never waits. The event
+    # log keeps the `stdout` of the outcome; of a task that is stopped at its time limit it keeps what came this way.
     write_output: OutputWriter | None = None
     # Functions that end what the tool has begun elsewhere, under names that the tool chooses. The worker calls them if
     # the order is cancelled; the tool removes each when its work has ended (SRV-11).

@@ -153,6 +153,13 @@ def _error_details(problem: ToolError, helpers: dict[str, dict[str, Any]]) -> di
     }
 
 
+def with_output(outcome: Outcome, printed: str | None) -> Outcome:
+    """The outcome with what the task has printed, for a tool that could not return it."""
+    if printed is None:
+        return outcome
+    return msgspec.structs.replace(outcome, meta=msgspec.structs.replace(outcome.meta, stdout=printed))
+
+
 def _stdout(problem: ToolError) -> str | None:
     stdout = problem.details.get("stdout")
     return stdout if isinstance(stdout, str) else None

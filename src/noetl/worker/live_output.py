@@ -1,7 +1,8 @@
 """Live output: the lines that the tasks of a worker print, sent while they run (best effort).
 
 Nothing waits for it. A task run keeps a bounded number of unsent lines. Several times a second one request sends the
-lines of all task runs. Lines that cannot be sent are dropped and counted. The log of a task run is in its report.
+lines of all task runs. Lines that cannot be sent are dropped and counted. The log of a task run is in its report: the
+tool returns it, or, where the tool was stopped at its time limit, `TaskOutput.printed` does.
 """
 
 from __future__ import annotations
@@ -25,17 +26,48 @@ SEND_S = 5.0  # lines are dropped if the server takes longer
 MAX_LINES = 500  # unsent lines of one task run
 MAX_CHARACTERS = 64 * 1024
 _BATCH = MAX_BATCH_BYTES // 8  # characters: each may take six bytes as JSON
+# Characters of a task run that are kept for its report: the first lines, and the last ones, since they say where the
+# task hung. Together less than half an event, more of which a report would cut.
+HEAD, TAIL = 8_000, 20_000
 
 _log = logging.getLogger(__name__)
 
 Send = Callable[[OutputBatch], Awaitable[object]]
 
 
-class TaskOutput:
-    """The output of one task run: turns the bytes that its tool reads into masked lines."""
+class PrintedLines:
+    """The first and the last lines of a text, however long it becomes."""
 
-    def __init__(self, of: OutputChunk, mask: Mask, pending: Callable[[TaskOutput], None]) -> None:
+    def __init__(self) -> None:
+        self._first, self._last = list[str](), deque[str]()
+        self._first_size = self._last_size = self._dropped = 0
+
+    def add(self, line: str) -> None:
+        size = len(line) + 1
+        # Nothing goes back to the beginning once a line was too long for it: the order would be lost.
+        if not self._last and self._first_size + size <= HEAD:
+            self._first.append(line)
+            self._first_size += size
+            return
+        self._last.append(line)
+        self._last_size += size
+        while self._last_size > TAIL and len(self._last) > 1:
+            self._last_size -= len(self._last.popleft()) + 1
+            self._dropped += 1
+
+    def text(self, rest: list[str]) -> str | None:
+        """All of it, with a note where lines are missing; None if there is nothing. `rest` are lines without an end."""
+        gap = [f"… {self._dropped} lines left out …"] if self._dropped else []
+        return "\n".join([*self._first, *gap, *self._last, *rest]) or None
+
+
+class TaskOutput:
+    """The output of one task run: turns the bytes that its tool reads into masked lines. Without `pending` no lines are
+    sent anywhere."""
+
+    def __init__(self, of: OutputChunk, mask: Mask, pending: Callable[[TaskOutput], None] | None = None) -> None:
         self._of, self._mask, self._tell_pending = of, mask, pending
+        self._printed = PrintedLines()
         # Incremental: what a tool reads may end in the middle of a character.
         self._decoders: dict[OutputStream, codecs.IncrementalDecoder] = {}
         self._masked: dict[OutputStream, MaskedLines] = {}
@@ -51,14 +83,21 @@ class TaskOutput:
             self._decoders[stream] = codecs.getincrementaldecoder("utf-8")("replace")
             self._masked[stream] = MaskedLines(self._mask)
         for line in self._masked[stream].feed(self._decoders[stream].decode(data)):
+            self._printed.add(line)
+            if self._tell_pending is None:
+                continue
             self._lines.append((stream, line))
             self._size += len(line) + 1
             while len(self._lines) > MAX_LINES or self._size > MAX_CHARACTERS:
                 # The oldest line is dropped: viewers want to see where the task is now.
                 self._pop()
                 self._dropped += 1
-        if self._lines:
+        if self._lines and self._tell_pending is not None:
             self._tell_pending(self)
+
+    def printed(self) -> str | None:
+        """What the task has printed, masked, its beginning and its end; for a report whose tool was stopped."""
+        return self._printed.text([line for masked in self._masked.values() for line in masked.rest()])
 
     def end(self) -> None:
         """The task run has its outcome, which contains the output: send nothing more."""

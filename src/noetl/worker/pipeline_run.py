@@ -29,7 +29,7 @@ from noetl.events.tasks import Decided, HookFailed, TaskProcessed, TaskStarted
 from noetl.net.task import Directive, Task
 from noetl.templates.scope import Scope
 from noetl.tools.contract import Tool, ToolContext
-from noetl.worker.attempt import attempt, checked_outcome
+from noetl.worker.attempt import attempt, checked_outcome, with_output
 from noetl.worker.order_context import PLAYBOOK, OrderContext, alive
 from noetl.worker.report_queue import IterationStopped
 from noetl.worker.secret_store import looked_up_names, no_credentials, position_with_secrets
@@ -234,14 +234,15 @@ class PipelineRun:
             tool_context = run.for_tool(prepared.spec, names, credentials)
             return around, prepared, await self._attempt(tool, prepared, tool_context)
         crash_point("worker.before_tool", context.order.step)
-        output = run.live_output()
+        output = run.output()
         tool_context = run.for_tool(prepared.spec, names, credentials, output)
         try:
             async with self._report_while_running(), alive(self._expiries, context.clock.now()):
                 outcome = await self._attempt(tool, prepared, tool_context)
         finally:
-            if output is not None:
-                output.end()
+            output.end()
+        if outcome.error is not None and outcome.meta.stdout is None:  # the tool was stopped, or has lost its program
+            outcome = with_output(outcome, output.printed())
         crash_point("worker.after_effect", context.order.step)
         return around, prepared, outcome
 

@@ -130,11 +130,9 @@ class TaskContext:
         message = f'task "{self.task.name}" was interrupted with its worker, and on_lost says not to repeat it'
         return self.not_run(since, ToolError("lease.lost", message, unknown=True))
 
-    def live_output(self) -> TaskOutput | None:
-        """Receives the lines that it prints; None if live output is off."""
+    def output(self) -> TaskOutput:
+        """Receives the lines that it prints, and sends them if live output is on."""
         order_context, order = self.order_context, self.order_context.order
-        if order_context.output is None:
-            return None
         of = OutputChunk(
             execution_id=order.execution_id,
             order_id=order.order_id,
@@ -144,6 +142,8 @@ class TaskContext:
             path=self._path,
             attempt=self.position.attempt,
         )
+        if order_context.output is None:
+            return TaskOutput(of, order_context.mask)
         return order_context.output.output(of, order_context.mask)
 
     def for_tool(

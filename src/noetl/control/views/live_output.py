@@ -1,7 +1,8 @@
 """Live output: the newest lines of each running task run, in the memory of one server.
 
 Best effort: after a restart, or if the worker talks to another server, the lines are not here. The log of a task run is
-in its `task.processed`. Everything is bounded; dropped lines are counted.
+in its `task.processed`. A task run that was stopped by a cancellation has none: its last lines stay here until others
+need their room. Everything is bounded; dropped lines are counted.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from noetl.base.clock import Clock
 from noetl.base.redaction import Mask, MaskedLines
 from noetl.events.orders import OutputChunk, OutputStream
 from noetl.events.tasks import TaskProcessed
-from noetl.store.contract import Commit
+from noetl.events.executions import Final
+from noetl.store.contract import Commit, ExecutionRow
 
 MAX_LINES = 1_000  # of one task run
 MAX_CHARACTERS = 128 * 1024
@@ -109,7 +111,7 @@ class LiveOutput:
             for event in commit.events:
                 if isinstance(event.payload, TaskProcessed):
                     self._end(event.payload.task_run_id)
-            if commit.execution.finished_at is not None:
+            if is_over(commit.execution):
                 self.forget_execution(commit.execution.execution_id)
 
     def forget_execution(self, execution_id: str) -> None:
@@ -129,6 +131,11 @@ class LiveOutput:
         run = self._runs.pop(task_run_id, None)
         if run is not None:
             self._cost -= run.size
+
+
+def is_over(execution: ExecutionRow) -> bool:
+    """Whether the log has all that the tasks of an execution printed: it has ended, and no task was stopped in it."""
+    return execution.finished_at is not None and execution.status != Final.CANCELLED
 
 
 def lines_after(run: LiveTaskRun, number: int) -> list[OutputLine]:

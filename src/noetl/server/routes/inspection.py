@@ -10,7 +10,7 @@ import msgspec
 from fastapi import Query, Request, Response
 
 from noetl.base.clock import rfc3339
-from noetl.control.views.live_output import LiveOutput, LiveTaskRun, lines_after
+from noetl.control.views.live_output import LiveOutput, LiveTaskRun, is_over, lines_after
 from noetl.control.views.token_views import SideRunView, TokenView
 from noetl.events.envelope import Event
 from noetl.events.legacy_names import Names, shown_event
@@ -232,7 +232,7 @@ async def output(
     in the log. `/api/stream` says when there are more."""
     services, row = services_of(request), await execution_of(request, execution_id)
     # Another server may have stored its end: this one would keep the lines until they are pushed out.
-    if row.finished_at is not None:
+    if is_over(row):
         services.listeners.live_output.forget_execution(execution_id)
     return Json(live_output_page(services.listeners.live_output, execution_id, after, step))
 
