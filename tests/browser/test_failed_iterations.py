@@ -140,7 +140,7 @@ def test_only_the_failed_items_run_again_and_the_other_results_are_kept(
         completed.get_by_role("link", name="7 of 50 failed").click()
         page.get_by_role("button", name="Run failed items again").click()
         dialog = page.get_by_role("dialog")
-        expect(dialog.get_by_label("only the failed items of its loop")).to_be_checked()
+        expect(dialog.get_by_label("only the 7 items of its loop that failed or did not run")).to_be_checked()
         dialog.get_by_label("Version").fill("2")
         dialog.get_by_label("Version").press("Tab")
         picture(page, "rerun-failed-items")

@@ -68,7 +68,8 @@ def test_of_a_long_output_the_beginning_and_the_end_are_kept_for_the_report() ->
         output.write(b"line %d\n" % number)
     printed = output.printed()
 
-    assert printed is not None and len(printed) <= HEAD + TAIL + 100
+    assert printed is not None
+    assert len(printed) <= HEAD + TAIL + 100
     first, last = printed.split("\n", 1)[0], printed.rsplit("\n", 1)[1]
     assert (first, last) == ("line 0", "line 4999")
     kept = sum(line.startswith("line ") for line in printed.split("\n"))

@@ -186,7 +186,7 @@ export const t = area("execution", {
   fromStep: (one: Value) => `step ${one}`,
   itBeginsThereWithVariables: (step: Value) =>
     `It starts there with the variables, results and arguments that ${step} had when it last started.`,
-  onlyTheFailedItemsOf: "only the failed items of its loop",
+  onlyTheFailedItemsOf: (items: Value) => `only the ${items} items of its loop that failed or did not run`,
   itemsThatWereDoneAre: "Items that succeeded do not run again; their results are kept.",
   version: "Version",
   newest: "newest",

@@ -16,9 +16,9 @@ import msgspec
 
 from noetl.base.clock import Clock
 from noetl.base.redaction import Mask, MaskedLines
+from noetl.events.executions import Final
 from noetl.events.orders import OutputChunk, OutputStream
 from noetl.events.tasks import TaskProcessed
-from noetl.events.executions import Final
 from noetl.store.contract import Commit, ExecutionRow
 
 MAX_LINES = 1_000  # of one task run

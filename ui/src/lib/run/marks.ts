@@ -31,3 +31,9 @@ export function lostIterations(marks: Marks): { failed: number; total: number } 
   const sum = (numbers: number[]): number => numbers.reduce((all, one) => all + one, 0);
   return { failed: sum(loops.map((one) => one.failed)), total: sum(loops.map((one) => one.total)) };
 }
+
+/** How many items of the loop of a step are not done: they failed, or the loop ended before they ran. */
+export function undoneItems(marks: Marks, step: string): number {
+  const loop = marks[step]?.loop;
+  return loop ? loop.total - loop.done : 0;
+}
