@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from noetl.base.clock import ManualClock
 from noetl.events.envelope import Event
@@ -87,6 +88,31 @@ async def test_reruns_of_a_part_are_not_counted_and_failed_items_are_a_class_of_
     assert [one["from_step"] for one in told["runs"]] == ["start", "report", None]
     assert (told["ended"], told["completed"], told["with_failed_items"]) == (1, 1, 1)
     assert cost["executions"] == 1
+
+
+async def test_what_was_run_again_with_success_is_no_failure_any_more_and_both_runs_name_each_other() -> None:
+    async with talking() as talk:
+        await talk.register(PARTLY)
+        first = (await talk.start())["execution_id"]
+        await _ended(talk, first)
+        of_a_part = await _again(talk, first, {"from": "report"})
+        still = await _again(talk, first, {"failed_items": True})
+        before = [one["execution_id"] for one in (await talk.get("/api/trends"))["failures"]]
+        mended = await _again(talk, still, {"payload": {"orders": [1, 2]}})
+        after = [one["execution_id"] for one in (await talk.get("/api/trends"))["failures"]]
+        told = await talk.get(f"/api/executions/{first}")
+        last = await talk.get(f"/api/executions/{mended}")
+
+    assert before == [still, first]
+    assert after == []
+    assert [one["execution_id"] for one in told["reruns"]] == [of_a_part, still]
+    assert (last["rerun_of"], last["from_step"], last["reruns"]) == (still, None, [])
+
+
+async def _again(talk: Talk, execution_id: str, asked: dict[str, Any]) -> str:
+    again = str((await talk.post(f"/api/executions/{execution_id}/rerun", asked, 201))["execution_id"])
+    await _ended(talk, again)
+    return again
 
 
 TWO_FAIL = """

@@ -40,8 +40,9 @@ class ExecutionView(msgspec.Struct, frozen=True, kw_only=True):
 
 class ExecutionDetail(ExecutionView, frozen=True, kw_only=True):
     """One execution, pinned to the playbook version `catalog_id` and `version` (SRV-10). `children` are the executions
-    it started. A rerun began at `from_step` with the state that execution `rerun_of` had there. `dialect` is the
-    dialect of its playbook (DIA-07). `failed_step` is the step whose error ended an execution that failed."""
+    it started. A rerun began at `from_step` with the state that execution `rerun_of` had there; without `from_step` it
+    did all of it again. `reruns` repeat this one, the oldest first. `dialect` is the dialect of its playbook (DIA-07).
+    `failed_step` is the step whose error ended an execution that failed."""
 
     version: int | None
     label: str | None
@@ -49,6 +50,7 @@ class ExecutionDetail(ExecutionView, frozen=True, kw_only=True):
     payload: Any
     error: dict[str, Any] | None
     children: list[ExecutionView]
+    reruns: list[ExecutionView] = []
     rerun_of: str | None = None
     from_step: str | None = None
     dialect: str | None = None

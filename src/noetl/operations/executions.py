@@ -67,6 +67,46 @@ async def failed_step(records: Records, row: ExecutionRow, error: Error | None) 
     return failure.step if failure is not None else None
 
 
+# Reruns of an execution, in rows of their own: a full rerun is in no log, and the log of the first one is closed.
+_RERUN, _RERUN_OF = "rerun", "rerun_of"
+_RERUNS_KEPT_S = 90 * 86_400.0  # as long as servers keep executions by default
+_DEEPEST = 5  # reruns of reruns that are followed
+
+
+async def note_rerun(store: Store, first: str, again: str, *, is_complete: bool, now: float) -> None:
+    """Remember that execution `again` repeats `first`. `is_complete`: it does all that failed there."""
+    for kind in (_RERUN, _RERUN_OF):
+        await store.key_values.sweep(kind, before=now - _RERUNS_KEPT_S)
+    # A name for each: two reruns at the same moment do not overwrite each other.
+    await store.key_values.put(_RERUN, f"{first}/{again}", b"complete" if is_complete else b"", over=0, at=now)
+    await store.key_values.put(_RERUN_OF, again, first.encode(), over=0, at=now)
+
+
+async def rerun_source(store: Store, execution_id: str) -> str | None:
+    """The execution that it repeats."""
+    row = await store.key_values.get(_RERUN_OF, execution_id)
+    return row.body.decode() if row is not None else None
+
+
+async def reruns_of(store: Store, execution_id: str, *, only_complete: bool = False) -> list[ExecutionRow]:
+    """The executions that repeat it, the oldest first."""
+    noted = await store.key_values.list(_RERUN, prefix=f"{execution_id}/")
+    ids = [row.name.rpartition("/")[2] for row in noted if row.body or not only_complete]
+    return [row for again in ids if (row := await store.execution(again)) is not None]
+
+
+async def is_done_again(store: Store, execution_id: str, depth: int = 0) -> bool:
+    """Whether all that failed in it was done by a rerun, or by a rerun of that one."""
+    if depth == _DEEPEST:
+        return False
+    for row in await reruns_of(store, execution_id, only_complete=True):
+        if row.status == "completed" and not row.failed_iterations:
+            return True
+        if await is_done_again(store, row.execution_id, depth + 1):
+            return True
+    return False
+
+
 async def control_result(store: Store, row: ExecutionRow, action: str, verdict: ReportResult) -> Steered:
     """The answer to a pause, resume or cancel request. SettledError for an execution that is over."""
     if verdict not in (ReportResult.ACCEPTED, ReportResult.DUPLICATE):

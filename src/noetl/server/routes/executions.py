@@ -14,7 +14,14 @@ from noetl.events.executions import ExecutionRequested, RequestEvaluated
 from noetl.events.traces import caller_of
 from noetl.operations.api_shapes import ExecutionDetail, ExecutionPage, Steered
 from noetl.operations.catalog import catalog_id
-from noetl.operations.executions import end_error, execution_view, failed_step
+from noetl.operations.executions import (
+    end_error,
+    execution_view,
+    failed_step,
+    note_rerun,
+    rerun_source,
+    reruns_of,
+)
 from noetl.server.access.audit_writer import OBJECT
 from noetl.server.bodies import read, read_optional
 from noetl.server.execution_control import (
@@ -66,7 +73,9 @@ async def execution_detail(services: Services, row: ExecutionRow) -> ExecutionDe
         payload=request.payload if request is not None else {},
         error=error.readable() if error is not None else None,
         children=[execution_view(child) for child in await services.store.children(row.execution_id)],
-        rerun_of=carried.execution_id if carried is not None else None,
+        reruns=[execution_view(again) for again in await reruns_of(services.store, row.execution_id)],
+        rerun_of=await rerun_source(services.store, row.execution_id)
+        or (carried.execution_id if carried is not None else None),
         from_step=carried.step if carried is not None else None,
         dialect=evaluated.dialect if evaluated is not None else None,
         failed_step=await failed_step(services.store, row, error),
@@ -249,7 +258,13 @@ async def rerun(request: Request, execution_id: str) -> Response:
     wanted = StartRequest(path=row.path, version=version, payload=payload, wait=asked.wait)
     identity = identity_of(request)
     consent = Consent(actor=identity.subject, roles=identity.human_roles, approves=asked.approve)
-    return await _start_response(request, wanted, source, consent)
+    answer = await _start_response(request, wanted, source, consent)
+    # An arc may have handled a failure before `step`, and failed items of a loop before it stay as they are.
+    lost = await failed_loops(services.store, execution_id) if row.status == "completed" and step is not None else []
+    again = msgspec.json.decode(answer.body, type=Started).execution_id
+    is_complete = not lost or asked.failed_items or lost == [step]
+    await note_rerun(services.store, execution_id, again, is_complete=is_complete, now=services.clock.now())
+    return answer
 
 
 async def _failed_loop(services: Services, execution_id: str) -> str:

@@ -12,7 +12,7 @@ from fastapi import Query, Request, Response
 from noetl.base.clock import rfc3339
 from noetl.operations.administration_shapes import LateExecution
 from noetl.operations.api_shapes import ExecutionView, view_of
-from noetl.operations.executions import execution_view
+from noetl.operations.executions import execution_view, is_done_again
 from noetl.operations.net_cost import percentile
 from noetl.server.guarded_router import GuardedRouter, Json, openapi_docs
 from noetl.server.playbook_texts import PlaybookText, check_text, playbook_problem
@@ -26,7 +26,8 @@ router = GuardedRouter(tags=["overview"])
 _MINUTES = 60
 _LOOKED_AT = 5_000  # executions of the last hour; past that the charts show the newest part of it
 _PAGE = 500
-_MOST_PARTIAL = 8
+_MOST_FAILURES = 8
+_FAILED_LOOKED_AT = 50  # of each kind: some may have been done again
 _SPANS = {"hour": (3_600, 24), "day": (86_400, 30)}  # how long, how many
 _STATES = ("running", "paused", "completed", "failed", "cancelled")
 Limit = Annotated[int, Query(ge=1, le=1000)]
@@ -55,11 +56,12 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
 
 class Trends(msgspec.Struct, frozen=True, kw_only=True):
     """Of the last day hour by hour, or of the last month day by day, the oldest first. `at` is where each begins.
-    `partial` are the newest executions of that time that completed although items of their loops failed."""
+    `failures` are the newest executions of which something is still to be done: failed ones of any time, and of this
+    time those that completed although items of their loops failed; none that a rerun has done."""
 
     by: Literal["hour", "day"]
     spans: list[Minute]
-    partial: list[ExecutionView] = []
+    failures: list[ExecutionView] = []
 
 
 class WaitView(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,9 +106,21 @@ async def trends(request: Request, by: Literal["hour", "day"] = "hour") -> Respo
     services = services_of(request)
     span_s, count = _SPANS[by]
     rows = await _recent(services, span_s * count)
-    partial = [execution_view(row) for row in rows if row.status == "completed" and row.failed_iterations]
     spans = _by_span(rows, services.clock.now(), span_s, count)
-    return Json(Trends(by=by, spans=spans, partial=partial[:_MOST_PARTIAL]))
+    return Json(Trends(by=by, spans=spans, failures=await _failures(services, rows)))
+
+
+async def _failures(services: Services, recent: list[ExecutionRow]) -> list[ExecutionView]:
+    failed = await services.store.executions(limit=_FAILED_LOOKED_AT, status="failed")
+    partial = [row for row in recent if row.status == "completed" and row.failed_iterations]
+    newest = sorted([*failed, *partial[:_FAILED_LOOKED_AT]], key=lambda row: row.finished_at or 0.0, reverse=True)
+    found: list[ExecutionView] = []
+    for row in newest:
+        if len(found) == _MOST_FAILURES:
+            break
+        if not await is_done_again(services.store, row.execution_id):
+            found.append(execution_view(row))
+    return found
 
 
 async def _recent(services: Services, past_s: int = _MINUTES * 60) -> list[ExecutionRow]:

@@ -3307,8 +3307,9 @@ export interface components {
         /**
          * ExecutionDetail
          * @description One execution, pinned to the playbook version `catalog_id` and `version` (SRV-10). `children` are the executions
-         *     it started. A rerun began at `from_step` with the state that execution `rerun_of` had there. `dialect` is the
-         *     dialect of its playbook (DIA-07). `failed_step` is the step whose error ended an execution that failed.
+         *     it started. A rerun began at `from_step` with the state that execution `rerun_of` had there; without `from_step` it
+         *     did all of it again. `reruns` repeat this one, the oldest first. `dialect` is the dialect of its playbook (DIA-07).
+         *     `failed_step` is the step whose error ended an execution that failed.
          */
         ExecutionDetail: {
             catalog_id: string | null;
@@ -3337,6 +3338,8 @@ export interface components {
             payload: unknown;
             /** @default null */
             rerun_of: string | null;
+            /** @default [] */
+            reruns: components["schemas"]["ExecutionView"][];
             status: string;
             trace_id: string;
             version: number | null;
@@ -5590,13 +5593,14 @@ export interface components {
         /**
          * Trends
          * @description Of the last day hour by hour, or of the last month day by day, the oldest first. `at` is where each begins.
-         *     `partial` are the newest executions of that time that completed although items of their loops failed.
+         *     `failures` are the newest executions of which something is still to be done: failed ones of any time, and of this
+         *     time those that completed although items of their loops failed; none that a rerun has done.
          */
         Trends: {
             /** @enum {unknown} */
             by: "day" | "hour";
             /** @default [] */
-            partial: components["schemas"]["ExecutionView"][];
+            failures: components["schemas"]["ExecutionView"][];
             spans: components["schemas"]["Minute"][];
         };
         /**
