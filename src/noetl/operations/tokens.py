@@ -24,8 +24,8 @@ KIND = "token"
 # The prefix of the token that a server creates when there is none. It is fixed, so that of two servers that start at
 # the same moment only one can store it.
 FIRST = "first"
-# The last use is stored at most once an hour, so that a read-only request seldom writes.
-USED_EVERY_S = 3_600.0
+# The last use is stored at most once in five minutes, so that a read-only request seldom writes.
+USED_EVERY_S = 300.0
 # A looked-up token is cached for this long, so a revocation on another server takes effect after at most this time.
 SEEN_FOR_S = 1.0
 _SEEN_AT_MOST = 10_000
@@ -83,6 +83,7 @@ class AccessTokens:
     def __init__(self, key_values: KeyValues, clock: Clock) -> None:
         self._key_values, self._clock = key_values, clock
         self._cache: dict[str, tuple[float, AccessToken | None]] = {}
+        self._used: dict[str, float] = {}  # when tokens were last used at this server; no more than were created
 
     async def create(self, requested: TokenRequest) -> tuple[str, AccessToken]:
         """Create a token; returns its text, which cannot be read again later, and the stored token."""
@@ -144,7 +145,13 @@ class AccessTokens:
 
     async def list(self) -> list[AccessToken]:
         found = [_decode_token(row.body) async for row in each_key_value(self._key_values, KIND)]
-        return sorted((token for token in found if token is not None), key=lambda token: token.created_at)
+        tokens = [self._with_last_use(token) for token in found if token is not None]
+        return sorted(tokens, key=lambda token: token.created_at)
+
+    def _with_last_use(self, token: AccessToken) -> AccessToken:
+        """Uses are stored now and then; those at this server are known to the second."""
+        used = self._used.get(token.token_id)
+        return token if used is None or used <= (token.used_at or 0.0) else msgspec.structs.replace(token, used_at=used)
 
     async def get(self, token_id: str) -> AccessToken | None:
         """The stored token with this prefix, active or not, from a cache of one second."""
@@ -177,7 +184,7 @@ class AccessTokens:
         return token
 
     async def _note_use(self, token: AccessToken) -> None:
-        now = self._clock.now()
+        now = self._used[token.token_id] = self._clock.now()
         if token.used_at is not None and now - token.used_at < USED_EVERY_S:
             return
         row = await self._key_values.get(KIND, token.token_id)

@@ -85,6 +85,16 @@ async def test_a_revocation_elsewhere_is_heard_of_within_a_second() -> None:
     assert await tokens.authenticate(text) is None
 
 
+async def test_the_last_use_at_this_server_is_shown_to_the_second() -> None:
+    tokens, _, clock = made()
+    text, _ = await tokens.create(VIEWER)
+    await tokens.authenticate(text)
+    clock.advance(100)
+    await tokens.authenticate(text)
+
+    assert [one.used_at for one in await tokens.list()] == [clock.now()]
+
+
 async def test_the_last_use_is_noted_coarsely() -> None:
     tokens, store, clock = made()
     text, token = await tokens.create(VIEWER)
