@@ -7,6 +7,7 @@ export const t = area("execution", {
   theExecution: "the execution",
   v: (version: Value) => `v${version}`,
   started: (createdAt: Value) => `started ${createdAt}`,
+  notRun: (iterations: Value) => `, ${iterations} were not run to their end`,
   runAgainOn: (at: Value, state: Value) => `run again ${at}: ${state}`,
   rerunOf: (id: Value, fromStep: string) => (fromStep ? `rerun of ${id} from ${fromStep}` : `rerun of ${id}`),
   iterationsFailed: (failed: Value, total: Value) => `${failed} of ${total} iterations failed`,

@@ -32,6 +32,8 @@ describe("marks", () => {
   it("say how many iterations failed, of the loops in which some did", () => {
     const loop = (failed: number) => ({ total: 10, done: 10 - failed, failed });
     const marks = marksOf([step("a", { loop: loop(2) }), step("b", { loop: loop(0) }), step("c", { loop: loop(1) })]);
-    expect(lostIterations(marks)).toEqual({ failed: 3, total: 20 });
+    expect(lostIterations(marks)).toEqual({ failed: 3, total: 20, open: 0 });
+    const ended = marksOf([step("a", { loop: { total: 1000, done: 112, failed: 1 } })]);
+    expect(lostIterations(ended)).toEqual({ failed: 1, total: 1000, open: 887 });
   });
 });

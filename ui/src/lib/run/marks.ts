@@ -25,11 +25,12 @@ export function marksOf(steps: Iterable<StepProjection>): Marks {
   return marks;
 }
 
-/** Iterations that failed, of all loops in which some did. */
-export function lostIterations(marks: Marks): { failed: number; total: number } {
+/** Iterations that failed, of all loops in which some did, and those that are neither done nor failed. */
+export function lostIterations(marks: Marks): { failed: number; total: number; open: number } {
   const loops = Object.values(marks).flatMap((mark) => (mark.loop?.failed ? [mark.loop] : []));
   const sum = (numbers: number[]): number => numbers.reduce((all, one) => all + one, 0);
-  return { failed: sum(loops.map((one) => one.failed)), total: sum(loops.map((one) => one.total)) };
+  const [failed, total, done] = (["failed", "total", "done"] as const).map((key) => sum(loops.map((one) => one[key])));
+  return { failed: failed!, total: total!, open: total! - done! - failed! };
 }
 
 /** How many items of the loop of a step are not done: they failed, or the loop ended before they ran. */
