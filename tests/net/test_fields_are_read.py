@@ -31,12 +31,15 @@ def fields() -> list[str]:
 
 
 def read_names() -> set[str]:
-    """The attributes that anything but the compiler and tests of tools reads."""
+    """The attributes that anything but the compiler and tests of tools reads. What is called is no field of a net."""
     found = set()
     for file in SRC.rglob("*.py"):
         if not {"compiling", "testing"} & set(file.parts):
             tree = ast.parse(file.read_text())
-            found |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+            called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+            found |= {
+                node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute) and id(node) not in called
+            }
             found |= {word for node in ast.walk(tree) if isinstance(node, ast.MatchClass) for word in node.kwd_attrs}
     return found
 
