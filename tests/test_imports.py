@@ -44,7 +44,7 @@ OUTSIDE = frozenset(
 EXCEPTIONS = {("language/checking.py", "pathlib"), ("language/checking.py", "noetl.tools.kinds")}
 
 # What the modules of v2-case offer to others, by package.
-DOORS = {"language": {"port"}, "engine": {"port", "evolution", "recording", "routing", "listeners"}}
+DOORS = {"language": {"port"}, "engine": {"port", "evolution", "routing", "listeners"}}
 
 
 def modules() -> list[Path]:

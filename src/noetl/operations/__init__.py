@@ -1,8 +1,10 @@
 """Everything a person or program can ask for, once: the same functions answer HTTP routes and the command line.
 
 In: a store, a clock, and a `TakesCommands` that decides commands (the control plane of a server, or the process that
-drives the executions of a local store). Out: the shapes of the API. Rules and limits of requests are here and nowhere
-else. This package refuses to know HTTP, the tokens of requests, command-line options and printed tables.
+drives the executions of a local store). Out: the shapes of the API. Rules and limits of requests are here, except
+for starting an execution on a server (`server/start_requests.py`) and steering many at once
+(`server/execution_control.py`). This package refuses to know HTTP, the tokens of requests, command-line options and
+printed tables.
 
 One module per noun: `executions`, `results` (with variables and logs), `catalog`, `schedules`, `triggers`, `waits`
 (timers, messages, human tasks), `limits`, `credentials`, `tokens` (with the audit log), `webhooks`, `notifications`.

@@ -3,7 +3,8 @@
 In: commits (events, orders, the next wake-up time and list rows of one decision). Out: the same, durable, in order,
 after any crash.
 `contract.py` holds the promises; `tests/contracts` runs one suite over memory, SQLite and PostgreSQL.
-Refuses to know: what an event means. It stores, orders and finds.
+It stores, orders and finds, and does not interpret events; only `inspection.py` replays logs, to check and rebuild the
+rows beside them.
 
 Read first: `contract.py`, `sqlite/store.py`, `open_store.py`.
 """

@@ -100,7 +100,7 @@ class TaskOutput:
         return self._printed.text([line for masked in self._masked.values() for line in masked.rest()])
 
     def end(self) -> None:
-        """The task run has its outcome, which contains the output: send nothing more."""
+        """The tool has ended or was stopped: its report will have the output, so send nothing more."""
         self._is_over = True
         self._lines.clear()
 

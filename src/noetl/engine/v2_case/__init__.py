@@ -2,10 +2,10 @@
 
     step.enter → call with retries → call.done | call.error → sink → vars → step.exit → else → next
 
-A walk goes from one task to the next: it takes the outcome, evaluates rules and retry policies, and stops where a tool
-is needed or the step run is over. Where it stands is recorded with every task. Tools, clocks and tokens are not known
-here: the worker runs what a walk asks for (`worker/v2_case_run.py`), and only the server makes tokens of the transition
-it reports.
+A walk (`CaseWalk`) is given the outcome of a task. It evaluates rules and retry policies, and stops where a tool is
+needed or the step run is over. Its position is recorded with every task. The worker runs the tasks that a walk asks for
+(`worker/v2_case_run.py`) and reports the transition that a rule takes; only the server makes tokens of it
+(`routing.py`). A walk knows no tools and no clock.
 
 The engine calls `port.py` about steps, and about executions `evolution.py` (state), `routing.py` (tokens)
 and `listeners.py` (reports, and steps that wait for events). Nothing else here is imported from outside, but by
