@@ -179,7 +179,7 @@ class ReportResult(StrEnum):
 
     ACCEPTED = "accepted"
     DUPLICATE = "duplicate"  # the log has it already; a worker treats it like `accepted`
-    FENCED = "fenced"  # the lease has expired, or another worker holds it
+    FENCED = "fenced"  # the order is under another lease now, or has ended
     TERMINAL = "terminal"  # the execution has ended
     CANCELLED = "cancelled"  # the order was withdrawn
     PAUSED = "paused"  # no new order is dispatched until the execution is resumed

@@ -2,8 +2,8 @@
 
 Each construct lists its keys, and each key says once what it holds, what it is for, in which dialects it exists,
 where its templates are rendered and where the formatter puts it. Readers check keys and words against the table,
-`noetl schema` and completion publish it, the formatter follows it, and `docs/dsl/keys.md` is made from it. Template
-checks take the place of a key's templates from it; which keys have any is listed in
+`noetl schema` and completion publish it, the formatter follows it, and `docs/dsl/keys.md` is made from it. Checks
+of templates use it too; which keys have templates is listed in
 `language/compiling/template_sites.py`. Inputs of tools come from `tools/kinds`.
 Refuses to know: documents, source positions, messages.
 
