@@ -126,6 +126,53 @@ async def test_a_template_that_was_killed_is_replaced(forked: PythonChildren) ->
     assert await result(forked, "import os; result = os.getppid()", "x3") != template
 
 
+# Never its parent where that is this process: a child that was started without a template.
+STOP = f"""import os, signal
+result = os.getppid()
+if result != {os.getpid()}:
+    os.kill(result, signal.SIGSTOP)
+"""
+
+
+async def test_a_template_that_was_stopped_is_killed_and_replaced(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Code of a task has the user of the template, and can stop it. Nobody waits for it afterwards."""
+    children, go_on = PythonChildren(template=True, answer_s=3), tmp_path / "go_on"
+    busy, fresh = [await children.take("x0", fresh=True) for _ in range(2)]
+    code = f"import os, time\nwhile not os.path.exists({str(go_on)!r}): time.sleep(0.02)\nresult = 'ran on'"
+    running = asyncio.create_task(ask(busy, code))
+
+    stopped = await result(children, STOP, "x1")
+    first = await asyncio.gather(*(result(children, "result = 1", f"x{number}") for number in (2, 3)))
+    await gone(stopped)
+    await children.give_back("x0", fresh, fresh=True)
+    new = await result(children, "import os; result = os.getppid()", "x4")
+    go_on.touch()
+
+    assert first == [1, 1]
+    assert new not in (stopped, os.getpid())
+    assert (await running)["result"] == "ran on"
+    assert [record.getMessage() for record in caplog.records if "template" in record.getMessage()] == [
+        f"python template {stopped} gave no answer in 3 s: killed"
+    ]
+    await children.give_back("x0", busy, fresh=True)
+    await children.close()
+
+
+async def test_a_task_that_stops_its_template_ends_and_so_does_its_worker() -> None:
+    children = PythonChildren(template=True, answer_s=3)
+
+    stopped = await result(children, STOP, fresh=True)
+    await gone(stopped)
+    assert await result(children, "result = 1", "x2") == 1
+    again = await result(children, STOP, "x3")
+    assert again != os.getpid()
+
+    await children.close()
+    await gone(again)
+
+
 async def test_a_template_that_never_works_is_not_asked_for_ever(
     forked: PythonChildren, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,7 +21,15 @@ import msgspec
 from noetl.base.errors import ToolError
 from noetl.tools.contract import OutputWriter
 from noetl.tools.python.child.processes import descendants, kill
-from noetl.tools.python.template import ENTRY, HAS_TEMPLATES, Ended, TemplateClient, TemplateGoneError, environment
+from noetl.tools.python.template import (
+    ANSWER_S,
+    ENTRY,
+    HAS_TEMPLATES,
+    Ended,
+    TemplateClient,
+    TemplateGoneError,
+    environment,
+)
 from noetl.tools.sandbox import Sandbox, sandbox_command
 
 LIMIT = 64 * 1024  # characters of output in the outcome; also the bytes that a pipe holds
@@ -241,10 +249,18 @@ class Idle(NamedTuple):
 
 
 class PythonChildren:
-    """The children of a worker, idle and busy, and the template they are forked from."""
+    """The children of a worker, idle and busy, and the template they are forked from. A template that gives no answer
+    in `answer_s` is killed."""
 
-    def __init__(self, *, idle_s: float = IDLE_S, most_idle: int = MOST_IDLE, template: bool = HAS_TEMPLATES) -> None:
-        self._idle_s, self._most_idle = idle_s, most_idle
+    def __init__(
+        self,
+        *,
+        idle_s: float = IDLE_S,
+        most_idle: int = MOST_IDLE,
+        template: bool = HAS_TEMPLATES,
+        answer_s: float = ANSWER_S,
+    ) -> None:
+        self._idle_s, self._most_idle, self._answer_s = idle_s, most_idle, answer_s
         self._all: set[PythonChild] = set()
         self._idle: dict[PythonChild, Idle] = {}  # longest idle first
         self._ending: set[asyncio.Task[None]] = set()
@@ -309,7 +325,7 @@ class PythonChildren:
     async def _start_child(self) -> PythonChild:
         if self._templates_left:
             if self._template is None:
-                self._template = asyncio.ensure_future(TemplateClient.start())
+                self._template = asyncio.ensure_future(TemplateClient.start(self._answer_s))
             starting = self._template
             try:
                 # Shielded: cancelling this task must not cancel the start of the template that others wait for.
