@@ -371,6 +371,41 @@ async def test_notices_reach_no_address_that_tools_may_not_reach(
     assert "127.0.0.1" in dead["error"]
 
 
+@pytest.mark.req("NTF-08")
+async def test_the_secret_path_of_a_hook_and_its_headers_are_shown_to_nobody(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path, query, token = (secrets.token_hex(16) for _ in range(3))
+    options = {"url": "", "headers": {"Authorization": f"Bearer {token}"}}
+
+    async with HttpServer({"*": reply(404, text=f"no {path}")}) as hook, notifying(monkeypatch, tmp_path) as talk:
+        options["url"] = f"{hook.url}/services/{path}?key={query}"
+        rule = {"on": ["failed"], "notify": [{"webhook": options}]}
+        answer = await put(talk, "/api/notification-rules/ops", rule)
+        # As an editor does: what was read is stored again, with one change.
+        edited = await put(talk, "/api/notification-rules/ops", {**answer, "throttle": "1s"})
+        moved = [{"webhook": {**answer["notify"][0]["webhook"], "url": "https://other.example.org/***"}}]
+        await put(talk, "/api/notification-rules/ops", {**answer, "notify": moved}, 422)
+        await put(talk, "/api/notification-rules/new", {**answer, "name": "new"}, 422)
+        await talk.ran(FAILING % "")
+        [dead] = await notices(talk, "dead")
+        tried = (await talk.post("/api/notification-rules/ops/test"))["destinations"]
+        author = await talk.as_role(Role.AUTHOR)
+        shown = [
+            (await client.get(read)).text
+            for client in (author, talk.client)
+            for read in ("/api/notifications", "/api/notification-rules", "/api/notification-rules/ops")
+        ]
+        shown += [(await talk.client.get("/api/audit")).text, str(answer), str(edited), str(tried), dead["error"]]
+
+    masked = {"url": f"{hook.url}/***", "headers": {"Authorization": "***"}}
+    assert answer["notify"] == edited["notify"] == [{"webhook": masked}]
+    assert [request.target for request in hook.requests] == [f"/services/{path}?key={query}"] * 2
+    assert {request.headers["authorization"] for request in hook.requests} == {f"Bearer {token}"}
+    assert "404" in dead["error"]
+    assert not [one for one in shown if any(secret in one for secret in (path, query, token))]
+
+
 async def test_a_rule_is_tried_and_says_what_is_wrong(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     async with HttpServer({"*": reply()}) as hook, notifying(monkeypatch, tmp_path) as talk:
         to = [{"webhook": {"url": hook.url}}, {"email": {"to": "o@x.org", "auth": "nowhere"}}]

@@ -217,7 +217,7 @@ class LocalAdministration:
         return await self._notifications.retry_all()
 
     async def notification_rules(self) -> list[dict[str, Any]]:
-        return [msgspec.to_builtins(rule) for rule in await self._notifications.rules.all()]
+        return [msgspec.to_builtins(rule) for rule in await self._notifications.shown_rules()]
 
     async def set_notification_rule(self, name: str, rule: dict[str, Any]) -> dict[str, Any]:
         made: dict[str, Any] = msgspec.to_builtins(await self._notifications.put_rule(name, rule))

@@ -13,8 +13,16 @@ import msgspec
 from noetl.base.clock import Clock, rfc3339
 from noetl.base.errors import InvalidError, NotFoundError, SettledError
 from noetl.base.ids import derived
+from noetl.base.redaction import Redactor
 from noetl.control.notifications.notices import NoticeBody, message_of
-from noetl.control.notifications.rules import NotificationRule, NotificationRules, checked_rule
+from noetl.control.notifications.rules import (
+    NotificationRule,
+    NotificationRules,
+    checked_rule,
+    destination_secrets,
+    shown_rule,
+    with_stored_secrets,
+)
 from noetl.control.notifications.sender import Destinations, NotSentError, destination_text
 from noetl.net.net import Destination
 from noetl.operations.administration_shapes import LateExecution, NoticePage, NoticeView, TriedDestination
@@ -88,16 +96,26 @@ class Notifications:
             number += sum([await self._notices.send_again(row.notice_id, now=now) for row in dead])
         return number
 
+    async def shown_rules(self) -> list[NotificationRule]:
+        """All rules, without the secrets of their destinations."""
+        return [shown_rule(rule) for rule in await self.rules.all()]
+
+    async def shown_rule(self, name: str) -> NotificationRule:
+        return shown_rule(await self.rules.get(name))
+
     async def put_rule(self, name: str, fields: dict[str, Any]) -> NotificationRule:
-        """Store a rule. InvalidError says what is wrong with it."""
+        """Store a rule, and return it as it is shown: a masked URL in `fields` stands for the stored one. InvalidError
+        says what is wrong with it."""
         if fields.get("name", name) != name:
             raise InvalidError(f'name: the rule is stored as "{name}", but its body says "{fields["name"]}"')
         try:
             rule = msgspec.convert({**fields, "name": name}, NotificationRule)
         except msgspec.ValidationError as problem:
             raise InvalidError(str(problem)) from None
+        stored = next((one for one in await self.rules.all() if one.name == name), None)
+        rule = with_stored_secrets(rule, stored)
         await self.rules.put(rule)
-        return rule
+        return shown_rule(rule)
 
     async def test(self, name: str) -> list[TriedDestination]:
         """Send one test notice to every destination of a rule, and return what happened to each."""
@@ -141,6 +159,7 @@ def notice_view(row: NoticeRow) -> NoticeView:
     """A notice without the secrets of its destination."""
     body = msgspec.json.decode(row.body, type=NoticeBody)
     due_at = rfc3339(row.due_at) if row.state in (NoticeState.PENDING, NoticeState.SENDING) else None
-    return view_of(
-        NoticeView, row, destination=destination_text(body.destination), state=row.state.value, due_at=due_at
-    )
+    # Stored without secrets today; errors of earlier versions may hold the URL.
+    error = row.error and Redactor(destination_secrets(body.destination.options)).text(row.error)
+    destination = destination_text(body.destination)
+    return view_of(NoticeView, row, destination=destination, state=row.state.value, due_at=due_at, error=error)

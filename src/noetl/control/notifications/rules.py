@@ -9,15 +9,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
 import msgspec
 
 from noetl.base.clock import Clock
 from noetl.base.durations import seconds
 from noetl.base.errors import BackendError, InvalidError, NotFoundError, Outage
+from noetl.base.redaction import MASK
 from noetl.net.net import DESTINATIONS, EVENTS, Destination, Net, Notification
 from noetl.store.installation import KeyValues, each_key_value
 from noetl.templates.values import Authored
@@ -27,6 +29,7 @@ EVERY_S = 5.0
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
 _NEEDED = {"email": ("to", "auth"), "slack": ("auth",), "teams": ("auth",), "webhook": ()}
 _TRIES = 10
+_SECRET_LENGTH = 8  # characters of a segment of a path, from which it is taken for a key
 _log = logging.getLogger(__name__)
 
 
@@ -113,6 +116,82 @@ def _check_destination(kind: str, options: Mapping[str, Any]) -> None:
         raise InvalidError(f'notify: "{missing}" of {kind} is missing')
     if not isinstance(options.get("auth", ""), str):
         raise InvalidError(f"notify: auth of {kind} is the name of a credential")
+
+
+# Secrets of destinations. A URL of a webhook is one behind its host, and its headers may hold a token.
+
+
+def destination_secrets(options: Mapping[str, Any]) -> set[str]:
+    """What of the options is masked in errors."""
+    parts = urlsplit(str(options.get("url") or ""))
+    pieces = {parts.path, parts.query, *(value for _, value in parse_qsl(parts.query)), *_header_values(options)}
+    # A word such as "hooks" is no secret by itself, and stands in other texts.
+    pieces |= {piece for piece in parts.path.split("/") if len(piece) >= _SECRET_LENGTH}
+    return {piece for piece in (*pieces, parts.password) if piece and piece != "/"}
+
+
+def _header_values(options: Mapping[str, Any]) -> list[str]:
+    headers = options.get("headers")
+    return [str(value) for value in headers.values()] if isinstance(headers, dict) else []
+
+
+def shown_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options as everybody may see them."""
+    shown = dict(options)
+    if url := options.get("url"):
+        parts = urlsplit(str(url))
+        rest = f"/{MASK}" if parts.path.strip("/") or parts.query or parts.fragment or "@" in parts.netloc else ""
+        shown["url"] = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], rest, "", "")) if rest else url
+    if isinstance(options.get("headers"), dict):
+        shown["headers"] = dict.fromkeys(options["headers"], MASK)
+    return shown
+
+
+def shown_rule(rule: NotificationRule) -> NotificationRule:
+    notify = tuple({kind: shown_options(options) for kind, options in entry.items()} for entry in rule.notify)
+    return msgspec.structs.replace(rule, notify=notify)
+
+
+def with_stored_secrets(rule: NotificationRule, stored: NotificationRule | None) -> NotificationRule:
+    """The rule with the stored URLs and headers where masked ones came back. InvalidError if it is unclear which."""
+    old = list(stored.notify) if stored is not None else []
+    is_same_number = len(old) == len(rule.notify)
+    notify = []
+    for index, entry in enumerate(rule.notify):
+        near = [old[index]] if is_same_number else old
+        notify.append({kind: _unmasked(kind, options, near, old) for kind, options in entry.items()})
+    return msgspec.structs.replace(rule, notify=tuple(notify))
+
+
+def _unmasked(
+    kind: str, options: dict[str, Any], near: Sequence[dict[str, dict[str, Any]]], old: Sequence[dict[str, Any]]
+) -> dict[str, Any]:
+    headers = options.get("headers")
+    masked = isinstance(headers, dict) and MASK in headers.values()
+    if not masked and not str(options.get("url") or "").endswith(f"/{MASK}"):
+        return options
+    for entries in (near, old):
+        same = [entry[kind] for entry in entries if kind in entry and _is_shown_as(entry[kind], options)]
+        if same and all(one == same[0] for one in same):
+            break
+    else:
+        raise InvalidError(f'notify: {kind} has a masked URL or header ("{MASK}"), and it is unclear which: write it')
+    stored = same[0]
+    kept = {"url": stored["url"]} if options.get("url") == shown_options(stored).get("url") and "url" in stored else {}
+    if isinstance(headers, dict):
+        known = stored.get("headers") or {}
+        kept["headers"] = {name: known[name] if value == MASK else value for name, value in headers.items()}
+    return {**options, **kept}
+
+
+def _is_shown_as(stored: Mapping[str, Any], options: Mapping[str, Any]) -> bool:
+    """Whether the masked parts of `options` are those of a stored destination. A masked header goes to its own URL
+    only: another address must not get it."""
+    if options.get("url") not in (stored.get("url"), shown_options(stored).get("url")):
+        return False
+    headers = options.get("headers")
+    known = stored.get("headers") or {}
+    return not isinstance(headers, dict) or all(name in known for name, value in headers.items() if value == MASK)
 
 
 class NotificationRules:

@@ -24,6 +24,7 @@ from noetl.base.clock import Clock
 from noetl.base.errors import BackendError, NoetlError, Outage, ToolError
 from noetl.base.redaction import Mask
 from noetl.control.notifications.notices import NoticeBody, NoticeMessage, message_of
+from noetl.control.notifications.rules import destination_secrets
 from noetl.events.secret_materials import Material, secrets_in
 from noetl.net.net import Destination
 from noetl.store.contract import Commit
@@ -55,6 +56,7 @@ class Destinations:
     async def deliver(self, notice_id: str, destination: Destination, message: NoticeMessage) -> None:
         """Send a message to a destination. NotSentError says why that failed."""
         mask = Mask()
+        mask.learn(destination_secrets(destination.options))
         try:
             async with asyncio.timeout(TIMEOUT_S):
                 fields = await self._fields(destination, mask)

@@ -63,12 +63,12 @@ async def retry(request: Request, notice_id: str) -> Response:
 @router.get("/api/notification-rules", **openapi_docs(NotificationRuleList, summary="List notification rules"))
 async def rules(request: Request) -> Response:
     """Rules of the installation; those of a playbook stand in its text, under `on`."""
-    return Json(NotificationRuleList(await services_of(request).notifications.rules.all()))
+    return Json(NotificationRuleList(await services_of(request).notifications.shown_rules()))
 
 
 @router.get("/api/notification-rules/{name}", **openapi_docs(NotificationRule, summary="One notification rule"))
 async def rule(request: Request, name: str) -> Response:
-    return Json(await services_of(request).notifications.rules.get(name))
+    return Json(await services_of(request).notifications.shown_rule(name))
 
 
 @router.put(
