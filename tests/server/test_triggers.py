@@ -256,6 +256,21 @@ async def test_a_trigger_that_cannot_work_is_refused(wanted: dict[str, Any], sai
         assert (await client.get("/api/triggers")).json() == {"triggers": []}
 
 
+async def test_a_trigger_of_a_kind_that_the_server_has_no_package_for_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("noetl.tools.registry.is_installed", lambda extra: extra != "storage")
+    async with live() as (_, client, _talk):
+        await registered(client)
+        wanted = {"name": "drop", "path": PATH, "kind": "storage", "inputs": {"url": "file:///x"}}
+
+        answer = await client.post("/api/triggers", json=wanted)
+
+        assert answer.status_code == 409, answer.text
+        assert "install noetl-engine[storage]" in answer.json()["detail"]
+        assert (await client.get("/api/triggers")).json() == {"triggers": []}
+
+
 async def test_no_secret_of_a_credential_is_told(tmp_path: Path) -> None:
     """A broker that repeats what it was given, 50 times."""
     canaries = [secrets.token_hex(16) for _ in range(50)]

@@ -29,10 +29,13 @@ _NAME = re.compile(r"[\w.-]{1,100}")
 
 
 class TriggerOperations:
-    """`kinds` returns the table of tool kinds. It is called only when a trigger is created, since loading is slow."""
+    """`kinds` returns the table of tool kinds. It is called only when a trigger is created, since loading is slow.
+    `refusal` says why whoever polls cannot run a kind; None where that is unknown: on a local store."""
 
-    def __init__(self, store: Store, clock: Clock, kinds: Callable[[], Kinds]) -> None:
-        self._store, self._clock, self._kinds = store, clock, kinds
+    def __init__(
+        self, store: Store, clock: Clock, kinds: Callable[[], Kinds], refusal: Callable[[str], str | None] | None = None
+    ) -> None:
+        self._store, self._clock, self._kinds, self._refusal = store, clock, kinds, refusal
         self._triggers = TriggerStore(store.key_values)
 
     async def create(self, new: NewTrigger, *, by: str) -> TriggerView:
@@ -40,6 +43,8 @@ class TriggerOperations:
         _check_name(new.name)
         await self._check_playbook(new)
         inputs = _checked_inputs(new, _trigger_kind(self._kinds(), new.kind))
+        if self._refusal is not None and (why := self._refusal(new.kind)) is not None:
+            raise RefusedError(f"this server could not poll the trigger: {why}")
         now = self._clock.now()
         trigger = SourceTrigger(
             trigger_id=uuid7(now),

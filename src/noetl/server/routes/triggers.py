@@ -42,7 +42,7 @@ Item = Annotated[str | None, Query(description="The item of one dead letter; all
 
 def _operations(request: Request) -> TriggerOperations:
     services = services_of(request)
-    return TriggerOperations(services.store, services.clock, load_kinds)
+    return TriggerOperations(services.store, services.clock, load_kinds, services.tools.refusal)
 
 
 @router.get("/api/triggers", **openapi_docs(TriggerList, summary="List triggers"))
