@@ -246,7 +246,8 @@ async def test_a_database_file_outside_of_the_data_folders_is_refused(run: Run, 
     outcome = await run("SELECT 1", database=database, folders=[inside])
 
     assert outcome.error is not None
-    assert f'"{database}" is outside the folders that are open here' in outcome.error.message
+    assert f'"{database}" is outside the folders that are open here: {inside}. ' in outcome.error.message
+    assert "NOETL_DATA_FOLDERS" in outcome.error.message
 
 
 async def test_without_a_data_folder_there_is_no_database_file(run: Run) -> None:

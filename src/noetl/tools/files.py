@@ -31,7 +31,17 @@ NO_FOLDER = (
     "no data folder is open here; the operator of this worker opens one with data_folders in noetl.toml, or with "
     "NOETL_DATA_FOLDERS"
 )
-OUTSIDE = "outside the folders that are open here (the setting data_folders opens others)"
+
+
+def outside(folders: Sequence[str]) -> str:
+    """What is said of a path that is in none of the folders. They are the operator's setting, and no secret."""
+    opened = ", ".join(os.path.abspath(folder) for folder in folders)
+    return (
+        f"outside the folders that are open here: {opened}. The operator of this worker opens more with data_folders "
+        "in noetl.toml, or with NOETL_DATA_FOLDERS"
+    )
+
+
 # A larger file is hardly a program: it is data in the wrong place.
 MAX_BYTES = 1 << 20
 
@@ -48,7 +58,7 @@ def allowed_path(written: str, folders: Sequence[str], *, kind: str) -> str:
     roots = [os.path.realpath(folder) for folder in folders]
     place = os.path.realpath(os.path.join(roots[0], path))
     if not any(os.path.commonpath([root, place]) == root for root in roots):
-        raise ToolError(kind, f'"{written}" is {OUTSIDE}')
+        raise ToolError(kind, f'"{written}" is {outside(folders)}')
     return place
 
 
@@ -110,7 +120,7 @@ def _script_path(written: str, folders: Sequence[str]) -> Path:
     except (OSError, RuntimeError, ValueError):
         raise _UnreadableScript(f'the script "{written[:200]}" is not a path of a file') from None
     if not any(path.is_relative_to(root) for root in roots):
-        raise _UnreadableScript(f'the script "{written}" is {OUTSIDE}')
+        raise _UnreadableScript(f'the script "{written}" is {outside(folders)}')
     return path
 
 

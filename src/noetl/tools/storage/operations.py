@@ -15,7 +15,7 @@ from obstore.store import AzureStore, GCSStore, LocalStore, ObjectStore, S3Store
 
 from noetl.base.errors import ToolError
 from noetl.tools.contents import decode
-from noetl.tools.files import NO_FOLDER, OUTSIDE
+from noetl.tools.files import NO_FOLDER, outside
 from noetl.tools.storage.listing import list_objects, object_row, watch
 from noetl.tools.storage.request import End, StorageRequest
 
@@ -293,7 +293,7 @@ def _local(path: str, folders: Sequence[str]) -> tuple[ObjectStore, str]:
     place = os.path.realpath(os.path.join(roots[0], path))
     root = next((root for root in roots if os.path.commonpath([root, place]) == root), None)
     if root is None:
-        raise ToolError("storage.input", f'"{path}" is {OUTSIDE}')
+        raise ToolError("storage.input", f'"{path}" is {outside(folders)}')
     key = os.path.relpath(place, root)
     # No automatic clean-up: deleting a file would also delete folders of the operator that become empty.
     return LocalStore(root, automatic_cleanup=False), "" if key == "." else key
