@@ -193,3 +193,28 @@ def test_the_list_is_narrowed_by_playbook_and_by_label(open_at: Open, here: Site
     page.get_by_label("Path of the playbook").fill("tests/label*")
     page.keyboard.press("Enter")
     expect(page.locator("tbody tr")).to_have_count(1)
+
+
+def test_two_runs_of_a_playbook_are_compared_from_the_list(open_at: Open, here: Site) -> None:
+    first, second = here.start("tests/failing"), here.start("tests/failing")
+    assert [here.ended(first), here.ended(second)] == ["failed", "failed"]
+    page = open_at("/executions?path=tests%2Ffailing")
+    row = page.get_by_label(f"Select {second}")
+    before = row.bounding_box()
+    row.check()
+    bar = page.get_by_role("toolbar")
+    expect(bar).to_contain_text("1 selected")
+    assert row.bounding_box() == before, "the row moved away from under the pointer"
+    expect(bar.get_by_role("button", name="Pause")).to_be_disabled()
+    expect(bar.get_by_role("button", name="Compare")).to_have_count(0)
+    page.get_by_label(f"Select {first}").check()
+    bar.get_by_role("button", name="Compare").click()
+    expect(page.get_by_role("region", name="First run")).to_contain_text(first[-8:])
+    expect(page.get_by_role("region", name="Second run")).to_contain_text(second[-8:])
+
+
+def test_an_unknown_tab_in_the_address_is_the_net(open_at: Open, here: Site) -> None:
+    execution_id = here.start("tests/failing")
+    page = open_at(f"/executions/{execution_id}?tab=timeline")
+    expect(page.get_by_role("tab", name="Net")).to_have_attribute("aria-selected", "true")
+    expect(page.get_by_role("tabpanel", name="Net")).to_be_visible()

@@ -124,6 +124,9 @@ export const t = area("execution", {
     `${step}: ${done} of ${total} iterations done, ${failed} failed`,
   ofFailedIterationsAreListed: (length: Value, failed: Value) =>
     `${length} of ${failed} failed iterations are listed; every red cell opens its own.`,
+  index: "Index",
+  reason: "Reason",
+  times: (many: Value, why: Value) => `${many} × ${why}`,
   runFailedItemsAgain: "Run failed items again",
   failedIterationsOf: (step: Value) => `Failed iterations of ${step}`,
   hasNoLoop: (step: Value) => `No loop of ${step} has started; all loops are shown.`,

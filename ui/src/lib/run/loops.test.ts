@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { LoopProjection, LoopsView } from "../api/shapes";
-import { gridsOf, pixel, pixels, raster, type Grid } from "./loops";
+import { equal, gridsOf, pixel, pixels, raster, type Grid } from "./loops";
 
 const loop = (more: Partial<LoopProjection> = {}): LoopProjection => ({
   step: "each",
@@ -62,4 +62,14 @@ describe("pixels", () => {
   });
 
   it("have the colour of the page", () => expect(pixel("rgb(16, 32, 48)")).toBe(0xff302010));
+});
+
+describe("failures", () => {
+  it("that are equal are counted, the commonest first", () => {
+    const whys = ["http: 503", "http: 500", "http: 500"];
+    expect(equal(whys.map((why, index) => ({ index, path: String(index), why })))).toEqual([
+      ["http: 500", 2],
+      ["http: 503", 1],
+    ]);
+  });
 });

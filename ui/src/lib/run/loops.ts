@@ -50,6 +50,13 @@ function gridOf(loop: LoopProjection, block: number, before: Grid | undefined): 
   return { step, run, path, total, done, failed, failures, cells: cellsOf(loop, block, before?.cells) };
 }
 
+/** How often each reason is there, the commonest first. */
+export function equal(failures: readonly Failure[]): [why: string, many: number][] {
+  const found = new Map<string, number>();
+  for (const { why } of failures) found.set(why, (found.get(why) ?? 0) + 1);
+  return [...found].sort(([, a], [, b]) => b - a);
+}
+
 /** The loops of an answer; one that tells changes alone goes on from the loops that are shown. */
 export function gridsOf(answer: LoopsView, shown: readonly Grid[]): Grid[] {
   const before = new Map(answer.since ? shown.map((grid) => [keyOf(grid), grid]) : []);
