@@ -1,5 +1,17 @@
 import { describe, expect, it } from "vitest";
-import { ago, codeOf, detailsOf, shortId, span, traceOf, warned, zonedInput, zonedMoment } from "./words";
+import {
+  ago,
+  codeOf,
+  detailsOf,
+  saidHere,
+  shortId,
+  span,
+  traceOf,
+  warned,
+  when,
+  zonedInput,
+  zonedMoment,
+} from "./words";
 
 describe("spans", () => {
   it.each([
@@ -20,6 +32,12 @@ describe("moments", () => {
     expect(ago(0, 86_000_000)).toBe("24 h ago");
     expect(ago(172_700, 0)).toBe("in 48 h");
     expect(ago(200_000, 0)).toBe("in 2 d");
+  });
+
+  it("in a sentence of the server are shown as all others", () => {
+    const [at, now] = ["2026-11-19T20:44:57Z", new Date("2026-11-01T00:00:00Z")];
+    expect(saidHere(`The next timer is due at ${at}.`, now)).toBe(`The next timer is due at ${when(at, now)}.`);
+    expect(saidHere("The step load waits.")).toBe("The step load waits.");
   });
 });
 

@@ -33,6 +33,10 @@ export const labelOf = (name: string): string => {
   return words ? words[0]!.toLocaleUpperCase(locale()) + words.slice(1) : name;
 };
 
+/** A sentence of the server, with its moments as they are shown here: they are in it as "2026-11-19T20:44:57Z". */
+export const saidHere = (sentence: string, now = new Date()): string =>
+  sentence.replace(/\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z/g, (moment) => when(moment, now));
+
 /** By the clock of the zone that is shown; the day too when it is not today. */
 export function when(value: string | number | null | undefined, now = new Date()): string {
   if (value === null || value === undefined || value === "") return "–";

@@ -18,7 +18,7 @@ export const t = area("words", {
 
   // client.ts and session.svelte.ts
   theServerCannotBeReached: "The server cannot be reached",
-  isItRunning: "Is it running? This page tries again by itself.",
+  itCannotBeReached: "The server cannot be reached. This page tries again by itself.",
   httpStatus: (status: Value) => `HTTP ${status}`,
   yourSessionHasEnded: "Your session has ended. Sign in again.",
 

@@ -80,7 +80,7 @@ async function ask(method: string, path: string, { query, body, headers, signal 
     throw new ApiError({
       title: t.theServerCannotBeReached,
       status: 0,
-      detail: t.isItRunning,
+      detail: t.itCannotBeReached,
     });
   }
   if (answer.ok) return answer;
