@@ -36,7 +36,7 @@ describe("tables", () => {
   });
 
   it("are written as CSV, with quotes where they are needed and formulas as text", () => {
-    const rows = [...ROWS, { id: -1, shop: "=1+1", more: { a: 1 } }];
+    const rows = [...ROWS, {}, { id: -1, shop: "=1+1", more: { a: 1 } }];
     expect(csvOf(rows)).toBe(
       'id,shop,total,more\r\n10,North,9,\r\n9,south,,\r\n100,"say ""hi"", all",80,\r\n-1,\'=1+1,,"{""a"":1}"\r\n',
     );

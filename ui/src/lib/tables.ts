@@ -63,8 +63,9 @@ export function sortedRows(rows: Row[], order: Order | null): Row[] {
 // A sheet runs a cell that begins like a formula; a quote in front makes it text. Numbers stay numbers.
 const isFormula = (text: string): boolean => /^[=+\-@\t\r]/.test(text) && Number.isNaN(Number(text));
 
-/** All columns of all rows, as RFC 4180 has it. */
-export function csvOf(rows: readonly Row[]): string {
+/** All columns of all rows, as RFC 4180 has it; without the empty rows of items that gave nothing. */
+export function csvOf(all: readonly Row[]): string {
+  const rows = all.filter((row) => Object.keys(row).length > 0);
   const columns = [...new Set(rows.flatMap((row) => Object.keys(row)))];
   const cell = (one: unknown): string => {
     const text = one === null ? "" : cellText(one);

@@ -22,6 +22,7 @@ export const t = area("workers", {
   worker: "Worker",
   state: "State",
   leases: "Orders held",
+  toolsCount: (many: Value) => `${many} tools`,
   tools: "Tools",
   lastHeartbeat: "Last heartbeat",
   version: "Version",
