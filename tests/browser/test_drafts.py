@@ -42,6 +42,7 @@ def test_a_draft_runs_with_inputs_and_replaces_nothing(open_at: Open, here: Site
     versions = here.api.get("catalog/tests/draft_run/versions").raise_for_status().json()["versions"]
     assert [one["version"] for one in versions] == [1]
 
+    page.go_back()  # from the tab
     page.go_back()
     page.get_by_role("button", name="Restore").click()
     expect(page.get_by_role("button", name="Restore")).to_have_count(0)

@@ -98,9 +98,9 @@ def _unmarked(page: Page, path: str) -> list[str]:
 def _left(text: str, told: set[str]) -> str:
     """What of a text is neither in brackets, nor from the server, nor a moment."""
     left = text
-    while (shorter := re.sub(r"⟦[^⟦⟧]*⟧", "", left)) != left:
+    # A link within a text parts it in two, and one text may be within another.
+    while (shorter := re.sub(r"⟦[^⟦⟧]*⟧|⟦[^⟦⟧]*$|^[^⟦⟧]*⟧", "", left)) != left:
         left = shorter
-    left = re.sub(r"⟦[^⟦⟧]*$|^[^⟦⟧]*⟧", "", left)  # a link within it parts a text in two
     left = re.sub(MOMENT, "", left)
     for known in sorted((one for one in told if one in left), key=len, reverse=True):
         left = re.sub(rf"(?<!\w){re.escape(known)}(?!\w)", "", left)
