@@ -42,7 +42,12 @@ class GoogleStore:
         self._server.daemon_threads = True
         self.port = self._server.server_port
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
-        stop_at_end(self._server.server_close)
+        stop_at_end(self._stop)
+
+    def _stop(self) -> None:
+        # Closed alone, its thread would ask a closed socket again and again.
+        self._server.shutdown()
+        self._server.server_close()
 
     def new_bucket(self) -> str:
         name = f"bucket-{uuid4().hex[:12]}"

@@ -71,10 +71,13 @@ class Stuck(Scripted):
 
 @pytest.mark.req("OUT-01", "OUT-05")
 def test_the_log_has_what_a_task_printed_before_its_time_limit_stopped_it() -> None:
-    ran = pipeline(task("train", always("continue"), spec={"timeout": 0.01}), tool=Stuck())
+    # Beside its rules, as in a playbook: rules and limits of a task share its `spec`.
+    train = task("train", always("continue"))
+    train["spec"]["timeout"] = 0.01
+    ran = pipeline(train, tool=Stuck())
     outcome = ran.payloads("task.processed")[0].outcome
 
-    assert outcome.error.kind == "timeout"
+    assert outcome.error.message == "the task took longer than 0.01 s"
     assert outcome.meta.stdout == "epoch 1\nepoch 2\nno memory left\nwaiting for "
 
 
