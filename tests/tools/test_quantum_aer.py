@@ -16,7 +16,7 @@ from noetl.tools.quantum.circuits import GATES, MEASURE, Circuit, Operation, cir
 from noetl.tools.quantum.simulator import probabilities
 from noetl.tools.quantum.tool import QuantumTool
 from tests.fixtures.running import fixture, run
-from tests.fixtures.virtual_time import RealWork
+from tests.fixtures.virtual_time import RealTool
 from tests.tools.quantum_tasks import BELL, World, refused
 
 needs_aer = pytest.mark.skipif(
@@ -159,7 +159,7 @@ async def test_a_circuit_that_no_memory_is_enough_for_is_a_job_in_error(world: W
 def test_a_sweep_is_placed_on_aer_polled_and_counted() -> None:
     text = fixture("F-R-QUANTUM", {"provider: simulator, qubits: 2": "provider: aer, qubits: 2"})
 
-    ran = run(text, tools={"quantum": RealWork(QuantumTool())})
+    ran = run(text, tools={"quantum": RealTool(QuantumTool())})
 
     assert {one.provider for one in ran.of("quantum.placed")} == {"aer"}
     shares = [one["counts"].get("1", 0) / one["shots"] for one in ran.result_of("start")]
