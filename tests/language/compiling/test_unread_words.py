@@ -22,7 +22,7 @@ def found(text: str, code: str) -> list[Diagnostic]:
     ("key", "way_out"),
     [
         ('if: "{{ workload.go }}"', "condition stands on the arc"),
-        ("foreach: [1, 2]", "write loop:"),
+        ("foreach: [1, 2]", "has loop:"),
         ("depends_on: [a, b]", "join: all"),
         ('unless: "{{ workload.go }}"', "condition stands on the arc"),
     ],

@@ -24,28 +24,51 @@ def checked(step: str) -> Checked:
 
 
 WAYS = {
-    **dict.fromkeys(("sleep", "wait", "delay"), "timer: {duration: 5s}"),
-    "approval": "human_task:",
-    "if": "arcs: [{step: …, when:",
-    **dict.fromkeys(("foreach", "for_each"), "loop: {in:"),
-    "retry": "do: retry",
-    "env": "workload:",
+    **dict.fromkeys(("sleep", "wait", "delay", "pause"), "timer: {duration: 5s}"),
+    **dict.fromkeys(("approval", "approve"), "human_task:"),
+    **dict.fromkeys(("if", "condition", "unless"), "when:"),
+    **dict.fromkeys(("foreach", "for_each", "each", "items"), "loop: {in:"),
+    **dict.fromkeys(("retry", "retries", "max_retries"), "then: {do: retry, attempts: 4"),
+    **dict.fromkeys(("on_error", "catch"), "do: retry | continue | fail"),
+    **dict.fromkeys(("env", "environment", "variables"), "workload: {"),
     "depends_on": "arcs: [{step: …}]",
+    **dict.fromkeys(("schedule", "cron"), "trigger: {timer: {cron:"),
 }
+START = "workflow:\n  - step: start\n"
 PLACES = {
-    "on a step": "    tool: { kind: noop }\n    WORD: 5s\n",
-    "in a task": "    tool: { kind: http, url: 'http://a', WORD: 5s }\n",
-    "as a task": "    tool:\n      - { kind: noop }\n      - { WORD: 5s }\n",
+    "root": "WORD\n" + START + "    tool: { kind: noop }\n",
+    "step": START + "    tool: { kind: noop }\n    WORD\n",
+    "task": START + "    tool: { kind: http, url: 'http://a', WORD }\n",
+    "task of a list": START + "    tool:\n      - { kind: python, code: result = 1, WORD }\n      - { kind: noop }\n",
+    "whole task": START + "    tool:\n      - { kind: noop }\n      - { WORD }\n",
+    "spec of a task": START + "    tool: { kind: noop, spec: { WORD } }\n",
+    "router": START + "    tool: { kind: noop }\n    next: { WORD, arcs: [{ step: end }] }\n  - step: end\n",
+    "arc": START + "    tool: { kind: noop }\n    next: { arcs: [{ step: end, WORD }] }\n  - step: end\n",
 }
+READ_THERE = {("arc", "if"), ("arc", "condition"), ("spec of a task", "retry")}  # as what they mean
 
 
+@pytest.mark.parametrize("value", ["5s", "{ a: b }"])
 @pytest.mark.parametrize("word", WAYS)
 @pytest.mark.parametrize("place", PLACES)
-def test_a_word_of_another_system_leads_to_the_right_key(word: str, place: str) -> None:
-    found = checked("  - step: start\n" + PLACES[place].replace("WORD", word))
+def test_a_word_of_another_system_leads_to_the_right_key_wherever_it_stands(place: str, word: str, value: str) -> None:
+    text = HEAD.removesuffix("workflow:\n") + PLACES[place].replace("WORD", f"{word}: {value}")
+    found = check(Source("a.yaml", text), kinds=KINDS)
 
-    assert WAYS[word] in found.refusals[0].hint
-    assert tried_fixes(found, KINDS) == {}
+    said = [*found.refusals, *found.warnings]
+    if (place, word) in READ_THERE:
+        assert [one for one in said if f'"{word}" is not' in one.message] == []
+    else:
+        assert WAYS[word] in said[0].hint
+        assert tried_fixes(found, KINDS) == {}
+
+
+@pytest.mark.parametrize("place", ["step", "task", "task of a list", "whole task"])
+def test_a_retry_that_is_no_rule_is_refused_once_with_the_rule_to_write(place: str) -> None:
+    text = HEAD.removesuffix("workflow:\n") + PLACES[place].replace("WORD", "retry: often")
+    found = check(Source("a.yaml", text), kinds=KINDS)
+
+    assert [(one.code, WAYS["retry"] in one.hint) for one in found.refusals] == [("E_RETRY_BLOCK", True)]
 
 
 @pytest.mark.parametrize("word", ["retries", "max_retries", "retry_count", "max_attempts", "attempts"])
@@ -55,9 +78,10 @@ def test_a_number_of_attempts_leads_to_the_rule_that_counts_them(word: str) -> N
     assert ["then: {do: retry, attempts: 4" in one.hint for one in found.refusals] == [True]
 
 
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("place", ["step", "task", "task of a list", "whole task"])
 def test_a_retry_of_another_system_is_read_as_a_rule(place: str) -> None:
-    found = checked("  - step: start\n" + PLACES[place].replace("WORD: 5s", "retry: 3"))
+    text = HEAD.removesuffix("workflow:\n") + PLACES[place].replace("WORD", "retry: 3")
+    found = check(Source("a.yaml", text), kinds=KINDS)
 
     assert "a rule with do: retry in spec.policy.rules" in found.diagnostics[0].hint
 

@@ -27,11 +27,6 @@ _MEANT = {
     "query": "params",
     **dict.fromkeys(("input", "inputs", "with", "parameters", "kwargs"), "args"),
 }
-_RETRY_WORDS = ("retries", "max_retries", "retry_count", "max_attempts", "attempts")
-_RETRY_WAY = (
-    "attempts are counted by a rule of the task: spec: {policy: {rules: [{when: "
-    "\"{{ outcome.status == 'error' }}\", then: {do: retry, attempts: 4, delay: 1}}]}}"
-)
 _TASK_KEYS = ("name", "kind", "desc", "spec", "args")
 
 
@@ -125,9 +120,7 @@ class _Inputs:
         allowed = self._allowed()
         names = ", ".join(known.name for known in self._kind.inputs)
         meant = _MEANT.get(key, "")
-        if key in _RETRY_WORDS:
-            hint = _RETRY_WAY
-        elif self._kind.input(meant):
+        if self._kind.input(meant):
             hint = f'did you mean "{meant}"?'
         elif key in WORDS_OF_OTHERS:
             hint = WORDS_OF_OTHERS[key]

@@ -148,8 +148,7 @@ def _check_spec(
     for key, place, _ in spec.items() if spec is not None else ():
         # An option that another check refused: its code already names the alternative.
         if key not in known and not compilation.findings.refuses(place):
-            guess = nearest(key, known)
-            hint = f'did you mean "{guess}"?' if guess else WORDS_OF_OTHERS.get(key, otherwise)
+            hint = WORDS_OF_OTHERS.get(key) or did_you_mean(key, known, otherwise)
             compilation.note("W_SPEC_KEY", place, f'nothing reads "{key}" in {what}', hint)
 
 

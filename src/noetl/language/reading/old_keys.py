@@ -30,9 +30,11 @@ _V10_CASE = OldKeyRefusal(
     "gate the step with step.spec.policy.admit.rules, decide after a task with task.spec.policy.rules, "
     "route with next.arcs[].when; wait for events with wait blocks",
 )
-_V10_RETRY = OldKeyRefusal(
-    "E_RETRY_BLOCK", 'v10 has no "retry" block', "write a rule with do: retry in task.spec.policy.rules"
+_RETRIES = (
+    "attempts are counted by a rule of the task: spec: {policy: {rules: [{when: "
+    "\"{{ outcome.status == 'error' }}\", then: {do: retry, attempts: 4, delay: 1}}]}}"
 )
+_V10_RETRY = OldKeyRefusal("E_RETRY_BLOCK", 'v10 has no "retry" block', _RETRIES)
 _V10_EVAL = OldKeyRefusal("E_EVAL", 'v10 has no "eval"', "write task.spec.policy.rules")
 _V10_EXPR = OldKeyRefusal("E_EXPR", 'v10 has no "expr"', "write when, in task.spec.policy.rules")
 
@@ -124,14 +126,14 @@ def refuse(reading: ReadContext, node: Mapping, refusals: dict[str, OldKeyRefusa
 
 
 # Words of other systems for what a playbook has under another name, each with what to write instead. People write them
-# on a step as well as inside a task, so each says where its key stands.
+# at the root, on a step, inside a task and on an arc, so each says where its key stands.
 _TIMER = "a step that waits has timer: {duration: 5s} in place of tool"
 _PERSON = "a step that asks a person has human_task: {title: …, form: […]} in place of tool"
 _GUARD = (
     'a condition stands on the arc that leads here: next: {arcs: [{step: …, when: "{{ … }}"}]}; '
     'between the tasks of one step: tool: [{choose: [{when: "{{ … }}", then: [{kind: …}]}]}]'
 )
-_LOOP = 'write loop: {in: "{{ … }}", iterator: item} beside tool'
+_LOOP = 'a step that repeats has loop: {in: "{{ … }}", iterator: item} beside tool'
 _FAILURE = "decide it in the task: spec: {policy: {rules: [{when: …, then: {do: retry | continue | fail}}]}}"
 WORDS_OF_OTHERS = {
     "loop": "a loop stands on the step, beside tool, and runs all its tasks for each item",
@@ -141,7 +143,8 @@ WORDS_OF_OTHERS = {
     **dict.fromkeys(("approval", "approve", "manual", "form", "human"), _PERSON),
     **dict.fromkeys(("if", "condition", "unless", "switch"), _GUARD),
     **dict.fromkeys(("foreach", "for_each", "for", "each", "items", "with_items", "map", "iterate"), _LOOP),
-    **dict.fromkeys(("retries", "on_error", "on_failure", "catch", "except"), _FAILURE),
+    **dict.fromkeys(("retry", "retries", "max_retries", "retry_count", "max_attempts", "attempts"), _RETRIES),
+    **dict.fromkeys(("on_error", "on_failure", "catch", "except"), _FAILURE),
     **dict.fromkeys(
         ("depends_on", "needs", "after", "requires"),
         "the step before leads here: it has next: {arcs: [{step: …}]}; "

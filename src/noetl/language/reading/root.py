@@ -11,6 +11,7 @@ import msgspec
 
 from noetl.language.grammar.root import EXECUTOR, ROOT, WORKBOOK_TASK
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence, describe
+from noetl.language.reading.old_keys import WORDS_OF_OTHERS
 from noetl.language.reading.playbook import ExecutorSyntax, KeychainEntrySyntax, Playbook, StepSyntax, TaskSyntax
 from noetl.language.reading.policy_keys import check_concurrency, check_lease, check_parts, read_scope_policy
 from noetl.language.reading.routers import read_unguarded
@@ -85,7 +86,7 @@ TaskReader = Callable[[ReadContext, Node, Scalar | None], TaskSyntax | None]
 
 # What people write at the root about the playbook itself; metadata keeps any key (DOC-05).
 ABOUT = ("version", "description", "author", "owner", "labels", "tags", "annotations")
-_ELSEWHERE = {key: f"move it to metadata.{key}" for key in ABOUT}
+_ELSEWHERE = WORDS_OF_OTHERS | {key: f"move it to metadata.{key}" for key in ABOUT}
 _ELSEWHERE |= dict.fromkeys(("env", "environment", "variables", "defaults", "config"), "write workload: {name: value}")
 _ELSEWHERE["steps"] = "write workflow, as noetl migrate does"  # under noetl.io/v10
 

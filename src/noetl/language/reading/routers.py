@@ -16,6 +16,7 @@ from noetl.language.grammar.steps import ARC, ARC_SPEC, ROUTER, ROUTER_SPEC
 from noetl.language.grammar.tasks import ADMISSION, ADMIT
 from noetl.language.reading import shared_checks
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence, describe
+from noetl.language.reading.old_keys import WORDS_OF_OTHERS
 from noetl.language.reading.playbook import Admit, AdmitRuleSyntax, ArcSyntax, Dialect, RouterSyntax
 from noetl.language.reading.policy_keys import CONTROL, check_dedupe, check_parts, read_scope_policy, refuse_control
 from noetl.language.reading.shared_checks import ReadContext
@@ -178,6 +179,7 @@ def admit_when(when: Scalar) -> Admit:
 
 MODES = ROUTER_SPEC["mode"].words
 _CODE = "E_NEXT_SHAPE"
+_ELSEWHERE = {**WORDS_OF_OTHERS, "unless": 'write when: "{{ not … }}"'}
 _ROUTER = "next: {spec: {mode: exclusive}, arcs: [{step: …}]}"
 _LIST = "next: [{step: …, when: …}]"
 
@@ -193,7 +195,7 @@ def read_router(reading: ReadContext, node: Node | None) -> RouterSyntax | None:
     if "arcs" not in node:
         reading.error(_CODE, shared_checks.opening(node), "next has no arcs", _ROUTER)
         return None
-    shared_checks.check_keys(reading, node, ROUTER, _CODE)
+    shared_checks.check_keys(reading, node, ROUTER, _CODE, elsewhere=WORDS_OF_OTHERS)
     spec = shared_checks.mapping(reading, node.get("spec"), _CODE, "next.spec", _ROUTER)
     mode = _read_router_spec(reading, spec) if spec else None
     arcs = shared_checks.sequence(reading, node.values["arcs"], _CODE, "next.arcs", _ROUTER)
@@ -253,7 +255,7 @@ def _read_arc(reading: ReadContext, item: Node) -> ArcSyntax | None:
         reading.error(_CODE, item, f"an arc must be a mapping with step, and this is {describe(item)}", hint)
         return None
     handled = ("then", "expr") if reading.dialect is Dialect.V10 else ("then",)
-    shared_checks.check_keys(reading, item, ARC, _CODE, handled=handled)
+    shared_checks.check_keys(reading, item, ARC, _CODE, handled=handled, elsewhere=_ELSEWHERE)
     if "then" in item:
         hint = "give the arc a step; what runs there is that step's tool"
         reading.error(_CODE, item.keys["then"], "an arc has no then", hint)

@@ -98,8 +98,9 @@ def _read_kind(reading: ReadContext, node: Mapping) -> Scalar | None:
         message = f'"{misspelt}" is not a key of a task'
         reading.error("E_TASK_KEY", node.keys[misspelt], message, 'did you mean "kind"?')
     elif foreign := _word_of_others(node):
-        message = f'"{foreign}" is not a key of a task'
-        reading.error("E_TASK_KEY", node.keys[foreign], message, WORDS_OF_OTHERS[foreign])
+        if foreign not in REFUSED_IN_TASKS[reading.dialect.rules]:  # which are told of already
+            message = f'"{foreign}" is not a key of a task'
+            reading.error("E_TASK_KEY", node.keys[foreign], message, WORDS_OF_OTHERS[foreign])
     else:
         reading.error(
             "E_TOOL_KIND", shared_checks.opening(node), "this task has no kind", "kind: http, python, postgres, noop, …"
