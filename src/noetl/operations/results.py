@@ -130,6 +130,11 @@ class StoredValues(Protocol):
         """The result of `compute`, with the stored values that it loads."""
 
 
+class ResultValues(StoredValues, Protocol):
+    async def payload(self, result: TaskResult) -> Any:
+        """The payload of a result. A server gives a large one as `msgspec.Raw`, as it is stored."""
+
+
 class LoadableValues:
     """Values that are loaded directly: from a store on this machine, or with one request each."""
 
@@ -138,6 +143,9 @@ class LoadableValues:
 
     async def read(self, compute: Callable[[Load], Value]) -> Value:
         return compute(self._results.load)
+
+    async def payload(self, result: TaskResult) -> Any:
+        return payload_of(result, self._results.load)
 
 
 class RecordedEnding(msgspec.Struct, frozen=True, kw_only=True):
@@ -152,7 +160,7 @@ class RecordedEnding(msgspec.Struct, frozen=True, kw_only=True):
         return ResultView(execution_id=execution_id, status=self.status, result=self.result, error=error, step=step)
 
 
-async def execution_ending(history: History, values: StoredValues, row: ExecutionRow) -> RecordedEnding:
+async def execution_ending(history: History, values: ResultValues, row: ExecutionRow) -> RecordedEnding:
     """How an execution ended; NotEndedError while it runs. If several steps have a result, it is an object by step
     name; a single result is returned as it is."""
     end = await newest_event(history, row.execution_id, PlaybookProcessed.event_type)
@@ -165,7 +173,7 @@ async def execution_ending(history: History, values: StoredValues, row: Executio
     return RecordedEnding(status=processed.status.value, result=result, error=processed.error)
 
 
-async def step_ending(history: History, values: StoredValues, row: ExecutionRow, step: str) -> RecordedEnding:
+async def step_ending(history: History, values: ResultValues, row: ExecutionRow, step: str) -> RecordedEnding:
     """How a step last ended. For a step that did not run here, the result that a rerun carried over (CLI-04)."""
     ended = None
     # Try the newest event alone first: it is enough for most steps, and a search for 100 may read the whole log.
@@ -183,8 +191,7 @@ async def step_ending(history: History, values: StoredValues, row: ExecutionRow,
         raise NotEndedError(f'step "{step}" has not ended in execution {row.execution_id}')
     if ended.error is not None:
         return RecordedEnding(status="failed", error=ended.error)
-    result = ended.result
-    return RecordedEnding(status="done", result=await values.read(lambda load: payload_of(result, load)))
+    return RecordedEnding(status="done", result=await values.payload(ended.result))
 
 
 async def recorded_ctx(history: History, values: StoredValues, execution_id: str) -> dict[str, Any]:

@@ -18,6 +18,7 @@ import msgspec
 from noetl.base.errors import RefusedError
 from noetl.operations.api_shapes import PageColumn, TablePage
 from noetl.store.contract import ResultStore
+from noetl.store.results.files import schema_hint
 
 if TYPE_CHECKING:
     from noetl.tools.table_files import TableFiles
@@ -149,6 +150,38 @@ def _entry_views(entries: list[tuple[str, Any]], parent_pointer: str) -> list[Va
         )
         views.append(entry)
     return views
+
+
+class WrittenValue(msgspec.Struct, frozen=True):
+    """What kind of value encoded bytes are, and whether they are as we write it."""
+
+    schema_hint: str
+    is_shortest: bool
+
+
+def written_value(body: bytes) -> WrittenValue:
+    """MsgspecError or RecursionError if the bytes are no value."""
+    value = msgspec.json.decode(body)
+    return WrittenValue(schema_hint(value), msgspec.json.encode(value) == body)
+
+
+def serve() -> None:
+    """The program of a process that a server starts for a value that is too large to decode in its own."""
+    from noetl.tools.child_pipes import serve_calls
+
+    serve_calls(lambda asked: _encode(_answer(Path(asked["file"]).read_bytes(), asked)))
+
+
+def _answer(body: bytes, asked: dict[str, Any]) -> dict[str, Any]:
+    try:
+        if "pointer" not in asked:
+            return {"written": written_value(body)}
+        value = msgspec.json.decode(body)
+        return {"page": value_page(value, asked["pointer"], offset=asked["offset"], limit=asked["limit"])}
+    except RefusedError as problem:
+        return {"refused": str(problem)}
+    except (msgspec.MsgspecError, RecursionError) as problem:
+        return {"wrong": str(problem)}
 
 
 # Pages of stored tables (RES-05). A table on this machine is read in place; one in a remote store is fetched into a

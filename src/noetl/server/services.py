@@ -40,6 +40,7 @@ from noetl.server.access.access import Access
 from noetl.server.backends import Readiness, clock_of, open_dispatch, open_server_keychain
 from noetl.server.configuration import ServerSettings
 from noetl.server.event_hub import Hub
+from noetl.server.large_values import EncodedValues
 from noetl.server.logs import log_ends
 from noetl.server.metrics import MeasuredStore, Meters, PlaybookMeters, QueueDepths
 from noetl.server.quotas import SharedUsage, Usage, free_bytes_of
@@ -114,6 +115,11 @@ class Services(msgspec.Struct, kw_only=True):
     nets: dict[str, Net] = {}  # those started of late
     warnings: dict[tuple[str, int], list[Any]] = {}  # about texts of versions, by path and version
     calls: dict[str, Any] = {}  # nested playbooks that workers wait for, by task run and lease
+
+    @property
+    def encoded_values(self) -> EncodedValues:
+        """Stored values for answers."""
+        return EncodedValues(self.control.executions.values)
 
     async def read_back(self, payload: Recorded) -> Recorded:
         """A payload with what is stored apart from it. ToolError where that is gone."""

@@ -283,7 +283,7 @@ async def _answer(services: Services, row: CatalogRow, execution_id: str, wait_s
     view = None
     # A start without `wait` is answered the same way however quick the execution was.
     if wait_s and ended.finished_at is not None:
-        ending = await execution_ending(services.store, services.control.executions.values, ended)
+        ending = await execution_ending(services.store, services.encoded_values, ended)
         view = ending.view(execution_id)
     return msgspec.json.encode(
         Started(

@@ -84,11 +84,15 @@ class ResultCache:
         return reference
 
     def load(self, reference: Reference) -> Any:
+        value = self._load_encoded(reference)
+        return msgspec.json.decode(value) if isinstance(value, msgspec.Raw) else value
+
+    def _load_encoded(self, reference: Reference) -> Any:
         if not self.is_far(reference.size):
             return self._results.load(reference)
         body = self._transfer.cached_body(reference.checksum)
         if body is not None:
-            return msgspec.json.decode(body)
+            return msgspec.Raw(body)
         if (gone := self._transfer.known_gone(reference.checksum)) is not None:
             raise ToolError(gone.kind, gone.message)
         # None stands in for the value. `check` discards the decision, so no caller sees it.
@@ -102,12 +106,14 @@ class ResultCache:
             unread, self._unread = self._unread, set()
             raise ResultNotLoadedError(self._transfer, unsent, unread)
 
-    async def read(self, look: Callable[[Load], _T]) -> _T:
-        """The result of `look`, repeated until every value that it reads is in memory."""
+    async def read(self, look: Callable[[Load], _T], *, encoded: bool = False) -> _T:
+        """The result of `look`, repeated until every value that it reads is in memory. With `encoded`, one that is far
+        is a `msgspec.Raw`, as it is stored: decoding it would hold up the event loop, in a thread too."""
+        load = self._load_encoded if encoded else self.load
         for _ in range(_TRIES):
             try:
                 try:
-                    found = look(self.load)
+                    found = look(load)
                 # Also when `look` raised: perhaps because it was given None for a value that is not here.
                 finally:
                     self.check()

@@ -261,10 +261,16 @@ async def rerun(request: Request, execution_id: str) -> Response:
     answer = await _start_response(request, wanted, source, consent)
     # An arc may have handled a failure before `step`, and failed items of a loop before it stay as they are.
     lost = await failed_loops(services.store, execution_id) if row.status == "completed" and step is not None else []
-    again = msgspec.json.decode(answer.body, type=Started).execution_id
+    again = msgspec.json.decode(answer.body, type=_StartedId).execution_id
     is_complete = not lost or asked.failed_items or lost == [step]
     await note_rerun(services.store, execution_id, again, is_complete=is_complete, now=services.clock.now())
     return answer
+
+
+class _StartedId(msgspec.Struct):
+    """What is read of an answer that may carry a large result."""
+
+    execution_id: str
 
 
 async def _failed_loop(services: Services, execution_id: str) -> str:

@@ -18,6 +18,7 @@ from noetl.events.tasks import TaskProcessed
 from noetl.operations import api_shapes, results
 from noetl.operations.executions import Explanation, explanation_of, live_side_runs, live_tokens
 from noetl.operations.value_pages import ValuePage
+from noetl.server.computations import computed
 from noetl.server.execution_control import execution_of
 from noetl.server.guarded_router import GuardedRouter, Json, openapi_docs
 from noetl.server.routes.authoring import GRAPH_MEDIA, GraphFormat, drawing_response
@@ -129,13 +130,18 @@ async def tokens(request: Request, execution_id: str) -> Response:
 @router.get("/api/executions/{execution_id}/result", **openapi_docs(api_shapes.ResultView, summary="Its result"))
 async def result(request: Request, execution_id: str, step: Step = None) -> Response:
     """What it gave, or what one of its steps gave. 409 while there is none. Large ones can be read by Range."""
-    body = msgspec.json.encode((await _ending(request, execution_id, step)).view(execution_id, step))
-    return ranged(request, body, tag=hashlib.sha256(body).hexdigest())
+    return await _encoded_answer(request, (await _ending(request, execution_id, step)).view(execution_id, step))
+
+
+async def _encoded_answer(request: Request, content: Any) -> Response:
+    # In a thread: both take their time for a large value, and the second lets other threads run.
+    body = await computed(msgspec.json.encode, content)
+    return ranged(request, body, tag=await computed(lambda: hashlib.sha256(body).hexdigest()))
 
 
 async def _ending(request: Request, execution_id: str, step: str | None) -> results.RecordedEnding:
     services, row = services_of(request), await execution_of(request, execution_id)
-    place = services.store, services.control.executions.values, row
+    place = services.store, services.encoded_values, row
     return await (results.execution_ending(*place) if step is None else results.step_ending(*place, step))
 
 
@@ -151,16 +157,18 @@ async def result_part(
     """What a JSON pointer leads to: whole where it is small, else a page of its entries. An execution that failed has
     its error there."""
     ending = await _ending(request, execution_id, step)
-    value = ending.error.readable() if ending.error is not None else ending.result
-    return await page_response(lambda: value, pointer, offset, limit)
+    body = await computed(msgspec.json.encode, _value_of(ending))
+    return await page_response(body, pointer, offset, limit)
+
+
+def _value_of(ending: results.RecordedEnding) -> Any:
+    return ending.error.readable() if ending.error is not None else ending.result
 
 
 @router.get("/api/executions/{execution_id}/result/file", **openapi_docs(summary="Its result as a file"))
 async def result_file(request: Request, execution_id: str, step: Step = None) -> Response:
     """The value alone, as JSON."""
-    ending = await _ending(request, execution_id, step)
-    body = msgspec.json.encode(ending.error.readable() if ending.error is not None else ending.result)
-    answer = ranged(request, body, tag=hashlib.sha256(body).hexdigest())
+    answer = await _encoded_answer(request, _value_of(await _ending(request, execution_id, step)))
     answer.headers["content-disposition"] = f'attachment; filename="{execution_id}.json"'
     return answer
 

@@ -10,7 +10,6 @@ import asyncio
 import hashlib
 import shutil
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,15 +21,15 @@ from starlette.responses import FileResponse
 from noetl.base.errors import RefusedError, ToolError
 from noetl.events.outcomes import PARQUET, Reference
 from noetl.operations.api_shapes import TablePage, view_of
-from noetl.operations.value_pages import MOST_ENTRIES, ValuePage, opened_tables, table_page, value_page
+from noetl.operations.value_pages import MOST_ENTRIES, ValuePage, opened_tables, table_page
 from noetl.server.bodies import JSON, body_of, read, require_media_type, too_large
-from noetl.server.computations import computed
 from noetl.server.guarded_router import GuardedRouter, Json, openapi_docs
+from noetl.server.large_values import encoded_page, written_as
 from noetl.server.problem_details import ProblemDetails, not_found
 from noetl.server.services import Services, services_of
 from noetl.server.static_files import ranged
 from noetl.store.installation import find_schema, newest_schemas, register_schema
-from noetl.store.results.files import is_checksum, key_of, schema_hint, table_reference
+from noetl.store.results.files import is_checksum, key_of, table_reference
 
 router = GuardedRouter(tags=["results"])
 
@@ -66,14 +65,13 @@ async def part(
     request: Request, checksum: str, pointer: Pointer = "", offset: Offset = 0, limit: Limit = 100
 ) -> Response:
     """What a JSON pointer leads to: whole where it is small, else a page of its entries."""
-    body = await _stored_body(request, checksum)
-    return await page_response(lambda: msgspec.json.decode(body), pointer, offset, limit)
+    return await page_response(await _stored_body(request, checksum), pointer, offset, limit)
 
 
-async def page_response(load: Callable[[], Any], pointer: str, offset: int, limit: int) -> Response:
-    """A page of what `load` gives. In a thread: a large value takes its time, and others are served meanwhile."""
+async def page_response(body: bytes, pointer: str, offset: int, limit: int) -> Response:
+    """A page of an encoded value."""
     try:
-        return Json(await computed(lambda: value_page(load(), pointer, offset=offset, limit=limit)))
+        return Json(await encoded_page(body, pointer, offset, limit))
     except RefusedError as problem:
         raise ProblemDetails(422, str(problem), kind="pointer") from None
 
@@ -91,12 +89,11 @@ async def store(
     if hashlib.sha256(body).hexdigest() != checksum:
         raise ProblemDetails(422, "the body does not match its checksum", kind="checksum")
     try:
-        # In a thread, here and below: parsing tens of megabytes would block all other requests.
-        hint, shortest = await asyncio.to_thread(_inspect_value, body)
+        written = await written_as(body)
     except (msgspec.MsgspecError, RecursionError):
         raise ProblemDetails(400, "the body is not JSON", kind="json") from None
     # One value has one hash only if it is written in one way.
-    if not shortest:
+    if not written.is_shortest:
         raise ProblemDetails(422, "a value is stored in its shortest form: no blanks, no escapes that are not needed")
     if execution_id is not None:
         # Another worker of the execution may have read the secret; this one does not know it and could not mask it.
@@ -104,7 +101,11 @@ async def store(
         checksum = hashlib.sha256(body).hexdigest()
     await services.results.send(body)
     key = key_of(checksum)
-    return Json(Reference(store=services.results.store, key=key, checksum=checksum, size=len(body), schema_hint=hint))
+    return Json(
+        Reference(
+            store=services.results.store, key=key, checksum=checksum, size=len(body), schema_hint=written.schema_hint
+        )
+    )
 
 
 async def _masked(services: Services, execution_id: str, body: bytes) -> bytes:
@@ -116,12 +117,6 @@ async def _masked(services: Services, execution_id: str, body: bytes) -> bytes:
         return msgspec.json.encode(redactor.data(msgspec.json.decode(body)))
 
     return await asyncio.to_thread(masked)
-
-
-def _inspect_value(body: bytes) -> tuple[str, bool]:
-    """What kind of value it is, and whether it is written as we write it."""
-    value = msgspec.json.decode(body)
-    return schema_hint(value), msgspec.json.encode(value) == body
 
 
 class RegisteringSchema(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
