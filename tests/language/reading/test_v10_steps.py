@@ -111,7 +111,7 @@ def test_a_step_needs_neither_tool_nor_next() -> None:
         ("tool: {kind: noop, expr: x}", "E_EXPR", "tool.expr", "when"),
         ("tool: {kind: noop, pipe: []}", "E_PIPE", "tool.pipe", "ordered pipeline"),
         ("tool: {kind: noop, sink: {}}", "E_SINK", "tool.sink", "returns a reference"),
-        ("tool: {kind: noop, retry: 3}", "E_RETRY_BLOCK", "tool.retry", "task.spec.policy.rules"),
+        ("tool: {kind: noop, retry: 3}", "E_RETRY_BLOCK", "tool.retry", "spec: {policy: {rules: [{when:"),
         ("tool: {kind: noop, case: []}", "E_CASE", "tool.case", "task.spec.policy.rules"),
         ("tool: {kind: noop, policy: {}}", "E_TASK_KEY", "tool.policy", "task.spec.policy"),
         ("tool: [{t: {kind: noop}}]", "E_TASK_LABEL", "tool[0].t", "- name: t, kind: noop"),
