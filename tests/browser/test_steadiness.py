@@ -85,7 +85,8 @@ def test_the_page_of_a_playbook_without_a_schedule_asks_for_none(open_at: Open) 
     page = open_at("/executions")
     with page.expect_response(lambda answer: "/api/schedules" in answer.url) as first:
         move(page, "/catalog/playbook/tests/chain")
-    assert first.value.url.endswith("/api/schedules") and first.value.ok
+    assert first.value.url.endswith("/api/schedules")
+    assert first.value.ok
 
 
 def test_a_worker_with_many_tools_takes_the_height_of_others(open_at: Open) -> None:
@@ -97,7 +98,9 @@ def test_a_worker_with_many_tools_takes_the_height_of_others(open_at: Open) -> N
     tools.click()
     expect(row).to_contain_text("postgres")
     after = row.bounding_box()
-    assert before is not None and after is not None and before["height"] < after["height"]
+    assert before is not None
+    assert after is not None
+    assert before["height"] < after["height"]
 
 
 def test_who_may_not_read_the_audit_is_not_offered_to_verify_it(visitor: Visitor, here: Site) -> None:
