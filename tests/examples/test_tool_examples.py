@@ -198,7 +198,7 @@ async def test_complaints_are_sorted_and_a_bad_answer_is_asked_for_again(tmp_pat
         body = f"data: {json.dumps(chunk)}\n\ndata: [DONE]\n\n"
         return reply(body=body.encode(), headers={"content-type": "text/event-stream"})
 
-    program = Path(__file__).parents[1] / "tools/mcp/standin_server.py"
+    program = Path(__file__).parents[1] / "tools/standin_server.py"
     tools = ServedProgram([sys.executable, str(program), "http", PORT])
     try:
         async with HttpServer({"POST /v1/chat/completions": model}) as server:

@@ -21,7 +21,7 @@ from noetl.worker.attempt import attempt
 from tests.servers.http import HttpServer, Request, reply
 from tests.servers.postgres import pg_auth, server
 from tests.tools.sql_tasks import context, outcome_of
-from tests.tools.tables.tasks import SharedTools
+from tests.tools.table_tasks import SharedTools
 
 __all__ = ["pg_auth"]
 pytestmark = [pytest.mark.asyncio(loop_scope="module")]  # all tests use the same tools: each starts child processes

@@ -14,7 +14,7 @@ from typing import Any
 import pytest_asyncio
 
 from tests.servers.postgres import pg_auth
-from tests.tools.tables.tasks import SharedTools, Transfers
+from tests.tools.table_tasks import SharedTools, Transfers
 
 __all__ = ["pg_auth"]
 

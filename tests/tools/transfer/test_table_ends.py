@@ -17,7 +17,7 @@ from noetl.base.errors import ToolError
 from noetl.tools.contract import ToolContext, ToolResult
 from tests.servers.mariadb import mariadb
 from tests.servers.object_stores import s3_bucket
-from tests.tools.tables.tasks import TYPES, Transfers
+from tests.tools.table_tasks import TYPES, Transfers
 from tests.volume import IS_DEEP
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module")]

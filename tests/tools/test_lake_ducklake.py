@@ -30,7 +30,7 @@ from tests.servers.lakes import lake_interpreters
 from tests.servers.postgres import pg_auth, server
 from tests.servers.proxy import Proxy
 from tests.tools.sql_tasks import context, outcome_of
-from tests.tools.tables.tasks import SharedTools, TableTasks
+from tests.tools.table_tasks import SharedTools, TableTasks
 
 __all__ = ["lake_interpreters", "pg_auth"]
 pytestmark = [

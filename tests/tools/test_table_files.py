@@ -24,7 +24,7 @@ from noetl.tools.table_sql import TypedColumn, copy_to, scan
 from tests.servers.object_stores import s3_bucket
 from tests.servers.postgres import pg_auth
 from tests.servers.snowflake import drivers_python
-from tests.tools.tables.tasks import TYPES, SharedTools, TableTasks
+from tests.tools.table_tasks import TYPES, SharedTools, TableTasks
 
 __all__ = ["pg_auth"]
 pytestmark = [pytest.mark.asyncio(loop_scope="module")]

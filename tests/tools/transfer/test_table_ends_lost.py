@@ -24,7 +24,7 @@ from tests.servers.postgres import server
 from tests.servers.proxy import Proxy
 from tests.servers.snowflake import LOGIN_REFUSED, drivers_program, fakesnow, snowflake_auth
 from tests.tools.sql_tasks import outcome_of
-from tests.tools.tables.tasks import Transfers
+from tests.tools.table_tasks import Transfers
 
 pytestmark = [
     pytest.mark.timeout(600),  # the first run fetches the counterparts
