@@ -74,7 +74,7 @@ COVERED: dict[str, str] = {
     "auth of an unknown shape": "found:auth shape",
     "auth as an empty mapping": "found:auth empty",
     "a missing credential": (
-        "test:tests/secrets/test_running.py::test_a_literal_auth_that_nobody_knows_ends_the_request"
+        "test:tests/secrets/test_keychain_runs.py::test_a_literal_auth_that_nobody_knows_ends_the_request"
     ),
     "unknown transfer.type": "found:transfer type",
     "artifact inputs": "found:artifact inputs",

@@ -15,7 +15,7 @@ import httpx2
 import pytest
 
 from tests.cli.processes_here import Here, here
-from tests.secrets.canary_yard import COUNT, GOES_ON, Yard, secret
+from tests.security.canary_yard import COUNT, GOES_ON, Yard, secret
 from tests.waiting import until
 
 LOOKED_AT = (

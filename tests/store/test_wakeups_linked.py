@@ -9,7 +9,7 @@ import pytest
 from noetl.store import nats_wakeups
 from noetl.store import wakeups as wakeups_module
 from noetl.store.wakeups import Wakeups
-from tests.store.wakeups.linked_wakeups import KINDS, LINKED, linked_wakeups
+from tests.store.linked_wakeups import KINDS, LINKED, linked_wakeups
 
 SHORT_S, LONG_S = 0.05, 60.0
 kinds = pytest.mark.parametrize("kind", KINDS)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.cli.running import call
-from tests.secrets.canary_yard import GOES_ON, Yard, playbook, secret
+from tests.security.canary_yard import GOES_ON, Yard, playbook, secret
 from tests.servers.http import HttpServer, Request, reply
 
 SOME = [*range(0, 15, 2), 9]

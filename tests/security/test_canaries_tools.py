@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.secrets.canary_yard import COUNT, GOES_ON, Yard, playbook, secret
+from tests.security.canary_yard import COUNT, GOES_ON, Yard, playbook, secret
 from tests.servers import nats
 from tests.servers.http import HttpServer, Request, reply
 from tests.servers.postgres import pg_auth
