@@ -542,7 +542,7 @@ def test_a_task_that_only_its_own_step_can_read_is_reported(case: str) -> None:
     ],
 )
 def test_rules_that_neither_arcs_nor_steps_can_say_become_a_pipeline_that_jumps(step: str) -> None:
-    """That both do the same is seen in test_pipeline.py and test_differential.py."""
+    """That both do the same is seen in test_migration_pipelines.py and test_migrator_differential.py."""
     events = {name: f"event.name == '{event}'" for name, event in (("done", DONE), ("error", ERROR), ("exit", EXIT))}
     conditions = {
         "exit_and_log": f"{events['exit']} and log.data.n == 1",

@@ -21,7 +21,7 @@ from tests.volume import one_in
 
 pytestmark = pytest.mark.req("CLI-03", "MIG-03")
 
-TESTS = Path(__file__).parents[2]
+TESTS = Path(__file__).parents[1]
 FOLDERS = ("corpus", "fixtures", "golden/check/err", "golden/check/ok", "../examples")
 KINDS = load_kinds()
 

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from noetl.cli.nets import analyze_command
 
-FIXTURES = Path(__file__).parents[2] / "fixtures"
+FIXTURES = Path(__file__).parents[1] / "fixtures"
 
 CROSSED = """
 apiVersion: noetl.io/v10
