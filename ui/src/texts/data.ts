@@ -22,6 +22,11 @@ export const t = area("data", {
   stored: "stored, ",
   more: (length: Value) => `${length} more`,
 
+  // A value in a few lines (lib/run/brief.ts)
+  briefRows: (rowCount: Value) => `table of ${rowCount} rows`,
+  briefItems: (many: number, number: Value) => `${number} ${many === 1 ? "item" : "items"}`,
+  briefValues: (many: number, number: Value) => `${number} ${many === 1 ? "value" : "values"}`,
+
   // LazyTree.svelte
   showAsATree: "Show as a tree",
   showAsATable: "Show as a table",
