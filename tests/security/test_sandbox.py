@@ -7,6 +7,7 @@ import os
 import shutil
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -133,6 +134,80 @@ def test_limits_hold_in_a_sandbox() -> None:
     assert "MemoryError" in result.error.message
 
 
+RAISES = """
+import resource
+raised = []
+for name in ('RLIMIT_AS', 'RLIMIT_FSIZE', 'RLIMIT_NPROC', 'RLIMIT_CPU'):
+    which = getattr(resource, name)
+    before = resource.getrlimit(which)
+    try:
+        resource.setrlimit(which, (resource.RLIM_INFINITY,) * 2)
+    except (OSError, ValueError):
+        pass
+    raised += [name] if resource.getrlimit(which) != before else []
+try:
+    raised += [len(bytearray(5 << 30))]
+except MemoryError:
+    pass
+result = raised
+"""
+
+
+@pytest.mark.req("TOOL-15")
+@pytest.mark.usefixtures("bubblewrap")
+def test_code_in_a_sandbox_cannot_raise_its_limits() -> None:
+    result = python(RAISES)
+
+    assert result.ok, result.error
+    assert result.result == []
+
+
+WRITES = """
+import os
+written = {}
+for place in ('/', '/dev', '/etc'):
+    try:
+        open(place + '/left', 'w')
+        written[place] = True
+    except OSError:
+        written[place] = False
+rooms = [os.statvfs(place) for place in ('/tmp', '/dev/shm')]
+result = [written, [room.f_blocks * room.f_frsize for room in rooms]]
+"""
+
+
+@pytest.mark.req("TOOL-15")
+@pytest.mark.usefixtures("bubblewrap")
+def test_a_sandbox_has_two_folders_to_write_to_and_both_are_bounded() -> None:
+    result = python(WRITES)
+
+    assert result.ok, result.error
+    assert result.result == [{"/": False, "/dev": False, "/etc": False}, [sandbox.TMP_BYTES] * 2]
+
+
+@pytest.mark.req("TOOL-15")
+@pytest.mark.usefixtures("bubblewrap")
+def test_programs_in_a_sandbox_have_the_limits_of_python_and_write_to_the_same_folders() -> None:
+    text = 'ulimit -H -v; ulimit -H -f; ulimit -H -t; echo "$TMPDIR $HOME $PWD"; touch /left /dev/left || cat'
+    result = ran(f"{{name: a, kind: shell, stdin: read, cmds: '{text}', spec: {{sandbox: strict}}}}")
+
+    assert result.ok, result.error
+    limits = [sandbox.DEFAULT_MEMORY_BYTES >> 10, sandbox.DEFAULT_FILE_BYTES >> 9, int(sandbox.DEFAULT_CPU_S) + 1]
+    assert result.result["stdout"] == "".join(f"{limit}\n" for limit in limits) + "/tmp /tmp /tmp\nread"
+
+
+@pytest.mark.req("TOOL-15")
+@pytest.mark.usefixtures("bubblewrap")
+def test_code_in_a_sandbox_makes_no_namespaces_of_its_own() -> None:
+    done = subprocess.run([sandbox.PROGRAM, "--help"], capture_output=True, text=True, check=False)
+    if "--disable-userns" not in done.stdout + done.stderr:
+        pytest.skip("NOT TESTED: this bubblewrap is older than 0.8 and cannot forbid namespaces")
+    result = python("import subprocess\nresult = subprocess.run(['unshare', '--user', 'true']).returncode")
+
+    assert result.ok, result.error
+    assert result.result != 0
+
+
 @pytest.mark.req("TOOL-15")
 @pytest.mark.parametrize("kind", ["python, code: 'result = 1'", "shell, cmds: 'true'", "script, code: 'true'"])
 def test_a_task_that_asks_for_a_sandbox_is_refused_where_there_is_none(
@@ -158,3 +233,24 @@ def test_a_bubblewrap_that_does_not_work_is_told_with_its_own_words(
 
     assert result.error is not None
     assert "No permissions to create new namespace" in result.error.message
+
+
+@pytest.mark.req("TOOL-15")
+@pytest.mark.parametrize(
+    ("kind", "inputs"),
+    [
+        ("mcp", "command: [python3, -c, '1'], method: tools/list"),
+        ("dask", "auth: {url: 'tcp://127.0.0.1:8786'}, code: 'result = 1'"),
+        ("ray", "auth: {url: 'ray://127.0.0.1:10001'}, code: 'result = 1'"),
+    ],
+)
+def test_kinds_that_run_code_without_a_sandbox_are_refused_where_the_operator_requires_one(
+    kind: str, inputs: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NOETL_INTERPRETERS", f"dask={sys.executable},ray={sys.executable}")
+    net = compiled(playbook(f"workflow:\n  - step: start\n    tool: [{{name: a, kind: {kind}, {inputs}}}]"))
+    result = asyncio.run(run_net(net, payload={}, db=":memory:", tools=tools_here(["mcp"], sandbox=True)))
+
+    assert result.error is not None
+    assert result.error.kind == "sandbox.unavailable"
+    assert "sandboxes only" in result.error.message

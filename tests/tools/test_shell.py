@@ -331,3 +331,12 @@ async def test_what_a_command_prints_is_told_while_it_runs_each_stream_by_its_na
     assert outcome.result["stdout"] == "out\nend\n"
     assert b"".join(data for data, stream in heard if stream == "stdout") == b"out\nend\n"
     assert b"".join(data for data, stream in heard if stream == "stderr") == b"err\n"
+
+
+async def test_the_number_of_processes_can_be_limited() -> None:
+    outcome = await ran("grep processes /proc/self/limits", {"resources": {"processes": 40}})
+    (soft, hard) = re.findall(r"\d+", outcome.result["stdout"])
+
+    # The system counts all that the user has, so those that run already are added.
+    assert soft == hard
+    assert 40 < int(soft) < 40 + 20_000

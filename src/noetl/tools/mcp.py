@@ -19,6 +19,7 @@ from noetl.tools.child_process import ChildPool, Program
 from noetl.tools.contract import OwningTool, ToolContext, ToolResult
 from noetl.tools.http.request_options import InvalidRequest, attached_credential, fields_of
 from noetl.tools.input_shapes import timeout_s
+from noetl.tools.sandbox import UNAVAILABLE
 
 if find_spec("mcp") is None:  # the child imports it; fail here, before a child starts
     raise ImportError("mcp is not installed")
@@ -124,6 +125,9 @@ def _command(written: Any, context: ToolContext) -> tuple[str, ...]:
     if KIND not in context.allowed:
         message = "a server that is a program of this machine is off: turn it on with --allow mcp"
         raise ToolError("tool.not_allowed", message)
+    if context.sandbox:
+        message = "a server that is a program of this machine has no sandbox, and this worker allows sandboxes only"
+        raise ToolError(UNAVAILABLE, message)
     return tuple(map(str, written))
 
 

@@ -84,7 +84,11 @@ PROGRAM = "bwrap"
 UNAVAILABLE, INPUT = "sandbox.unavailable", "sandbox.input"
 # The user and group that own no files, on every Linux.
 NOBODY = "65534"
-TMP_BYTES = 256 << 20  # size of the private temporary folder, which is in memory
+TMP = "/tmp"  # noqa: S108  it is the sandbox's own
+TMP_BYTES = 256 << 20  # size of /tmp and of /dev/shm, which are in memory; nothing else can be written
+# Code that makes user namespaces of its own reaches parts of the kernel that it does not need, and has file systems in
+# memory without a limit. Only bubblewrap 0.8 and newer can forbid it.
+_NO_NAMESPACES = ("--unshare-user", "--disable-userns")
 # What a program needs to start: libraries and the loader. Of /etc only the files below; nothing of /home, /root or
 # /var, where credentials and data are.
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
@@ -92,8 +96,15 @@ _FILES = ("/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime")
 _NETWORK_FILES = ("/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf", "/etc/ssl", "/etc/ca-certificates")
 _TRIAL_TIMEOUT_S = 30.0
 
-# By the path of bubblewrap: why it does not work here, or None if it does.
-_trial_results: dict[str, str | None] = {}
+
+class _Trial(msgspec.Struct, frozen=True):
+    """How bubblewrap works on this machine: the options it takes besides, and why it does not work if it does not."""
+
+    options: tuple[str, ...] = ()
+    problem: str | None = None
+
+
+_trials: dict[str, _Trial] = {}  # by the path of bubblewrap
 
 
 class Sandbox(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,26 +143,33 @@ async def sandbox_command(
     as outside. Raises ToolError `sandbox.unavailable` with the reason if this machine has no sandbox."""
     if (why := await unavailable()) is not None:
         raise ToolError(UNAVAILABLE, f"this task asks for a sandbox, and there is none here: {why}")
-    work = str(folder) if folder is not None else "/tmp"  # noqa: S108  it is the sandbox's own
-    return [*_command(sandbox, folder, reads), "--setenv", "HOME", work, "--chdir", work, "--", *program]
+    place = _program_place() or PROGRAM
+    work = str(folder) if folder is not None else TMP
+    command = _command(place, _trials[place].options, sandbox, folder, reads)
+    return [*command, "--setenv", "HOME", work, "--chdir", work, "--", *program]
 
 
-def _command(sandbox: Sandbox, folder: Path | None = None, reads: Sequence[str] = ()) -> list[str]:
-    command = [_program_place() or PROGRAM, "--unshare-all", "--die-with-parent", "--new-session"]
+def _command(
+    place: str, options: Sequence[str], sandbox: Sandbox, folder: Path | None = None, reads: Sequence[str] = ()
+) -> list[str]:
+    command = [place, "--unshare-all", *options, "--die-with-parent", "--new-session"]
     command += ["--cap-drop", "ALL", "--uid", NOBODY, "--gid", NOBODY, "--hostname", "sandbox"]
     if sandbox.network:
         command.append("--share-net")
-    for place in _SYSTEM:
-        command += _system_folder(place)
+    for system in _SYSTEM:
+        command += _system_folder(system)
     for file in (*_FILES, *(_NETWORK_FILES if sandbox.network else ())):
         command += ["--ro-bind-try", file, file]
-    command += ["--proc", "/proc", "--dev", "/dev", "--size", str(TMP_BYTES), "--tmpfs", "/tmp"]  # noqa: S108
+    command += ["--proc", "/proc", "--dev", "/dev"]
+    for own in ("/dev/shm", TMP):  # noqa: S108
+        command += ["--size", str(TMP_BYTES), "--tmpfs", own]
     # Python itself, if it is not in a system folder: the virtual environment, and the installation it was made from.
-    for place in dict.fromkeys((sys.base_prefix, sys.prefix, *reads)):
-        command += ["--ro-bind", place, place]
+    for read in dict.fromkeys((sys.base_prefix, sys.prefix, *reads)):
+        command += ["--ro-bind", read, read]
     if folder is not None:
         command += ["--bind", str(folder), str(folder)]
-    return command
+    # Last, since all that was mounted before needed places there. Both are file systems in memory without a limit.
+    return [*command, "--remount-ro", "/dev", "--remount-ro", "/"]
 
 
 def _program_place() -> str | None:
@@ -173,15 +191,21 @@ async def unavailable() -> str | None:
     place = _program_place()
     if place is None:
         return "bubblewrap (bwrap) is not installed; install it with the system's package manager"
-    if place not in _trial_results:
-        _trial_results[place] = await _trial_result()
-    return _trial_results[place]
+    if place not in _trials:
+        _trials[place] = await _trial(place)
+    return _trials[place].problem
 
 
-async def _trial_result() -> str | None:
+async def _trial(place: str) -> _Trial:
+    if await _trial_problem(place, _NO_NAMESPACES) is None:
+        return _Trial(_NO_NAMESPACES)
+    return _Trial(problem=await _trial_problem(place, ()))
+
+
+async def _trial_problem(place: str, options: Sequence[str]) -> str | None:
     # Bubblewrap may be installed and yet fail: containers and some distributions turn user namespaces off.
     process = await asyncio.create_subprocess_exec(
-        *(*_command(Sandbox()), "--", "true"),
+        *(*_command(place, options, Sandbox()), "--", "true"),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.PIPE,

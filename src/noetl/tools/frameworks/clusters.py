@@ -12,6 +12,7 @@ from noetl.base.errors import ToolError
 from noetl.tools.contract import Tool, ToolContext, ToolResult
 from noetl.tools.input_shapes import UNRESOLVED, connection_fields, whole_number
 from noetl.tools.interpreters import Answer, run_in_interpreter
+from noetl.tools.sandbox import UNAVAILABLE
 
 MAX_BYTES = 16 << 20
 RUNNER = Path(__file__).with_name("cluster_runner.py")
@@ -42,6 +43,10 @@ class _ClusterTool(Tool):
         return f"connected to the {self.kind_name} cluster at {request['address']}, which has {workers} workers"
 
     async def _answered(self, request: Mapping[str, Any], context: ToolContext) -> Answer:
+        if context.sandbox:
+            # Also on this machine: the client unpickles what comes back, and the code on the cluster can make it.
+            message = "a cluster runs code without a sandbox, and this worker allows sandboxes only"
+            raise ToolError(UNAVAILABLE, message)
         return await run_in_interpreter(self.kind_name, RUNNER, {**request, "kind": self.kind_name}, context)
 
     async def _cluster(self, inputs: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:

@@ -122,7 +122,7 @@ MCP_METHODS = ("tools/call", "tools/list", "resources/list", "resources/read")
 
 MCP = ToolKind(
     name="mcp",
-    error_kinds=("mcp.denied", "mcp.error", "mcp.input", "mcp.tool"),
+    error_kinds=("mcp.denied", "mcp.error", "mcp.input", "mcp.tool", "sandbox.unavailable"),
     credential_types=("mcp",),
     doc="Calls a tool of a Model Context Protocol server, or reads its resources.",
     inputs=(

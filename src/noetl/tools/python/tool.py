@@ -81,6 +81,8 @@ class PythonTool(Tool):
     ) -> dict[str, Any]:
         sandbox = sandbox_of(context.spec, is_required=context.sandbox)
         fresh = sandbox is not None or context.spec.get("isolation") == "fresh"
+        # Outside of a sandbox the process may serve a further call, which needs other limits.
+        request |= {"limits_are_final": sandbox is not None}
         child = await self._children.take(context.execution_id, fresh=fresh, sandbox=sandbox, folder=folder)
         try:
             return await child.call(request, context.write_output)

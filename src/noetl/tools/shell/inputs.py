@@ -12,7 +12,7 @@ import msgspec
 
 from noetl.base.errors import ToolError
 from noetl.tools.contract import ToolContext, ToolResult
-from noetl.tools.sandbox import Sandbox, limits_of, sandbox_of
+from noetl.tools.sandbox import Sandbox, default_limits, limits_of, sandbox_of
 from noetl.tools.shell.programs import EndedProgram, ShellProgram
 
 INPUT = "shell.input"
@@ -26,13 +26,14 @@ def program_of(
 ) -> ShellProgram:
     """The program of a task. Raises ToolError `shell.input` for inputs that do not fit."""
     _check_arguments(argv, context)
+    sandbox = _sandbox(inputs, context)
     return ShellProgram(
         argv=tuple(argv),
         env={**task_environment(context), **environment_of(inputs.get("env")), **(env or {})},
         cwd=_folder(inputs.get("cwd")),
         stdin=_standard_input(inputs.get("stdin")),
-        limits=limits_from(context),
-        sandbox=_sandbox(inputs, context),
+        limits={**(default_limits(context.spec) if sandbox is not None else {}), **limits_from(context)},
+        sandbox=sandbox,
         write_output=context.write_output,
     )
 

@@ -21,8 +21,9 @@ import msgspec
 
 from noetl.base.errors import ToolError
 from noetl.tools.contract import OutputWriter
+from noetl.tools.python.child.condition import threads_of_user
 from noetl.tools.python.child.processes import descendants, kill
-from noetl.tools.sandbox import Sandbox, sandbox_command
+from noetl.tools.sandbox import TMP, Sandbox, sandbox_command
 
 MAX_OUTPUT_BYTES = 1 << 20  # of each stream
 # How long a process that could not be found may hold the output open.
@@ -110,14 +111,16 @@ async def _start(program: ShellProgram, folder: Path) -> tuple[asyncio.Subproces
         stdin = folder / "stdin"
         stdin.write_bytes(program.stdin)
     command = guarded_command(program.argv, stdin=str(stdin), folder=str(folder), limits=program.limits)
+    temporary = str(folder)
     if program.sandbox is not None:
-        command = await sandbox_command(program.sandbox, command, folder=folder)
+        # It can only read its input there: the folder is on the disk of the machine, which it could fill.
+        command, temporary = await sandbox_command(program.sandbox, command, reads=[str(folder)]), TMP
     try:
         return await asyncio.get_running_loop().subprocess_exec(
             lambda: _OutputProtocol(program.write_output),
             *command,
             start_new_session=True,
-            env={**_environment(), "TMPDIR": str(folder), **program.env, MARK: folder.name},
+            env={**_environment(), "TMPDIR": temporary, **program.env, MARK: folder.name},
             cwd=program.cwd,
         )
     except OSError as problem:  # no such folder, arguments that are too long
@@ -189,7 +192,12 @@ def _limits(limits: Mapping[str, Any]) -> str:
     if (cpu := limits.get("cpu_s")) is not None:
         seconds = max(int(cpu + 0.999), 1)
         options += [f"-S -t {seconds}", f"-H -t {seconds + 1}"]
-    return "".join(f"ulimit {limit} 2>/dev/null; " for limit in options)
+    commands = [f"ulimit {option}" for option in options]
+    if (processes := limits.get("processes")) is not None:
+        # The system counts all processes and threads of the user. The option has two names: -p in dash, -u elsewhere.
+        number = threads_of_user() + processes
+        commands.append(f"ulimit -u {number} 2>/dev/null || ulimit -p {number}")
+    return "".join(f"{command} 2>/dev/null; " for command in commands)
 
 
 # Marked processes: all descendants of a program carry the mark of its run in their environment.

@@ -19,7 +19,7 @@ def call_outcome(call: dict[str, Any], captured: Captured) -> dict[str, Any]:
     captured.begin(live=bool(call.get("live")))
     sys.stdout = sys.stderr = captured
     try:
-        limit(call["limits"])
+        limit(call["limits"], final=call.get("limits_are_final", False))
         return {"ok": True, "result": call_result(call)}
     except BaseException as problem:  # the code may raise anything, SystemExit and KeyboardInterrupt included
         return {"ok": False, **exception_data(problem, call)}

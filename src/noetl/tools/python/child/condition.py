@@ -55,8 +55,9 @@ def _folder() -> str | None:
         return None
 
 
-def limit(limits: dict[str, Any]) -> None:
-    """Set the declared limits and lift all others. CPU time counts from now, since a process serves many calls."""
+def limit(limits: dict[str, Any], *, final: bool = False) -> None:
+    """Set the declared limits and lift all others. CPU time counts from now, since a process serves many calls. With
+    `final`, neither the code nor a later call can raise them."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     cpu_s = limits.get("cpu_s")
     soft_limits = {
@@ -70,7 +71,10 @@ def limit(limits: dict[str, Any]) -> None:
         before, hard = resource.getrlimit(what)
         lifted = _INITIAL_LIMITS.setdefault(what, before)
         now = lifted if soft is None else within(int(soft), hard)
-        if now != before:
+        if final and soft is not None:
+            # At the soft limit of CPU time comes a signal that says why the process ends, at the hard one none.
+            hard = within(now + 1 if what == resource.RLIMIT_CPU else now, hard)
+        if now != before or final:
             resource.setrlimit(what, (now, hard))
 
 
