@@ -235,6 +235,7 @@ CODES: dict[str, str] = {
     "W_UNKNOWN_KEY": "A key this version does not know.",
     "W_TOOL_KIND": "A tool kind that a plug-in must provide at run time.",
     "W_KEYCHAIN": "A credential that is not in the keychain.",
+    "W_SECRET": "A secret that stands in the text of the playbook.",
     "W_SQL_FRAGMENT": "SQL text that is wholly made by a template.",
     "W_SQL": "SQL that no database takes: a misspelt first word, an open quote or bracket, a missing end.",
     "W_PYTHON": "Python code that does not parse, or that has a template in it, which is never rendered.",

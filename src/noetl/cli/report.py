@@ -38,8 +38,20 @@ def text_report(checked: Sequence[Checked], *, paint: Paint = plain) -> list[str
 
 
 def _blocks(checked: Checked, paint: Paint) -> list[str]:
-    lines = checked.source.text.split("\n")
+    lines = _shown_lines(checked)
     return [_block(checked.source, lines, diagnostic, paint) + "\n" for diagnostic in checked.diagnostics]
+
+
+def _shown_lines(checked: Checked) -> list[str]:
+    """The lines of the text, with asterisks where secrets stand: many people read the output of a build."""
+    lines = checked.source.text.split("\n")
+    for span in (one.span for one in checked.diagnostics if one.code == "W_SECRET"):
+        for number in range(span.line, min(span.end_line, len(lines)) + 1):
+            text = lines[number - 1]
+            start = span.column - 1 if number == span.line else 0
+            end = span.end_column - 1 if number == span.end_line else len(text)
+            lines[number - 1] = text[:start] + "*" * len(text[start:end]) + text[end:]
+    return lines
 
 
 def _block(source: Source, lines: list[str], diagnostic: Diagnostic, paint: Paint) -> str:

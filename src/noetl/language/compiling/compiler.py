@@ -18,6 +18,7 @@ from noetl.language.compiling import (
     expansion,
     guards,
     inputs,
+    plain_secrets,
     step_names,
     task_names,
     template_sites,
@@ -65,6 +66,7 @@ PASSES: tuple[Pass, ...] = (
     tool_kinds.check_spec_keys,
     embedded_code.check_python_code,
     embedded_code.check_workload_values,
+    plain_secrets.check_plain_secrets,
     task_names.check_step_results,
     # checking: templates
     template_sites.check_template_syntax,
