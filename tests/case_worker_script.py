@@ -21,7 +21,7 @@ from tests.engine_script import Conversation
 
 def case_entries(talk: Conversation, name: str, result: Any = None, error: Error | None = None) -> list[Entry]:
     """What is reported once the task that the step run stands at, or comes to first, has given `result`."""
-    position, entries = talk.run(name).position, list[Entry]()
+    position, entries = talk.run(name).progress.position, list[Entry]()
     if position.case is None:
         walk = CaseWalk(_site(talk, name), position)
         walk.enter()
@@ -39,7 +39,7 @@ def _site(talk: Conversation, name: str) -> CaseSite:
     run, execution, net = talk.run(name), talk.execution, talk.plan.net
     around = PipelineScope(
         execution_id="x1",
-        args=run.args,
+        args=run.token.args,
         workload=execution.origin.workload,
         ctx=execution.ctx,
         token={},

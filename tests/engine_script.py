@@ -168,7 +168,7 @@ class Conversation:
     def task(self, name: str, result: Any = None, *, error: Error | None = None, **decided: Any) -> list[Entry]:
         """The two entries of the task a step run stands at, with this outcome."""
         run = self.run(name)
-        position = run.position
+        position = run.progress.position
         assert position.task is not None
         run_id = task_run_id(run.step_run_id, position)
         now = self.clock.now()

@@ -58,7 +58,7 @@ class LoopTalk(Conversation):
     ) -> list[Entry]:
         """One task of an iteration."""
         path = (*span.path, index)
-        run_id = task_run_id(self.names["start#1"], self.run("start").position, path) + str(visit)
+        run_id = task_run_id(self.names["start#1"], self.run("start").progress.position, path) + str(visit)
         now = self.clock.now()
         meta = Meta(attempt=1, started_at=now, finished_at=now, trace_id="t1", task_run_id=run_id)
         outcome = Outcome(status=Status.ERROR if error else Status.SUCCESS, result=result, error=error, meta=meta)

@@ -95,7 +95,7 @@ def test_inclusive_rules_all_speak_and_their_token_data_merge() -> None:
     allowed = guarded(f"{{mode: inclusive, rules: [{both}]}}")
     denied = guarded(f'{{mode: inclusive, rules: [{both}, {{when: "{{{{ true }}}}", then: {{allow: false}}}}]}}')
 
-    assert allowed.run("gate").token_meta == {"a": 1, "b": 2}
+    assert allowed.run("gate").token.meta == {"a": 1, "b": 2}
     assert denied.ran() == ["start"]
 
 

@@ -43,7 +43,7 @@ def test_the_join_of_the_fixture_runs_once_whether_or_not_a_branch_ended_early(
         assert "merge#1" not in talk.names
         talk.done("b", 2)
 
-    assert talk.run("merge").args == arrived
+    assert talk.run("merge").token.args == arrived
     talk.done("merge", sum(arrived.values()))
     assert talk.ran().count("merge") == 1
     assert talk.status == "completed"
@@ -58,7 +58,7 @@ def test_the_joined_run_sees_what_came_in_the_order_it_came() -> None:
     talk.done("a", 1)
 
     run = talk.run("merge")
-    assert run.args == {"a": 1, "b": 2, "c": 3, "last": "a", "deep": {"a": 1, "b": 1, "c": 1}}
+    assert run.token.args == {"a": 1, "b": 2, "c": 3, "last": "a", "deep": {"a": 1, "b": 1, "c": 1}}
     inputs = token_of(talk.execution, run)["inputs"]
     assert [one["from"] for one in inputs] == ["b", "c", "a"]
     assert inputs[0]["args"] == {"b": 2, "last": "b", "deep": {"b": 1}}

@@ -55,7 +55,7 @@ def test_the_start_token_carries_every_mandatory_field() -> None:
     assert created.execution_id == "x1"
     assert created.trace_id == "t1"
     assert created.payload == TokenCreated(
-        token_id=talk.run("start").token_id, step="start", path="tests/test", args={}
+        token_id=talk.run("start").token.token_id, step="start", path="tests/test", args={}
     )
 
 

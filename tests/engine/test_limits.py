@@ -126,7 +126,7 @@ def test_who_waited_longest_goes_first() -> None:
 
     order = []
     while talk.running():
-        order.append(talk.run(talk.running()[0]).args["key"])
+        order.append(talk.run(talk.running()[0]).token.args["key"])
         talk.done(talk.running()[0])
 
     assert order == ["a", "b", "c", "d"]
@@ -147,7 +147,7 @@ def test_over_the_limit_the_oldest_run_may_make_room() -> None:
 
     assert talk.running() == ["work#3"]
     assert talk.dropped() == [("work", "cancelled")] * 2
-    assert talk.run("work#3").args == {"key": "c"}
+    assert talk.run("work#3").token.args == {"key": "c"}
 
 
 def test_a_limit_below_one_fails_the_token_instead_of_holding_it_for_ever() -> None:
@@ -165,11 +165,11 @@ def test_equal_partitions_run_one_at_a_time_in_the_order_they_came_and_others_be
         text = text.replace(f"args: {{key: {key}}}}}", f"args: {{key: {key}}}, spec: {{partition: {key}}}}}", 1)
     talk = begun(text)
 
-    assert [talk.run(name).args["key"] for name in talk.running()] == ["a", "b"]
+    assert [talk.run(name).token.args["key"] for name in talk.running()] == ["a", "b"]
     talk.done("work#2")
     assert talk.running() == ["work#1"]
     talk.done("work#1")
-    assert talk.run("work#3").args == {"key": "a"}
+    assert talk.run("work#3").token.args == {"key": "a"}
 
 
 @pytest.mark.req("ADV-04")

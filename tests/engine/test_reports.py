@@ -39,7 +39,7 @@ def test_a_late_report_from_a_lost_lease_is_kept_as_refused_and_changes_nothing(
 
     assert verdict is ReportResult.FENCED
     assert [event.event_type for event in events] == ["report.refused"]
-    assert talk.run("start").position.task == "one"
+    assert talk.run("start").progress.position.task == "one"
 
 
 @pytest.mark.req("WRK-03", "EVT-06")
@@ -86,7 +86,7 @@ def test_a_second_lease_begins_after_the_last_recorded_directive(talk: Conversat
 
     talk.claim("start", worker_id="w2")
 
-    position = talk.run("start").position
+    position = talk.run("start").progress.position
     assert (position.task, position.iter, position.prev.result if position.prev else None) == ("two", {"k": 5}, 1)
     assert talk.run("start").lease.lease_epoch == 2
     assert talk.types().count("step.started") == 1

@@ -141,7 +141,7 @@ def test_args_are_rendered_when_the_arc_fires() -> None:
     talk.start()
     talk.done("start", set_ctx={"n": 4})
 
-    assert talk.run("a").args == {"n": 5}
+    assert talk.run("a").token.args == {"n": 5}
 
 
 @pytest.mark.req("ROUTE-09")
@@ -270,7 +270,7 @@ workflow:
 
     talk.start()
 
-    assert talk.run("a").args == {"x": 1, "y": 2}
+    assert talk.run("a").token.args == {"x": 1, "y": 2}
 
 
 @pytest.mark.req("ROUTE-14")

@@ -98,10 +98,10 @@ def test_args_reach_the_target_step_and_go_no_further() -> None:
 
     talk.start()
     talk.done("a")
-    assert talk.run("b").args == {"x": 1}
+    assert talk.run("b").token.args == {"x": 1}
     talk.done("b")
 
-    assert talk.run("c").args == {}
+    assert talk.run("c").token.args == {}
 
 
 @pytest.mark.req("TOK-06", "EVT-06")

@@ -35,7 +35,7 @@ def compare_projection(projection: Projection, execution: Execution) -> None:
 def compare_history(history: StateHistory, execution: Execution) -> None:
     """What is counted at each step: tokens before it, runs that have not left it, iterations of its loops."""
     runs = {run_id: run for run_id, run in execution.runs.items() if run.side_run is None}
-    inside = {run.token_id for run in runs.values()}
+    inside = {run.token.token_id for run in runs.values()}
     before = Counter(token.step for token_id, token in execution.tokens.items() if token_id not in inside)
     steps = {one.step: one for one in history.steps(history.seq)}
 
@@ -70,6 +70,7 @@ def _compare_run(view: StepRunView, run: StepRun) -> None:
         assert view.loop is not None
         frame, level = run.loop.frames[()], view.loop.levels[0]
         assert (level.total, level.done, level.failed) == (frame.total, frame.done, frame.failed)
-    elif run.position.case is None and view.loop is None:  # rules of v2-case say which task comes next
-        assert pipeline.task == run.position.task
-        assert [one.attempt for one in pipeline.open.values()] == ([run.position.attempt] if run.in_task else [])
+    elif run.progress.position.case is None and view.loop is None:  # rules of v2-case say which task comes next
+        assert pipeline.task == run.progress.position.task
+        running = [run.progress.position.attempt] if run.progress.in_task else []
+        assert [one.attempt for one in pipeline.open.values()] == running

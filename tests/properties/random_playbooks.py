@@ -54,7 +54,7 @@ def act(talk: Conversation, choose: st.DataObject) -> None:
     if run.lease.lease_epoch == 0 or choose.draw(st.integers(0, 6)) == 0:
         talk.claim(name)
         return
-    following = "t1" if run.position.task == "t0" and len(talk.plan.step(run.step).tasks) > 1 else None
+    following = "t1" if run.progress.position.task == "t0" and len(talk.plan.step(run.step).tasks) > 1 else None
     if following:
         entries = talk.task(name, {"n": 1}, next=following, set_ctx={"n": choose.draw(st.integers(0, 5))})
         report = talk.report_of(name, *entries)

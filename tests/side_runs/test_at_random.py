@@ -105,16 +105,16 @@ class Chaos:
         self._report(run, self._entries(run))
 
     def _entries(self, run: StepRun) -> list[Entry]:
-        if run.position.task is None:
+        if run.progress.position.task is None:
             return [StepDone()]
         dice = self.random.random()
         error = Error(kind="py.exception", message="it broke") if dice < 0.2 else None
-        more = {"a1": "a2", "b1": "b2"}.get(run.position.task) if error is None else None
+        more = {"a1": "a2", "b1": "b2"}.get(run.progress.position.task) if error is None else None
         started, processed = self.talk.task("now", 1, error=error, next=more)
         if 0.2 <= dice < 0.35:
             return [started]
         assert isinstance(processed, TaskProcessed)
-        if run.position.task == "a2" and run.side_run is None and error is None:
+        if run.progress.position.task == "a2" and run.side_run is None and error is None:
             processed = msgspec.structs.replace(processed, deferred=True)
         if more is not None:
             return [started, processed]

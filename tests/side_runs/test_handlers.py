@@ -18,7 +18,8 @@ INTERRUPTING = TEXT.replace("interrupting: false", "interrupting: true")
 def inject(talk: Conversation, who: str = "ann", name: str = "audit.required") -> list[str]:
     """Inject the event; the handlers that run then, by the name of their task."""
     talk.tell(InjectEvent(at=talk.clock.now(), name=name, data={"who": who}))
-    handlers = {talk.execution.runs[one].position.task or "": one for one in talk.execution.side_work.step_runs}
+    runs = [talk.execution.runs[one] for one in talk.execution.side_work.step_runs]
+    handlers = {run.progress.position.task or "": run.step_run_id for run in runs}
     for task, run_id in handlers.items():
         talk.names[f"{task}#1"] = run_id
     return list(handlers)
@@ -125,7 +126,7 @@ workflow:
     talk.done("short")
 
     [side_run] = talk.execution.side_work.step_runs
-    assert talk.execution.runs[side_run].position.task == "audit"
+    assert talk.execution.runs[side_run].progress.position.task == "audit"
 
 
 @pytest.mark.req("ADV-01", "O-34")

@@ -48,9 +48,9 @@ def register_compensation(
     # A compensation undoes a finished step, so a step that failed registers none.
     if ended is None or ended.error is not None or ended.name in _NO_SUCCESS or step.loop is not None:
         return
-    if step.compensation is not None or run.children:
-        parts = {"args": run.args, "result": ended.result or TaskResult(), "iter": run.position.iter}
-        _add_registrations(draft, execution, run, step, run.children, parts, ctx)
+    if step.compensation is not None or run.progress.children:
+        parts = {"args": run.token.args, "result": ended.result or TaskResult(), "iter": run.progress.position.iter}
+        _add_registrations(draft, execution, run, step, run.progress.children, parts, ctx)
 
 
 def register_iteration(
@@ -68,7 +68,7 @@ def register_iteration(
     iteration saw last."""
     around = tuple(Surrounding(iterator=level.iterator, index=level.index, item=level.item) for level in outer)
     path = tuple(level.index for level in outer)
-    parts = {"args": run.args, "result": result, "iter": iter_, "path": path, "around": around}
+    parts = {"args": run.token.args, "result": result, "iter": iter_, "path": path, "around": around}
     _add_registrations(draft, execution, run, step, children, parts, ctx)
 
 

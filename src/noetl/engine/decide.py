@@ -176,7 +176,7 @@ def _decide_due(plan: Plan, execution: Execution, key: str, due: Due, at: float)
             return drive_loop(plan, execution, execution.runs[key], at)
         case Due.HEAR:
             run = execution.runs[key]
-            return deliver_events(plan, execution, run, run.case.heard, at, kept=True)
+            return deliver_events(plan, execution, run, run.dialect.heard, at, kept=True)
         case Due.HANDLE:
             return start_handler(plan, execution, key, at)
         case Due.COMPENSATE:

@@ -117,6 +117,23 @@ class Token(msgspec.Struct, kw_only=True):
         return {"from": self.source.step if self.source else None, "args": self.args}
 
 
+class StepToken(msgspec.Struct, frozen=True, kw_only=True):
+    """The token of a step run, as templates of the step read it. Side runs of a step have that of their owner."""
+
+    token_id: str  # empty for a compensation: the token of its step may be gone
+    args: dict[str, Any]  # what templates read as `args`
+    meta: dict[str, Any]  # what they read as `token.meta`; admission has set it
+
+
+class StepProgress(msgspec.Struct, kw_only=True):
+    """How far the tasks of a step run are. Each iteration of a loop has its own progress (`OpenIteration`)."""
+
+    position: Position  # the task that is next, or runs
+    in_task: bool = False  # the task at `position` has been started and not processed
+    task_events: tuple[str, ...] = ()  # keys of the entries that its worker has reported of that task
+    children: tuple[str, ...] = ()  # nested executions that can be compensated (design.md §8)
+
+
 class StepLease(msgspec.Struct, kw_only=True):
     """The lease of a step run without a loop. Each range of a loop has its own lease (`Range`)."""
 
@@ -143,44 +160,41 @@ class StepWaits(msgspec.Struct, kw_only=True):
     open: dict[WaitKind, str] = {}
 
 
-class CaseProgress(msgspec.Struct, kw_only=True):
-    """State that only rules of v2-case use."""
+class StepTraits(msgspec.Struct, frozen=True, kw_only=True):
+    """What `evolve` must know of the step. It has no plan, so the event that begins the run says it."""
 
+    bare: bool = False  # the step has no task to run
+    keeps_tasks: bool = False  # a template reads the results of its tasks through the step (TPL-07)
+
+
+class DialectState(msgspec.Struct, kw_only=True):
+    """State that only step runs of an older dialect use."""
+
+    # v2-case
     taken: tuple[Taken, ...] = ()  # the transitions that rules took
     heard: tuple[OwnEvent, ...] = ()  # events kept for rules that listen, until their worker is done
-
-
-class SharedVars(msgspec.Struct, kw_only=True):
-    """State that only v2-eval uses."""
-
-    own: dict[str, Any] = {}  # the `vars` of this step run (V2E-05)
-    shared: dict[str, list[tuple[tuple[int, ...], Any]]] = {}  # by path of the iteration (V2E-07)
+    # v2-eval
+    vars: dict[str, Any] = {}  # the `vars` of this step run (V2E-05)
+    shared_vars: dict[str, list[tuple[tuple[int, ...], Any]]] = {}  # by path of the iteration (V2E-07)
 
 
 class StepRun(msgspec.Struct, kw_only=True):
-    """One visit of a step by a token, or a side run, which has no token."""
+    """One visit of a step by a token, or a side run, which consumes no token."""
 
     step_run_id: str
-    token_id: str
     step: str
-    args: dict[str, Any]  # what its templates read as `args`
-    token_meta: dict[str, Any]  # what they read as `token.meta`; admission has set it
-    event_id: str  # of its `step.scheduled`
-    position: Position  # the task that is next, or runs
+    event_id: str  # of the event that began it, such as its `step.scheduled`
+    token: StepToken
+    progress: StepProgress
     lease: StepLease = msgspec.field(default_factory=StepLease)
     timing: StepTiming = msgspec.field(default_factory=StepTiming)
-    in_task: bool = False  # the task at `position` has been started and not processed
-    task_events: tuple[str, ...] = ()  # keys of the entries that its worker has reported of that task
-    ended: Boundary | None = None  # set from its end until its arcs have fired
-    loop: LoopRun | None = None  # the orders and positions of a looped step run
     step_waits: StepWaits = msgspec.field(default_factory=StepWaits)
-    side_run: SideRun | None = None  # it runs beside the tokens
+    loop: LoopRun | None = None  # the orders and positions of a looped step run
+    ended: Boundary | None = None  # set from its end until its arcs have fired
+    side_run: SideRun | None = None  # its purpose, if it runs beside the tokens
     ctx: dict[str, Any] | None = None  # of a side run: the captured `ctx` with its own writes
-    children: tuple[str, ...] = ()  # nested executions that can be compensated (design.md §8)
-    bare: bool = False  # its step has no task to run
-    keeps_tasks: bool = False  # a template reads the results of its tasks through the step (TPL-07)
-    case: CaseProgress = msgspec.field(default_factory=CaseProgress)
-    eval_vars: SharedVars = msgspec.field(default_factory=SharedVars)
+    traits: StepTraits = StepTraits()
+    dialect: DialectState = msgspec.field(default_factory=DialectState)
 
 
 # The epoch of an order that was closed before it ended. No lease has it, so no report counts as a repetition of it.

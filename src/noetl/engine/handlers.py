@@ -75,12 +75,12 @@ def start_handler(plan: Plan, execution: Execution, key: str, at: float) -> Deci
 
 def _scope(plan: Plan, execution: Execution, owner: StepRun, event: OwnEvent) -> Scope:
     namespaces = {
-        "args": owner.args,
+        "args": owner.token.args,
         "ctx": execution.ctx,
         "workload": execution.origin.workload,
         "event": event_names(event),
         "execution_id": execution.execution_id,
-        "token": {"args": owner.args, **token_of(execution, owner)},
+        "token": {"args": owner.token.args, **token_of(execution, owner)},
     }
     return Scope(namespaces, steps=Views(execution.outputs.results, plan.load), known=plan.names)
 

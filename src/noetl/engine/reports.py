@@ -52,12 +52,14 @@ def claim_order(execution: Execution, command: ClaimOrder) -> Decision:
     epoch = lease.lease_epoch + 1
     draft = Draft(execution, command.at, run.event_id)
     draft.add(
-        TokenClaimed(token_id=run.token_id, order_id=command.order_id, worker_id=command.worker_id, lease_epoch=epoch),
+        TokenClaimed(
+            token_id=run.token.token_id, order_id=command.order_id, worker_id=command.worker_id, lease_epoch=epoch
+        ),
         run=run,
     )
     if run.timing.started_at is None:
         draft.add(StepStarted(worker_id=command.worker_id), run=run)
-    priority = execution.tokens[run.token_id].priority
+    priority = execution.tokens[run.token.token_id].priority
     draft.add_effect(LeaseOrder(command.order_id, run.step_run_id, command.worker_id, epoch, priority, run.lease.pool))
     return draft.decision()
 
@@ -114,7 +116,7 @@ def _refusal(execution: Execution, command: RecordReport, run: StepRun | None, f
 
 def _record_entries(plan: Plan, execution: Execution, run: StepRun, command: RecordReport) -> Decision:
     draft = Draft(execution, command.at, run.event_id)
-    position, seen_marks = run.position, set(run.task_events)
+    position, seen_marks = run.progress.position, set(run.progress.task_events)
     for timed in command.report.entries:
         position = _add_entry(plan, draft, execution, run, timed, position, seen_marks)
         if type(timed.entry) in _ENDS:
@@ -247,7 +249,7 @@ def give_up_order(execution: Execution, command: LoseOrder) -> Decision:
             draft,
             execution,
             run,
-            StepFailed(error=_lost_lease_error(lease.lease_epoch, is_unknown=run.in_task)),
+            StepFailed(error=_lost_lease_error(lease.lease_epoch, is_unknown=run.progress.in_task)),
             command.at,
         )
     draft.add_effect(CloseOrder(command.order_id, run.step_run_id, lease.lease_epoch))

@@ -62,14 +62,14 @@ def route(plan: Plan, execution: Execution, run: StepRun, at: float) -> Decision
     if step.ends_execution and boundary.error is None and error is None:
         draft.add(NextSelected(event=boundary.name, mode=Mode.EXCLUSIVE.value, ended="done"), run=run)
         # `ends_execution`: no other token continues (beyond.md §1).
-        withdraw(draft, execution, tokens_except(execution, run.token_id), "ended")
+        withdraw(draft, execution, tokens_except(execution, run.token.token_id), "ended")
     else:
         selection = Selection(error=error) if error else _select_arcs(plan, execution, run, step, ctx, at)
         draft.add(_selection_event(step, boundary, selection), run=run)
         _write_arc_patches(draft, execution, run, selection)
         _follow_arcs(plan, draft, execution, run, selection.fired, at)
     # Last: an execution without a token is over, so its own token must not go before the new ones exist.
-    draft.add(TokenConsumed(token_id=run.token_id), run=run)
+    draft.add(TokenConsumed(token_id=run.token.token_id), run=run)
     return draft.decision()
 
 
@@ -151,11 +151,11 @@ def _follow_arcs(
     cancelled = dict.fromkeys([step for arc in fired for step in arc.cancel])
     if WHOLE_EXECUTION in cancelled:
         draft.add(PlaybookCancelled(reason=f'an arc of step "{run.step}" cancels the execution'), run=run)
-        withdraw(draft, execution, tokens_except(execution, run.token_id))
+        withdraw(draft, execution, tokens_except(execution, run.token.token_id))
         return
     # Before the new tokens are created: one of them may go to the very step that is cleared.
     if cancelled:
-        withdraw(draft, execution, other_tokens_at(execution, cancelled, run.token_id))
+        withdraw(draft, execution, other_tokens_at(execution, cancelled, run.token.token_id))
     if [arc for arc in fired if arc.compensates] and not request_compensation(draft, execution, "arc", run=run):
         # Nothing is registered, so the tokens need not wait for a compensation.
         fired = tuple(msgspec.structs.replace(arc, compensates=False) for arc in fired)

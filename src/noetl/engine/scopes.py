@@ -34,10 +34,10 @@ class StepVars:
     def value(self) -> dict[str, Any]:
         if self._folded is None:
             self._folded = with_shared(
-                self._run.eval_vars.own,
+                self._run.dialect.vars,
                 {
                     key: [shared_write(value) for _, value in sorted(given, key=lambda one: one[0])]
-                    for key, given in self._run.eval_vars.shared.items()
+                    for key, given in self._run.dialect.shared_vars.items()
                 },
             )
         return self._folded
@@ -180,8 +180,8 @@ def admission_names(plan: Plan, execution: Execution, token: Token) -> dict[str,
 
 def token_of(execution: Execution, run: StepRun) -> dict[str, Any]:
     """`token` as the pipeline of a step run reads it: what was joined for it, and what admission set."""
-    token = execution.tokens.get(run.token_id)  # a side run may outlive the token of its step
-    return {"inputs": token.inputs if token is not None else [], "meta": run.token_meta}
+    token = execution.tokens.get(run.token.token_id)  # a side run may outlive the token of its step
+    return {"inputs": token.inputs if token is not None else [], "meta": run.token.meta}
 
 
 def arc_scope(
@@ -190,7 +190,7 @@ def arc_scope(
     """The scope of a step's arcs. `ctx` replaces that of the execution: arcs read the writes of the step's own
     `set_ctx`, which are not applied yet."""
     namespaces: dict[str, Any] = {
-        "args": run.args,
+        "args": run.token.args,
         "ctx": execution.ctx if ctx is None else ctx,
         "workload": execution.origin.workload,
         "event": event_of(boundary, plan.load),
@@ -207,9 +207,9 @@ def arc_scope(
 def wait_scope(plan: Plan, execution: Execution, run: StepRun) -> Scope:
     """The scope of wait blocks: the names of admission, and the results of the step's own tasks."""
     # Wait blocks are rendered after the pipeline has ended, so they can read the results of its tasks.
-    names = admission_names(plan, execution, execution.tokens[run.token_id])
-    names.update(args=run.args, token={"args": run.args, **token_of(execution, run)})
-    tasks = Views(run.position.results, plan.load)
+    names = admission_names(plan, execution, execution.tokens[run.token.token_id])
+    names.update(args=run.token.args, token={"args": run.token.args, **token_of(execution, run)})
+    tasks = Views(run.progress.position.results, plan.load)
     return Scope(names, tasks=tasks, steps=Views(execution.outputs.results, plan.load), known=plan.names)
 
 
@@ -217,13 +217,13 @@ def surroundings_of(plan: Plan, execution: Execution, run: StepRun) -> PipelineS
     """What a pipeline of `run` can read."""
     return PipelineScope(
         execution_id=execution.execution_id,
-        args=run.args,
+        args=run.token.args,
         workload=execution.origin.workload,
         ctx=execution.ctx,
         token=token_of(execution, run),
         results=execution.outputs.results,
         load=plan.load,
-        vars=run.eval_vars.own if plan.net.dialect == V2_EVAL else None,
+        vars=run.dialect.vars if plan.net.dialect == V2_EVAL else None,
         vars_in_ctx=plan.net.dialect == V2_CASE,
         known=plan.names,
     )

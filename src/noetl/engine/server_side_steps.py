@@ -29,7 +29,7 @@ from noetl.net.task import Task
 
 def run_in_place(plan: Plan, execution: Execution, run: StepRun, at: float) -> Decision:
     """Decide the next task of `run`, or its end."""
-    position = run.position
+    position = run.progress.position
     draft = Draft(execution, at, run.event_id)
     if position.task is None:
         _end(draft, run, StepDone())
@@ -46,7 +46,7 @@ def _end(draft: Draft, run: StepRun, ended: StepDone | StepFailed) -> None:
 
 
 def _decide_task(plan: Plan, draft: Draft, execution: Execution, run: StepRun, at: float) -> None:
-    step, position = plan.step(run.step), run.position
+    step, position = plan.step(run.step), run.progress.position
     index = next(i for i, task in enumerate(step.tasks) if task.name == position.task)
     task, following = step.tasks[index], step.tasks[index + 1 :]
     run_id = task_run_id(run.step_run_id, position)
@@ -81,7 +81,7 @@ def _decide_task(plan: Plan, draft: Draft, execution: Execution, run: StepRun, a
 def _processed(
     plan: Plan, execution: Execution, run: StepRun, task: Task, following: str | None, run_id: str, at: float
 ) -> TaskProcessed:
-    around, position = surroundings_of(plan, execution, run), run.position
+    around, position = surroundings_of(plan, execution, run), run.progress.position
     # A noop starts and ends at the time of the command: the engine reads no clock.
     meta = Meta(
         attempt=position.attempt, started_at=at, finished_at=at, trace_id=execution.trace_id, task_run_id=run_id

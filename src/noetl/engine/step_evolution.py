@@ -11,7 +11,19 @@ from typing import Any, get_args
 import msgspec
 
 from noetl.engine import concurrency_limits
-from noetl.engine.execution import WITHDRAWN, Boundary, Due, DueTime, Execution, StepLease, StepRun, StepTiming
+from noetl.engine.execution import (
+    WITHDRAWN,
+    Boundary,
+    Due,
+    DueTime,
+    Execution,
+    StepLease,
+    StepProgress,
+    StepRun,
+    StepTiming,
+    StepToken,
+    StepTraits,
+)
 from noetl.engine.identity import entry_key
 from noetl.engine.loops import evolution as loops
 from noetl.engine.pipeline.patches import patched
@@ -58,16 +70,13 @@ def _on_scheduled(execution: Execution, event: Event, payload: StepScheduled) ->
     assert event.step is not None
     execution.runs[step_run_id] = StepRun(
         step_run_id=step_run_id,
-        token_id=payload.token_id,
         step=event.step,
-        args=payload.args,
-        token_meta=payload.token_meta,
         event_id=event.event_id,
-        position=Position(task=payload.task),
+        token=StepToken(token_id=payload.token_id, args=payload.args, meta=payload.token_meta),
+        progress=StepProgress(position=Position(task=payload.task)),
         lease=StepLease(order_id=payload.order_id, pool=payload.pool),
         timing=StepTiming(timeout_s=payload.timeout_s, deadline_s=payload.deadline_s, boundary_s=payload.boundary_s),
-        bare=payload.task is None and not payload.looped,
-        keeps_tasks=payload.keeps_tasks,
+        traits=StepTraits(bare=payload.task is None and not payload.looped, keeps_tasks=payload.keeps_tasks),
     )
     execution.step_run_count += 1
     execution.runs_by_step[event.step] = execution.runs_by_step.get(event.step, 0) + 1
@@ -116,8 +125,9 @@ def _on_task_note(execution: Execution, event: Event, payload: TaskNote) -> None
     """Remember the entry until the task is processed, to recognise a repeated report (EVT-06)."""
     run = _run_of(execution, event)
     if run.loop is None:
-        run.task_events = (*run.task_events, entry_key(payload, run.lease.lease_epoch))
-        run.in_task = run.in_task or type(payload) is TaskStarted
+        progress = run.progress
+        progress.task_events = (*progress.task_events, entry_key(payload, run.lease.lease_epoch))
+        progress.in_task = progress.in_task or type(payload) is TaskStarted
     else:
         loops.on_task_note(run.loop, payload)
 
@@ -125,18 +135,20 @@ def _on_task_note(execution: Execution, event: Event, payload: TaskNote) -> None
 def _on_task_processed(execution: Execution, event: Event, payload: TaskProcessed) -> None:
     run, decision = _run_of(execution, event), payload.decision
     if run.loop is None:
-        run.position, run.in_task, run.task_events = position_after(run.position, payload, event.ts), False, ()
-        if run.position.case is not None:
+        progress = run.progress
+        progress.position = position_after(progress.position, payload, event.ts)
+        progress.in_task, progress.task_events = False, ()
+        if progress.position.case is not None:
             cases.note_listening(execution, run)
     else:
         loops.on_task_processed(run.loop, payload, event.ts)
     if side_runs.CHILD in payload.outcome.helpers:
         side_runs.note_child(run, payload)
     if decision.set_vars:
-        run.eval_vars.own = patched(run.eval_vars.own, decision.set_vars)
+        run.dialect.vars = patched(run.dialect.vars, decision.set_vars)
     if decision.set_shared:
         for key, value in decision.set_shared.items():
-            run.eval_vars.shared.setdefault(key, []).append((payload.path, value))
+            run.dialect.shared_vars.setdefault(key, []).append((payload.path, value))
 
 
 def _on_loop_event(execution: Execution, event: Event, payload: LoopEvent) -> None:
@@ -150,7 +162,7 @@ def _on_loop_event(execution: Execution, event: Event, payload: LoopEvent) -> No
             loops.on_range_scheduled(run.loop, payload)
             execution.order_states.open[payload.order_id] = run.step_run_id
         case IterationStarted():
-            loops.on_iteration_started(run.loop, payload, run.position)
+            loops.on_iteration_started(run.loop, payload, run.progress.position)
         case IterationDone() | IterationFailed():
             if span := loops.on_iteration_ended(run.loop, payload):
                 close_order(execution, span.order_id, span.lease_epoch)
@@ -197,8 +209,9 @@ def _on_loop_done(execution: Execution, event: Event, payload: LoopDone) -> None
 def end_step_run(execution: Execution, event: Event, result: TaskResult, error: Error | None) -> None:
     """Set the boundary event of a step run, publish its result, and put it on the agenda for routing."""
     run = execution.runs[run_id_in(event)]
-    if run.keeps_tasks and run.position.results:
-        result = msgspec.structs.replace(result, tasks=run.position.results)
+    position = run.progress.position
+    if run.traits.keeps_tasks and position.results:
+        result = msgspec.structs.replace(result, tasks=position.results)
     run.ended = Boundary(
         name=event.event_type,
         step=run.step,
@@ -207,9 +220,7 @@ def end_step_run(execution: Execution, event: Event, result: TaskResult, error: 
         error=error,
         loop=event.payload if type(event.payload) is LoopDone else None,
     )
-    run.case.taken = (
-        cases.transitions_taken(run, error) if run.loop is not None or run.position.case is not None else ()
-    )
+    run.dialect.taken = cases.transitions_taken(run, error) if run.loop is not None or position.case is not None else ()
     execution.open_waits.listeners.pop(run.step_run_id, None)
     # By step, not by run: templates read the latest run of a step by the step's name.
     execution.outputs.results[run.step] = result

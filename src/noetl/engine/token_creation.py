@@ -46,7 +46,7 @@ def create_tokens(
     """Create the tokens of all arcs that fire for the same event."""
     assert run.ended is not None
     # A single token stays in the group of its parent; only several tokens can meet at a join again.
-    own = execution.tokens[run.token_id].fork
+    own = execution.tokens[run.token.token_id].fork
     several = sum([arc.tokens for arc in fired]) > 1
     fork = fork_id_of(execution.execution_id, run.ended.event_id) if several else own
     seen: set[str] = set()

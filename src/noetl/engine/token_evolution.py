@@ -49,7 +49,7 @@ def _on_created(execution: Execution, event: Event, payload: TokenCreated) -> No
         partition=payload.partition,
     )
     if token.fork is not None:
-        opened_in = execution.tokens[parent.token_id].fork if parent else None
+        opened_in = execution.tokens[parent.token.token_id].fork if parent else None
         concurrency_limits.enter_fork(execution, token, token.fork, opened_in=opened_in)
     if payload.dedupe is not None:
         execution.held.deduped[payload.dedupe] = event.ts
@@ -92,8 +92,8 @@ def _on_next_selected(execution: Execution, event: Event, payload: NextSelected)
 def _result_steps(execution: Execution, run: StepRun) -> list[str]:
     """The steps whose results a token leaves at its end: its last step. If that step has no task and no result of its
     own, the steps that led to it, if they have results (DOC-11, C-40)."""
-    token = execution.tokens[run.token_id]
-    if not run.bare or run.step_waits.armed or _has_value(execution.outputs.results[run.step]):
+    token = execution.tokens[run.token.token_id]
+    if not run.traits.bare or run.step_waits.armed or _has_value(execution.outputs.results[run.step]):
         return [run.step]
     sources = [str(source["from"]) for source in token.inputs] or [token.source.step if token.source else ""]
     return [

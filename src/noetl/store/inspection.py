@@ -82,7 +82,7 @@ def _order_row(execution: Execution, order_id: str, step_run_id: str) -> OrderRo
     run, lease = execution.run_of(order_id), execution.lease_of(order_id)
     assert run is not None, "an open order has its step run"
     assert lease is not None
-    priority = execution.tokens[run.token_id].priority if run.side_run is None else 0
+    priority = execution.tokens[run.token.token_id].priority if run.side_run is None else 0
     row = msgspec.structs.replace(row, pool=run.lease.pool or DEFAULT_POOL, priority=priority)
     if lease.lease_epoch == 0:
         return row

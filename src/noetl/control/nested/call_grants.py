@@ -117,7 +117,7 @@ def _calling_tasks(
 def _positions(run: StepRun, lease: StepLease | Range) -> Iterator[tuple[Position, Path]]:
     """The positions in the pipelines of the order: one, or one for each begun iteration of its range."""
     if not isinstance(lease, Range) or run.loop is None:
-        yield run.position, ()
+        yield run.progress.position, ()
         return
     for path, begun in run.loop.begun.items():
         if begun.order_id == lease.order_id:

@@ -114,7 +114,7 @@ def _decided_here(plan: Plan, execution: Execution, begun: Event, started: TaskS
     run = execution.runs[begun.step_run_id or ""]
     task = next(one for one in plan.step(run.step).tasks if one.name == started.task)
     around = surroundings_of(plan, execution, run)
-    return BegunAttempt(task=task, around=around, position=run.position, now=begun.ts)
+    return BegunAttempt(task=task, around=around, position=run.progress.position, now=begun.ts)
 
 
 def _at_worker(plan: Plan, order: Order, begun: Event, started: TaskStarted, own: Sequence[Event]) -> BegunAttempt:

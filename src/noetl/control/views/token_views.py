@@ -68,7 +68,7 @@ def tokens_of(
     for task in tasks:
         around.tasks.setdefault(task.step_run_id, []).append(task)
     # A side run has no token; `side_runs_of` lists it.
-    runs = {run.token_id: run for run in execution.runs.values() if run.side_run is None}
+    runs = {run.token.token_id: run for run in execution.runs.values() if run.side_run is None}
     around.timers.update(
         (wait.step_run_id, wait.due_at)
         for wait in execution.open_waits.waits.values()
@@ -154,8 +154,8 @@ def _token_view(token: Token, run: StepRun | None, around: _Surrounding) -> Toke
         waits_for=waits_for,
         step_run_id=run.step_run_id,
         started_at=rfc3339(run.timing.started_at) if run.timing.started_at is not None else None,
-        task=run.position.task,
-        attempt=run.position.attempt,
+        task=run.progress.position.task,
+        attempt=run.progress.position.attempt,
         order_ids=[order.order_id for order in orders],
         worker_ids=sorted({order.lease_owner for order in orders if order.lease_owner}),
         pool=orders[0].pool if orders else None,
@@ -265,14 +265,14 @@ def _side_run_view(run: StepRun, side_run: SideRun, order: OrderRow | None, now:
         step=run.step,
         state=state,
         waits_for=waits_for,
-        task=run.position.task or side_run.task or None,
-        attempt=run.position.attempt,
+        task=run.progress.position.task or side_run.task or None,
+        attempt=run.progress.position.attempt,
         step_run_id=run.step_run_id,
         pool=order.pool if order is not None else run.lease.pool,
         worker_id=run.lease.worker_id if leased is not None else None,
         started_at=rfc3339(run.timing.started_at) if run.timing.started_at is not None else None,
         lease_until=rfc3339(leased.lease_until) if leased is not None and leased.lease_until is not None else None,
-        retry_at=rfc3339(run.position.not_before) if state == "retrying" else None,
+        retry_at=rfc3339(run.progress.position.not_before) if state == "retrying" else None,
         **about,
     )
 
@@ -282,8 +282,9 @@ def _side_run_state_and_wait(run: StepRun, order: OrderRow | None, now: float) -
         pool = order.pool if order is not None else run.lease.pool or "default"
         return "queued", f'a worker of the pool "{pool}" to take it'
     lease = f"lease {order.lease_epoch}, which ends at {rfc3339(order.lease_until)}" if order.lease_until else ""
-    if not run.in_task and run.position.attempt > 1 and run.position.not_before > now:
-        return "retrying", f"its next attempt, due at {rfc3339(run.position.not_before)}"
+    position = run.progress.position
+    if not run.progress.in_task and position.attempt > 1 and position.not_before > now:
+        return "retrying", f"its next attempt, due at {rfc3339(position.not_before)}"
     return "running", f"worker {order.lease_owner} to report" + (f" ({lease})" if lease else "")
 
 

@@ -51,7 +51,9 @@ def _hand_out(plan: Plan, execution: Execution, run: StepRun, frame: Frame, at: 
     order_id = derived("order", run.step_run_id, *frame.path, "range", frame.given)
     scheduled = _next_range(plan, run, frame, order_id)
     draft.add(scheduled, run=run, parent_id=frame.event_id)
-    draft.add_effect(DispatchStep(order_id, run.step_run_id, execution.tokens[run.token_id].priority, run.lease.pool))
+    draft.add_effect(
+        DispatchStep(order_id, run.step_run_id, execution.tokens[run.token.token_id].priority, run.lease.pool)
+    )
     return draft.decision()
 
 

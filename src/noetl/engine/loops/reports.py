@@ -121,7 +121,7 @@ class _RangeReport:
         if not mine or path in self._moved or path in self._loop.begun or self._frame.ended[entry.index]:
             return
         self._add(entry, at)
-        self._moved[path] = (self._run.position.visit, self._run.position.attempt)
+        self._moved[path] = (self._run.progress.position.visit, self._run.progress.position.attempt)
 
     def _task(self, entry: _TaskEntry, at: float) -> None:
         path = entry.path
@@ -272,7 +272,7 @@ class Consequences:
         if path in self._stands:
             return self._stands[path]
         begun = self._begun(path)
-        return begun.stands() if begun is not None else self._run.position
+        return begun.stands() if begun is not None else self._run.progress.position
 
     def _ctx(self, path: Path) -> dict[str, Any]:
         """`ctx` as the iteration sees it."""

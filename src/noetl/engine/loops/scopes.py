@@ -46,12 +46,12 @@ def _scope_in(
     plan: Plan, execution: Execution, run: StepRun, step: Transition, path: Path, ctx: dict[str, Any]
 ) -> LevelScope:
     namespaces = {
-        "args": run.args,
+        "args": run.token.args,
         "ctx": ctx,
         "workload": execution.origin.workload,
-        "event": event_of(execution.tokens[run.token_id].source, plan.load),
+        "event": event_of(execution.tokens[run.token.token_id].source, plan.load),
         "execution_id": execution.execution_id,
-        "token": {"args": run.args, **token_of(execution, run)},
+        "token": {"args": run.token.args, **token_of(execution, run)},
     }
     scope = LevelScope(namespaces, Views(execution.outputs.results, plan.load), known=plan.names)
     for outer in outer_of(plan, run, step, path):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, assert_never
 
-from noetl.engine.execution import WITHDRAWN, Due, Execution, StepLease, StepRun, StepTiming
+from noetl.engine.execution import WITHDRAWN, Due, Execution, StepLease, StepProgress, StepRun, StepTiming, StepToken
 from noetl.engine.pipeline.patches import patched
 from noetl.engine.side_runs.state import PendingHandler, Saga, SideRun, SideRunKind
 from noetl.engine.v2_case.evolution import as_own_event, reaches_run
@@ -91,7 +91,7 @@ def note_child(run: StepRun, payload: TaskProcessed) -> None:
     """Remember a nested execution that can be compensated if this step run succeeds (design.md §8)."""
     if child := child_of(payload):
         if run.loop is None:
-            run.children = (*run.children, child)
+            run.progress.children = (*run.progress.children, child)
         else:
             run.loop.begun[payload.path].children += (child,)
 
@@ -131,7 +131,8 @@ def _on_compensation_started(execution: Execution, event: Event, payload: side_r
     del execution.agenda[COMPENSATE]
     side_run = SideRun(kind=SideRunKind.COMPENSATION, of=payload.registration_id)
     position = Position(task=registration.task, iter=registration.iter)
-    run = _begin_side_run(execution, event, side_run, payload.order_id, args=registration.args, position=position)
+    token = StepToken(token_id="", args=registration.args, meta={})
+    run = _begin_side_run(execution, event, side_run, payload.order_id, token, position)
     # `ctx` as it was when the step was done: a compensation undoes what was done then, whatever the variables are now.
     run.lease.pool, run.ctx = registration.pool, dict(registration.ctx)
 
@@ -182,8 +183,8 @@ def _on_handler_started(execution: Execution, event: Event, payload: side_runs.H
         event=payload.event,
         interrupting=payload.interrupting,
     )
-    position = Position(task=payload.task, iter=owner.position.iter)
-    run = _begin_side_run(execution, event, side_run, payload.order_id, args=owner.args, position=position)
+    position = Position(task=payload.task, iter=owner.progress.position.iter)
+    run = _begin_side_run(execution, event, side_run, payload.order_id, owner.token, position)
     _copy_owner_fields(run, owner)
     if payload.interrupting:
         _stop_body(execution, owner, event.ts)
@@ -199,7 +200,7 @@ def _on_async_started(execution: Execution, event: Event, payload: side_runs.Asy
         task_run_id=payload.task_run_id,
         around=payload.around,
     )
-    run = _begin_side_run(execution, event, side_run, payload.order_id, args=owner.args, position=payload.position)
+    run = _begin_side_run(execution, event, side_run, payload.order_id, owner.token, payload.position)
     _copy_owner_fields(run, owner)
     run.ctx = dict(payload.ctx) if payload.around else None
 
@@ -236,10 +237,9 @@ def _stop_body(execution: Execution, owner: StepRun, at: float) -> None:
 
 
 def _copy_owner_fields(run: StepRun, owner: StepRun) -> None:
-    """Copy token, pool and `vars` of the owner to its side run."""
-    run.token_id, run.token_meta = owner.token_id, owner.token_meta
+    """Copy pool and `vars` of the owner to its side run."""
     run.lease.pool = owner.lease.pool
-    run.eval_vars.own = dict(owner.eval_vars.own)
+    run.dialect.vars = dict(owner.dialect.vars)
 
 
 def _remove_pending_handler(execution: Execution, key: str) -> None:
@@ -247,21 +247,20 @@ def _remove_pending_handler(execution: Execution, key: str) -> None:
     del execution.agenda[key]
 
 
-def _begin_side_run(execution: Execution, event: Event, side_run: SideRun, order_id: str, **fields: Any) -> StepRun:
+def _begin_side_run(
+    execution: Execution, event: Event, side_run: SideRun, order_id: str, token: StepToken, position: Position
+) -> StepRun:
     assert event.step_run_id is not None
     assert event.step is not None
     run = execution.runs[event.step_run_id] = StepRun(
         step_run_id=event.step_run_id,
-        # A side run consumes no token. Handlers and async tasks get the token id of their owner afterwards, since their
-        # templates may read it.
-        token_id="",
         step=event.step,
-        token_meta={},
         event_id=event.event_id,
+        token=token,
+        progress=StepProgress(position=position),
         lease=StepLease(order_id=order_id),
         timing=StepTiming(started_at=event.ts),
         side_run=side_run,
-        **fields,
     )
     execution.side_work.step_runs[run.step_run_id] = None
     execution.order_states.open[order_id] = run.step_run_id

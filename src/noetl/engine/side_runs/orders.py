@@ -81,7 +81,7 @@ def claim_side_run(execution: Execution, run: StepRun, command: ClaimOrder) -> D
     epoch = run.lease.lease_epoch + 1
     draft = Draft(execution, command.at, run.event_id)
     # The last worker was lost inside a task that must not run twice: whether it undid anything is unknown (SAGA-03).
-    if run.in_task and runs_once(execution, run):
+    if run.progress.in_task and runs_once(execution, run):
         return _unknown(draft, run)
     claimed = side_runs.OrderClaimed(order_id=command.order_id, worker_id=command.worker_id, lease_epoch=epoch)
     draft.add(claimed, run=run)

@@ -86,12 +86,12 @@ def keep_for_listeners(execution: Execution, event: Event) -> None:
     for run_id in execution.open_waits.listeners if own_event is not None else ():
         run = execution.runs[run_id]
         if own_event is not None and reaches_run(run_id, event) and (execution.lifecycle.paused or not is_free(run)):
-            run.case.heard = (*run.case.heard, own_event)
+            run.dialect.heard = (*run.dialect.heard, own_event)
 
 
 def is_free(run: StepRun) -> bool:
     """Whether it can be told of an event at once: no worker is at it, and nothing is kept for it that came before."""
-    return run.lease.order_id is None and not run.case.heard
+    return run.lease.order_id is None and not run.dialect.heard
 
 
 def on_case_event(execution: Execution, event: Event, payload: CaseEvent) -> None:
@@ -107,14 +107,15 @@ def on_case_event(execution: Execution, event: Event, payload: CaseEvent) -> Non
 
 def _on_case_started(execution: Execution, run: StepRun, payload: CaseStarted) -> None:
     if run.loop is None:
-        run.position = position_after_entry(run.position, payload.decision)
+        run.progress.position = position_after_entry(run.progress.position, payload.decision)
         note_listening(execution, run)
     else:
         loops.on_case_started(run.loop, payload)
 
 
 def note_listening(execution: Execution, run: StepRun) -> None:
-    if run.position.case is not None and run.position.case.listens:
+    case = run.progress.position.case
+    if case is not None and case.listens:
         execution.open_waits.listeners[run.step_run_id] = None
 
 
@@ -126,10 +127,11 @@ def _on_case_waiting(execution: Execution, run: StepRun) -> None:
     execution.order_states.closed[run.lease.order_id] = run.lease.lease_epoch
     run.lease.order_id, run.lease.worker_id, run.lease.lease_epoch = None, None, 0
     watch_lifetime(execution, run)
-    if run.position.case is not None and run.position.case.arms and not run.step_waits.armed:
+    case = run.progress.position.case
+    if case is not None and case.arms and not run.step_waits.armed:
         execution.agenda[run.step_run_id] = Due.ARM
     # `setdefault`: where both are due, arming the waits comes first.
-    if run.case.heard:
+    if run.dialect.heard:
         execution.agenda.setdefault(run.step_run_id, Due.HEAR)
     wake_listeners(execution)
 
@@ -137,12 +139,13 @@ def _on_case_waiting(execution: Execution, run: StepRun) -> None:
 def wake_listeners(execution: Execution) -> None:
     """A step run that begins to wait first gets the events that were stored for it."""
     for run_id in execution.open_waits.listeners:
-        if execution.runs[run_id].case.heard and execution.runs[run_id].lease.order_id is None:
+        if execution.runs[run_id].dialect.heard and execution.runs[run_id].lease.order_id is None:
             execution.agenda.setdefault(run_id, Due.HEAR)
 
 
 def _on_case_heard(execution: Execution, run: StepRun, payload: CaseHeard) -> None:
-    run.position, run.case.heard = position_after_entry(run.position, payload.decision), payload.later
+    run.progress.position = position_after_entry(run.progress.position, payload.decision)
+    run.dialect.heard = payload.later
     execution.agenda.pop(run.step_run_id, None)
     if payload.order_id is not None:
         run.lease.order_id = payload.order_id
@@ -152,5 +155,6 @@ def _on_case_heard(execution: Execution, run: StepRun, payload: CaseHeard) -> No
 def transitions_taken(run: StepRun, error: Error | None) -> tuple[Taken, ...]:
     """The transitions that rules of v2-case took; of a loop those of its iterations, in their order (V2C-23)."""
     if run.loop is None:
-        return run.position.case.taken if run.position.case is not None else ()
+        case = run.progress.position.case
+        return case.taken if case is not None else ()
     return () if error else tuple(one for path in sorted(run.loop.taken) for one in run.loop.taken[path])

@@ -69,7 +69,7 @@ def deliver_events(
     """What a waiting step run makes of events. Those that do nothing leave no trace, unless they were `kept`."""
     walk = _walk(plan, execution, run, at)
     taken = walk.deliver_events(events)
-    if walk.case == run.position.case and not kept:
+    if walk.case == run.progress.position.case and not kept:
         return Decision()
     return _recorded(plan, execution, run, walk, tuple(events[taken:]), at)
 
@@ -96,7 +96,8 @@ def only_listeners(execution: Execution) -> bool:
 
 def _waits_for_outside(plan: Plan, run: StepRun) -> bool:
     """Whether a rule that has not run yet asks for an event from outside."""
-    fired = run.position.case.fired if run.position.case is not None else ()
+    case = run.progress.position.case
+    fired = case.fired if case is not None else ()
     return not plan.outside_rules(run.step).issubset(fired)
 
 
@@ -107,7 +108,7 @@ def _walk(plan: Plan, execution: Execution, run: StepRun, at: float) -> CaseWalk
         around=surroundings_of(plan, execution, run),
         now=at,
     )
-    return CaseWalk(site, run.position)
+    return CaseWalk(site, run.progress.position)
 
 
 def _recorded(

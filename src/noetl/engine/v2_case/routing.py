@@ -40,7 +40,7 @@ def sets_own_vars(step: Transition) -> bool:
 def decided_by_rules(plan: Plan, run: StepRun) -> tuple[FiredArc, ...]:
     """The tokens of the transitions that rules took; those of several iterations once each, in their order (V2C-23)."""
     once: dict[tuple[int, int, str], Taken] = {}
-    for one in run.case.taken:
+    for one in run.dialect.taken:
         # Iterations that take the same transition make one token together, not one each.
         once.setdefault((one.rule, one.action, one.step), one)
     for one in once.values():

@@ -104,7 +104,7 @@ def _on_wait_opened(
         run.lease.order_id, run.lease.worker_id, run.lease.lease_epoch = None, None, 0  # no worker holds it
         execution.agenda.pop(run.step_run_id, None)
         # Events that came while the worker was still running the step: its rules see them before the wait begins.
-        if run.case.heard:
+        if run.dialect.heard:
             execution.agenda[run.step_run_id] = Due.HEAR
         watch_lifetime(execution, run)
     execution.open_waits.waits[wait.wait_id] = wait
@@ -211,7 +211,7 @@ def _end_wait(execution: Execution, event: Event, payload: waits.Waiting) -> Non
         execution.agenda[run.step_run_id] = Due.ROUTE
         return
     # A case run goes on: its rules get the end of the wait like any other event of their step.
-    case = run.position.case
+    case = run.progress.position.case
     result_of = case.result_of if case is not None else None
     own = OwnEvent(
         name=event.event_type,
@@ -221,7 +221,7 @@ def _end_wait(execution: Execution, event: Event, payload: waits.Waiting) -> Non
         wait=True,
         given=given if instead or result_of is None else msgspec.UNSET,
     )
-    run.case.heard = (*run.case.heard, own)
+    run.dialect.heard = (*run.dialect.heard, own)
     if run.lease.order_id is None:
         execution.agenda.setdefault(run.step_run_id, Due.HEAR)
 

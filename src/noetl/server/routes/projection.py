@@ -241,7 +241,7 @@ async def rendered(request: Request) -> Response:
 async def _args(services: Services, execution: Execution, step: str) -> dict[str, Any]:
     for run in execution.runs.values():
         if run.step == step:
-            return run.args
+            return run.token.args
     event = await newest_event(services.store, execution.execution_id, StepScheduled.event_type, step=step)
     if event is None or event.seq > execution.seq:
         raise ProblemDetails(422, f'step: "{step}" has not run there')

@@ -110,12 +110,12 @@ def state_view(execution: Execution) -> StateView:
 
 
 def _run(run: StepRun) -> dict[str, Any]:
-    position = run.position
+    position = run.progress.position
     return {
         "step_run_id": run.step_run_id,
-        "token_id": run.token_id,
+        "token_id": run.token.token_id,
         "step": run.step,
-        "args": run.args,
+        "args": run.token.args,
         "order_id": run.lease.order_id,
         "worker_id": run.lease.worker_id,
         "lease_epoch": run.lease.lease_epoch,
