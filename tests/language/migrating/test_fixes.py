@@ -45,7 +45,8 @@ PLACES = {
     "router": START + "    tool: { kind: noop }\n    next: { WORD, arcs: [{ step: end }] }\n  - step: end\n",
     "arc": START + "    tool: { kind: noop }\n    next: { arcs: [{ step: end, WORD }] }\n  - step: end\n",
 }
-READ_THERE = {("arc", "if"), ("arc", "condition"), ("spec of a task", "retry")}  # as what they mean
+# Words that are read there as what they mean.
+READ_THERE = {("arc", "if"), ("arc", "condition"), ("spec of a task", "retry"), ("task of a list", "variables")}
 
 
 @pytest.mark.parametrize("value", ["5s", "{ a: b }"])

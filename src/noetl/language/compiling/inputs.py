@@ -13,11 +13,13 @@ from typing import Any
 from msgspec.structs import replace
 
 from noetl.base.diagnostics import is_template
+from noetl.language.compiling import input_words
 from noetl.language.compiling.passes import Compilation, Pipeline, head, rewrite_tasks
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
 from noetl.language.reading.old_keys import WORDS_OF_OTHERS
 from noetl.language.reading.playbook import Playbook, TaskSyntax
 from noetl.language.reading.shared_checks import DECIDING, did_you_mean, distance, is_typo
+from noetl.language.reading.spellings.casing import snake
 from noetl.net.kinds import COMMON_SPEC, Input, ToolKind
 
 # Words of other tools and ages for an input, where the kind has it.
@@ -25,6 +27,7 @@ _MEANT = {
     **dict.fromkeys(("sql", "statement"), "command"),
     **dict.fromkeys(("file", "db"), "database"),
     "query": "params",
+    **dict.fromkeys(("source", "python_callable", "callable"), "code"),
     **dict.fromkeys(("input", "inputs", "with", "parameters", "kwargs"), "args"),
 }
 _TASK_KEYS = ("name", "kind", "desc", "spec", "args")
@@ -41,6 +44,7 @@ def check_inputs(playbook: Playbook, compilation: Compilation) -> Playbook:
             return task
         reading = _Inputs(task, kind, compilation, closed, refuses_knobs)
         reading.take_from_spec()
+        reading.take_from_holder()
         reading.sort()
         # Nor of a plug-in, whose table may be older than the plug-in that runs.
         # A workbook definition may leave a required input to its references.
@@ -59,7 +63,10 @@ class _Inputs:
     ) -> None:
         self._task, self._kind, self._compilation = task, kind, compilation
         self._closed, self._refuses_knobs = closed, refuses_knobs
-        self._knob_names = {knob.name for knob in (*kind.spec, *COMMON_SPEC)}
+        knobs = (*kind.spec, *COMMON_SPEC)
+        # Every word for an option, with its name.
+        self._knob_names = {word: knob.name for knob in knobs for word in (knob.name, *knob.aliases)}
+        self._written = dict(task.inputs)
         self.inputs: dict[str, Node] = {}
         self.knobs: dict[str, Node] = dict(task.knobs)
         self.spec = task.spec
@@ -85,8 +92,20 @@ class _Inputs:
             )
         self.spec = spec
 
+    def take_from_holder(self) -> None:
+        """Inputs that stand together under one key, as `with` and `config` hold them in other systems."""
+        holder = input_words.holder(self._kind, self._written)
+        if holder is None:
+            return
+        held = self._written.pop(holder)
+        assert isinstance(held, Mapping)
+        message = f'what stands under "{holder}" is read as inputs of kind {self._kind.name}'
+        self._note("I_ALIAS", holder, message, "write them beside kind")
+        self._written |= held.values
+
     def sort(self) -> None:
-        for key, node in self._task.inputs.items():
+        for written, node in self._written.items():
+            key = self._plain(written, node)
             known = self._kind.input(key)
             if known is not None and known.name != key:
                 self._take_alias(key, known.name, node)
@@ -98,8 +117,22 @@ class _Inputs:
             else:
                 self._note_unknown(key)
 
+    def _plain(self, key: str, node: Node) -> str:
+        """The key in snake_case where the kind knows it so; a script that is no name of a file is the text itself."""
+        name = snake(key)
+        if key == "script" and (word := input_words.inline(self._kind, self._written, node)) is not None:
+            message = f'a "script" that is the text itself is read as "{word}"'
+            self._note("I_ALIAS", key, message, f'write "{word}"; script names a file')
+            return word
+        if name == key or self._closed or self._kind.takes_anything or name in self._written:
+            return key
+        if self._kind.input(name) is None and name not in self._knob_names:
+            return key
+        self._note("I_ALIAS", key, f'"{key}" is read as "{name}"', f'write "{name}"')
+        return name
+
     def _take_alias(self, key: str, name: str, node: Node) -> None:
-        if name in self._task.inputs or name in self.inputs:
+        if name in self._written or name in self.inputs:
             message = f'"{key}" and "{name}" are the same input of {self._kind.name}'
             self._note("E_TASK_KEY", key, message, f'keep "{name}" only')
             return
@@ -110,11 +143,12 @@ class _Inputs:
     def _take_knob(self, key: str, node: Node) -> None:
         if self._refuses_knobs:
             message = f'"{key}" is an option of the task, and options belong under spec'
-            self._note("E_TASK_KEY", key, message, f"move it under spec: spec: {{{key}: …}}")
+            self._note("E_TASK_KEY", key, message, f"move it under spec: spec: {{{self._knob_names[key]}: …}}")
             return
-        message = f'"{key}" beside kind is read as spec.{key}'
-        self._note("I_ALIAS", key, message, f"write it as spec.{key}")
-        self.knobs[key] = node
+        name = self._knob_names[key]
+        message = f'"{key}" beside kind is read as spec.{name}'
+        self._note("I_ALIAS", key, message, f"write it as spec.{name}")
+        self.knobs[name] = node
 
     def _note_unknown(self, key: str) -> None:
         allowed = self._allowed()
@@ -190,7 +224,9 @@ def check_input_shapes(playbook: Playbook, compilation: Compilation) -> Playbook
         kind = compilation.kinds.get(task.kind)
         inputs = dict(task.inputs)
         for known in kind.inputs if kind is not None and not task.generated else ():
-            node = inputs.get(known.name)
+            node = _paired(inputs.get(known.name), known, compilation)
+            if node is not None:
+                inputs[known.name] = node
             # Other schemas are for pages and editors: their tools read more than these say, as a number in quotes.
             is_no_text = known.schema.get("type") == "string" and not isinstance(node, Scalar)
             if node is None or not (known.read_strictly or "enum" in known.schema or is_no_text):
@@ -202,6 +238,16 @@ def check_input_shapes(playbook: Playbook, compilation: Compilation) -> Playbook
         return replace(task, inputs=inputs) if inputs != task.inputs else task
 
     return rewrite_tasks(playbook, checked)
+
+
+def _paired(node: Node | None, known: Input, compilation: Compilation) -> Node | None:
+    """`headers: [{name: …, value: …}]` as the mapping that the input takes."""
+    pairs = input_words.pairs(node) if known.schema.get("type") == "object" else None
+    if pairs is None or not isinstance(node, Sequence):
+        return node
+    message = f'"{known.name}" as a list of names and values is read as a mapping'
+    compilation.note("I_ALIAS", node, message, f"write {known.name}: {{name: value}}")
+    return pairs
 
 
 def _renamed(node: Node, schema: dict[str, Any], compilation: Compilation) -> Node:

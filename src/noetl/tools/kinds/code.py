@@ -34,9 +34,9 @@ PLAYBOOK = ToolKind(
             name="args",
             schema=OBJECT,
             doc="Payload of the child: laid over its workload.",
-            aliases=("payload", "workload", "data"),
+            aliases=("payload", "workload", "data", "params", "parameters", "input", "variables"),
         ),
-        Input(name="return_step", schema=TEXT, doc="Step of the child whose result is returned."),
+        Input(name="return_step", schema=TEXT, doc="Step of the child whose result is returned.", aliases=("return",)),
     ),
     unwraps=True,
 )
@@ -138,7 +138,12 @@ PYTHON = ToolKind(
     doc="Runs Python in a child process. The value of `result`, or what `main` returns, is the result.",
     inputs=(
         Input(name="code", schema=TEXT, doc="The program, taken as it is written: never a template.", verbatim=True),
-        ARGS,
+        Input(
+            name="args",
+            schema=OBJECT,
+            doc="Arguments by name.",
+            aliases=("params", "parameters", "payload", "data", "input", "variables", "kwargs", "op_kwargs"),
+        ),
         Input(
             name="libs",
             schema=_LIBS,
@@ -173,7 +178,7 @@ SHELL = ToolKind(
             schema=TEXT_OR_TEXTS,
             doc="Text runs under sh -c; a list is an argument vector.",
             required=True,
-            aliases=("cmd", "command", "commands"),
+            aliases=("cmd", "command", "commands", "run"),
             quoted=True,
         ),
         _ENV,

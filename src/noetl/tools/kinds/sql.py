@@ -23,7 +23,7 @@ COMMAND = Input(
     name="command",
     schema=TEXT_OR_TEXTS,
     doc="SQL to run; several statements are separated by semicolons. Templates in value positions are bound.",
-    aliases=("commands", "statement", "statements", "sql"),
+    aliases=("commands", "statement", "statements", "sql", "queries"),
     sql=True,
 )
 QUERY = Input(name="query", schema=TEXT, doc="The same as command.", sql=True)
@@ -41,7 +41,12 @@ ROW = Input(
     doc="With table: the row to insert, or a list of rows. Otherwise values readable as args in the SQL.",
     aliases=("row", "rows", "values", "data"),
 )
-DATABASE = Input(name="database", schema=TEXT, doc="Database file; in memory when left out.")
+DATABASE = Input(
+    name="database",
+    schema=TEXT,
+    doc="Database file; in memory when left out.",
+    aliases=("db", "db_path", "database_path", "db_file", "file"),
+)
 
 _ROWS_TRIGGER = TriggerKind(
     doc="A new row that a query finds.",

@@ -11,6 +11,7 @@ from noetl.base.diagnostics import is_template
 from noetl.language.reading.constructs import SUGAR
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence, scalars
 from noetl.language.reading.spellings import (
+    casing,
     eval_entries,
     input_output,
     loops,
@@ -20,14 +21,17 @@ from noetl.language.reading.spellings import (
     rules,
     steps,
     task_shapes,
+    tool_words,
 )
 from noetl.language.reading.spellings.model import V2_CASE, V2_EVAL, Rewriting, Spelling, Where, with_items, with_value
 from noetl.language.v2_case import port as v2_case
 
 # The order is that of the rewriting: shapes come before the words within them.
 SPELLINGS: tuple[Spelling, ...] = (
+    *casing.SPELLINGS,
     *roots.SPELLINGS,
     *task_shapes.DEPENDENCY_SPELLINGS,
+    *tool_words.SPELLINGS,
     # Before the words of tasks and loops: these rows produce them.
     *task_shapes.SPELLINGS,
     *steps.POLICY_SPELLINGS,
@@ -88,6 +92,8 @@ class _Visitor:
         return _each(node, "workflow", self.step)
 
     def _rewritten(self, node: Mapping, where: Where) -> Mapping:
+        self._rewriting.quiet = False
+        node = casing.with_snake_keys(node, self._rewriting)
         for row in self._rows[where]:
             if row.rewrite is not None:
                 self._rewriting.quiet = row.own is self._rewriting.dialect

@@ -7,7 +7,9 @@ from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
 from noetl.language.reading.playbook import Dialect
 from noetl.language.reading.root import ABOUT
 from noetl.language.reading.spellings import model
+from noetl.language.reading.spellings.casing import with_snake_keys
 from noetl.language.reading.spellings.model import EVERYWHERE, Rewriting, Spelling, Where, renames
+from noetl.language.reading.spellings.tool_words import name_tool
 
 
 def _drop_auto(node: Mapping, rewriting: Rewriting) -> Mapping:
@@ -174,7 +176,16 @@ def with_listed_steps(root: Mapping) -> Mapping:
     """`root` with its steps where every dialect has them, so that their shapes can tell which one it is."""
     # Notes go nowhere: the same rows are applied again, with notes, once the dialect is known.
     quiet = Rewriting(dialect=Dialect.V10, findings=Findings())
-    return _list_steps(renames("a playbook", {"steps": "workflow"})(root, quiet), quiet)
+    root = _list_steps(renames("a playbook", {"steps": "workflow"})(root, quiet), quiet)
+    steps = root.get("workflow")
+    if not isinstance(steps, Sequence):
+        return root
+    listed = [_plain_step(step, quiet) if isinstance(step, Mapping) else step for step in steps]
+    return model.with_value(root, "workflow", model.with_items(steps, listed))
+
+
+def _plain_step(step: Mapping, quiet: Rewriting) -> Mapping:
+    return name_tool(with_snake_keys(step, quiet), quiet)
 
 
 def _list_steps(node: Mapping, rewriting: Rewriting) -> Mapping:

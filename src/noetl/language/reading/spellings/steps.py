@@ -223,7 +223,15 @@ _KIND_WORDS = {
     **dict.fromkeys(("rest", "https"), "http"),
     **dict.fromkeys(("csv", "excel", "xlsx", "parquet", "json", "xml"), "convert"),
     **dict.fromkeys(("zip", "tar"), "archive"),
+    **dict.fromkeys(("playbooks", "subflow", "sub_playbook", "subplaybook", "subworkflow"), "playbook"),
+    **dict.fromkeys(("print", "echo"), "log"),
+    **dict.fromkeys(("start", "end", "pass", "dummy", "empty"), "noop"),
 }
+# Kinds that people write with capitals, as other systems do.
+_OWN_KINDS = frozenset(
+    {"http", "python", "postgres", "duckdb", "sql", "noop", "log", "playbook", "workbook", "secrets", "shell", "script"}
+    | {"snowflake", "container", "transfer", "email", "slack", "kafka", "redis", "storage", "artifact"}
+)
 _EVENT_NAMES = {"response": "event.result", "result": "event.result", "this.data": "event.result", "this": "event"}
 
 
@@ -283,8 +291,11 @@ def _name_task(node: Mapping, rewriting: Rewriting) -> Mapping:
 
 def _name_kind(node: Mapping, rewriting: Rewriting) -> Mapping:
     kind = node.get("kind")
-    if isinstance(kind, Scalar) and isinstance(kind.value, str) and kind.value in _KIND_WORDS:
-        word = _KIND_WORDS[kind.value]
+    if not isinstance(kind, Scalar) or not isinstance(kind.value, str):
+        return node
+    small = kind.value.lower()
+    word = _KIND_WORDS.get(small, small if small in _OWN_KINDS else kind.value)
+    if word != kind.value:
         rewriting.note(kind, f"kind: {kind.value}", f"kind: {word}")
         return model.with_value(node, "kind", model.made_text(word, kind))
     return node
@@ -338,8 +349,9 @@ SPELLINGS = (
     Spelling(
         id="task-event-log",
         where=Where.TASK,
-        older="`kind: event_log`, `postgresql`, `pg`, `py`, `rest`, `csv` (`excel`, `parquet`, …), `zip`",
-        canonical="`kind: log`, `postgres`, `python`, `http`, `convert`, `archive`",
+        older="`kind: event_log`, `postgresql`, `pg`, `py`, `Python`, `rest`, `csv` (`excel`, `parquet`, …), `zip`, "
+        "`print`, `subflow`, `start`, `end`",
+        canonical="`kind: log`, `postgres`, `python`, `http`, `convert`, `archive`, `playbook`, `noop`",
         dialects=model.EVERYWHERE,
         rewrite=_name_kind,
     ),

@@ -163,7 +163,7 @@ def _is_task(node: Node) -> bool:
 def _flatten_task(node: Mapping, rewriting: Rewriting) -> Mapping:
     """A task whose kind stands under `type`, or with its inputs under a `tool` of its own."""
     if "kind" in node:
-        return _name_args(node, rewriting)
+        return _name_args(_name_task(node, rewriting), rewriting)
     # v2-case writes the tasks of rules this way.
     inner = node.get("tool") if rewriting.dialect is not model.V2_CASE else None
     if (
@@ -183,6 +183,16 @@ def _flatten_task(node: Mapping, rewriting: Rewriting) -> Mapping:
     return node
 
 
+def _name_task(node: Mapping, rewriting: Rewriting) -> Mapping:
+    """`id`, `label` or `task` of a task whose kind has no input of that name."""
+    kind = node.get("kind")
+    if "name" in node or not isinstance(kind, Scalar) or kind.value in _OPEN_KINDS:
+        return node
+    words = [key for key in ("id", "label", "task") if isinstance(held := node.get(key), Scalar) and held.value]
+    return model.renames("a task", {words[0]: "name"})(node, rewriting) if words else node
+
+
+_OPEN_KINDS = ("workbook", "log", "secrets")
 _COLLECTIONS = ("in", "collection", "items", "over", "each")
 _OF_LOOP = (
     *_COLLECTIONS,
@@ -284,7 +294,8 @@ SPELLINGS = (
     Spelling(
         id="task-shape",
         where=Where.TASK,
-        older="`type` for `kind`, `tool: {kind: …}` within a task, `with` or `inputs` for `args`",
+        older="`type` for `kind`, `tool: {kind: …}` within a task, `with` or `inputs` for `args`, `id` or `label` for "
+        "`name`",
         canonical="`{name, kind, args, …}`",
         dialects=model.EVERYWHERE,
         rewrite=_flatten_task,
