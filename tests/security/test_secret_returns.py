@@ -21,6 +21,7 @@ from noetl.store.results.files import MemoryResults
 from noetl.worker.remote_values import RemoteValues
 from tests.engine_script import playbook
 from tests.server.talking import Talk, WorkerClient, talking
+from tests.server.test_live_output import chunk, tell, texts
 from tests.server.worker_turns import done, turn
 
 SECRET = "correct-horse-battery"
@@ -96,6 +97,39 @@ async def test_a_secret_is_masked_by_another_server_and_after_a_restart() -> Non
 
         assert "step.done" in told
         assert SECRET not in told
+
+
+TWO_AT_ONCE = """
+keychain: [{name: api, kind: env, var: ORDERS_API_KEY}]
+workflow:
+  - step: start
+    tool: {kind: noop}
+    next: {spec: {mode: inclusive}, arcs: [{step: show}, {step: read}]}
+  - step: show
+    tool: [{name: work, kind: python, code: "result = 1"}]
+  - step: read
+    tool: [{name: work, kind: python, args: {key: "{{ keychain.api }}"}, code: "result = 1"}]
+"""
+
+
+@pytest.mark.req("KEY-06")
+async def test_a_secret_that_another_server_released_meanwhile_is_masked_in_live_output() -> None:
+    store, results = MemoryStore(), MemoryResults()
+    async with (
+        talking(workers=0, store=store, results=results) as here,
+        talking(workers=0, store=store, results=results) as there,
+    ):
+        shows, reads = await here.as_worker("shows"), await there.as_worker("reads")
+        await here.register(TWO_AT_ONCE)
+        execution_id = str((await here.start())["execution_id"])
+        (shown,) = (await turn(shows, capacity=1)).orders
+        await tell(shows, chunk(shown, "before"))
+        (read,) = (await turn(reads, capacity=1, wait_s=10)).orders
+        await read_secret(reads, read)
+        await tell(shows, chunk(shown, f"it was {SECRET}"))
+
+        assert (shown.step, read.step) == ("show", "read")
+        assert await texts(here, execution_id) == ["before", "it was ***"]
 
 
 @pytest.mark.req("KEY-06")

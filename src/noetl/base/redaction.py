@@ -284,6 +284,10 @@ class Mask:
         if known != self._texts:
             self._texts, self._redactor = known, None
 
+    def learn_all(self, other: Mask) -> None:
+        """Mask what another mask masks, too."""
+        self.learn(other._texts)
+
 
 @lru_cache(maxsize=64)
 def _redactor(texts: frozenset[str]) -> Redactor:

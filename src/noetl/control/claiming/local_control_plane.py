@@ -91,10 +91,17 @@ class LocalControlPlane:
         output = self._live_output
         if output is None:
             return
+        masks: dict[str, Mask] = {}
         for chunk in batch.chunks:
             run = output.run(chunk, batch.worker_id) or await self._live_run(output, chunk, batch.worker_id)
-            if run is not None:
-                output.add(run, chunk)
+            if run is None:
+                continue
+            # Asked for each batch: another server may have released a secret since the first lines of the task.
+            if (execution_id := run.of.execution_id) not in masks:
+                masks[execution_id] = await self._secrets.mask(execution_id)
+            # The task may have ended meanwhile.
+            if output.run(chunk, batch.worker_id) is run:
+                output.add(run, chunk, masks[execution_id])
 
     async def _live_run(self, output: LiveOutput, chunk: OutputChunk, worker_id: str) -> LiveTaskRun | None:
         try:

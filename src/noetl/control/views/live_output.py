@@ -49,8 +49,9 @@ class LiveTaskRun:
         """Whether a chunk has the same lease as the stored lines."""
         return (self.of.order_id, self.of.lease_epoch, self.worker_id) == (chunk.order_id, chunk.lease_epoch, worker_id)
 
-    def masked(self, chunk: OutputChunk) -> list[str]:
+    def masked(self, chunk: OutputChunk, mask: Mask) -> list[str]:
         """The lines, with secrets masked that only this server knows, also if a secret spans two requests."""
+        self._mask.learn_all(mask)
         masked = self._masked.setdefault(chunk.stream, MaskedLines(self._mask))
         return masked.feed("".join(f"{line}\n" for line in chunk.lines))
 
@@ -90,10 +91,11 @@ class LiveOutput:
         run = self._runs[chunk.task_run_id] = LiveTaskRun(chunk, step, worker_id, mask)
         return run
 
-    def add(self, run: LiveTaskRun, chunk: OutputChunk) -> None:
+    def add(self, run: LiveTaskRun, chunk: OutputChunk, mask: Mask) -> None:
+        """Keep the lines. `mask` is that of the execution as of now: it may have read secrets since the first lines."""
         before, at = run.size, self._clock.now()
         run.total += max(chunk.dropped, 0)
-        for text in run.masked(chunk):
+        for text in run.masked(chunk, mask):
             self.number += 1
             run.add(OutputLine(self.number, at, chunk.stream, text))
         self._cost += run.size - before
