@@ -9,14 +9,14 @@ from __future__ import annotations
 _MATRIX = "test:tests/tools/test_sql_shapes.py::"
 _SQL = f"{_MATRIX}test_what_is_bound_on_postgres_gives_what_its_text_would"
 _DUCKDB = f"{_MATRIX}test_what_is_bound_on_duckdb_gives_what_its_text_would"
-_CLI = "test:tests/cli/test_accepted_text.py::"
+_CLI = "test:tests/cli/test_playbooks_warnings.py::"
 
 COVERED: dict[str, str] = {
     # 1: warnings where people are
     "run shows warnings": f"{_CLI}test_a_run_shows_warnings_with_their_place_even_when_it_is_quiet",
     "register shows warnings": f"{_CLI}test_registering_shows_warnings_and_registers",
     "the API shows warnings": (
-        "test:tests/server/test_catalog.py::test_registering_and_starting_tell_the_warnings_about_the_text"
+        "test:tests/server/routes/test_catalog.py::test_registering_and_starting_tell_the_warnings_about_the_text"
     ),
     "the UI shows warnings and offers the migration": (
         "test:tests/browser/test_editor.py::"
@@ -25,7 +25,7 @@ COVERED: dict[str, str] = {
     "--strict": f"{_CLI}test_strict_refuses_what_has_warnings",
     "a setting asks for strictness": f"{_CLI}test_a_setting_asks_for_strictness",
     "a server asks for strictness": (
-        "test:tests/server/test_catalog.py::test_warnings_are_refused_where_a_client_or_the_server_is_strict"
+        "test:tests/server/routes/test_catalog.py::test_warnings_are_refused_where_a_client_or_the_server_is_strict"
     ),
     "unknown keys of a step": "found:step key",
     "unknown keys of a task": "found:task key",

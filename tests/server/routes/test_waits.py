@@ -13,7 +13,7 @@ from noetl.operations.administration_shapes import Role
 from tests.server.held_executions import until_status
 from tests.server.talking import Talk, talking
 
-FIXTURES = Path(__file__).parent.parent / "fixtures"
+FIXTURES = Path(__file__).parents[2] / "fixtures"
 
 
 async def begun(talk: Talk, name: str, payload: dict[str, Any] | None = None) -> str:

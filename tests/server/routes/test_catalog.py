@@ -15,7 +15,7 @@ from tests.server.talking import HELLO, talking
 from tests.servers.mail import MailServer
 from tests.servers.ports import free_port
 
-FIXTURES = Path(__file__).parent.parent / "fixtures"
+FIXTURES = Path(__file__).parents[2] / "fixtures"
 
 
 @pytest.mark.req("SRV-10")
