@@ -50,6 +50,13 @@ def test_a_long_text_is_read_to_its_end() -> None:
     assert read == text
 
 
+@pytest.mark.parametrize("scalar", [None, True, 7, 0.5])
+def test_what_has_no_parts_comes_whole_whatever_page_is_asked_for(scalar: object) -> None:
+    page = value_page({"n": scalar}, "/n", offset=3)
+
+    assert (page.is_whole, page.value, page.offset) == (True, scalar, 0)
+
+
 @pytest.mark.parametrize("wrong", ["orders", "/orders/5000", "/orders/-1", "/nothing", "/orders/0/id/more"])
 def test_a_pointer_that_leads_nowhere_is_refused_with_what_was_found(wrong: str) -> None:
     with pytest.raises(RefusedError, match="pointer"):

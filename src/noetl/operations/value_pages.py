@@ -71,8 +71,9 @@ def value_page(value: Any, pointer: str = "", *, offset: int = 0, limit: int = 1
     part = part_at(value, pointer)
     size = len(_encode(part))
     summary: dict[str, Any] = {"pointer": pointer, "kind": kind_of(part), "count": count_of(part), "size_bytes": size}
-    # A request with an offset continues a list of entries, so it gets entries however small the value is.
-    if size <= _WHOLE_BYTES and offset == 0:
+    # A request with an offset continues a list of entries, so it gets entries however small the value is. What is
+    # neither text nor a container has no second page.
+    if (size <= _WHOLE_BYTES and offset == 0) or not isinstance(part, dict | list | str):
         return ValuePage(**summary, is_whole=True, value=part, columns=_columns(part))
     if isinstance(part, str):
         return ValuePage(**summary, is_whole=False, offset=offset, text=part[offset : offset + TEXT_CHARS])
