@@ -75,6 +75,10 @@ class WebhookDeliveries:
         """The id of this delivery's effect: a new id for a new delivery, the stored one for a repeated delivery.
         RefusedError if another body was delivered under the same id."""
         await self._sweep()
+        by_signature = f"{hook_id}/signature/{signed.signature}"
+        # First, since the id is not signed: an intercepted copy must not take the id of a delivery that is yet to come.
+        if (copy := await self._key_values.get(KIND, by_signature)) is not None:
+            return msgspec.json.decode(copy.body, type=Delivery).effect_id
         delivery = Delivery(effect_id=uuid7(self._clock.now()), body_hash=hashlib.sha256(body).hexdigest())
         if delivery_id is not None:
             stored = await self._stored_delivery(f"{hook_id}/id/{digest_of(delivery_id)}", delivery)
@@ -82,7 +86,7 @@ class WebhookDeliveries:
                 raise RefusedError("another body was delivered under this id")
             # Use the effect id of the first delivery; the signature below is recorded with the same one.
             delivery = stored
-        return (await self._stored_delivery(f"{hook_id}/signature/{signed.signature}", delivery)).effect_id
+        return (await self._stored_delivery(by_signature, delivery)).effect_id
 
     async def _stored_delivery(self, name: str, fresh: Delivery) -> Delivery:
         """The delivery that is stored under this name; stores `fresh` if there is none."""
