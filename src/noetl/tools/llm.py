@@ -272,7 +272,7 @@ def _complete_answer(data: Any) -> ChatAnswer:
 def _streamed_answer(text: str, mask: Callable[[str], str]) -> ChatAnswer:
     """The joined pieces of a stream. A stream that ends before its last piece is an error."""
     texts: list[str] = []
-    calls: dict[int, dict[str, str]] = {}
+    calls: dict[int, _CallPieces] = {}
     finish = model = None
     usage: dict[str, int] = {}
     is_complete = False
@@ -291,8 +291,8 @@ def _streamed_answer(text: str, mask: Callable[[str], str]) -> ChatAnswer:
             _add_calls(calls, delta.get("tool_calls") or ())
     if finish is None and not is_complete:
         raise ToolError("llm.error", "the endpoint's answer ended in the middle", code="cut", retryable=True)
-    joined = [ToolCall(call_id=c["id"], name=c["name"], arguments=c["arguments"] or "{}") for c in calls.values()]
-    return ChatAnswer(text="".join(texts), calls=tuple(joined), finish=finish, model=model, usage=usage)
+    joined = tuple(call.joined() for call in calls.values())
+    return ChatAnswer(text="".join(texts), calls=joined, finish=finish, model=model, usage=usage)
 
 
 def _events(text: str) -> Iterator[str]:
@@ -301,14 +301,25 @@ def _events(text: str) -> Iterator[str]:
             yield line.removeprefix("data:").strip()
 
 
-def _add_calls(calls: dict[int, dict[str, str]], deltas: Any) -> None:
+class _CallPieces(msgspec.Struct):
+    """A call that comes in pieces: its id and name with the first, its arguments a few characters at a time."""
+
+    call_id: str = ""
+    # Lists, and not texts that grow: an answer may have a million pieces, and each would copy all before it.
+    names: list[str] = []
+    arguments: list[str] = []
+
+    def joined(self) -> ToolCall:
+        return ToolCall(call_id=self.call_id, name="".join(self.names), arguments="".join(self.arguments) or "{}")
+
+
+def _add_calls(calls: dict[int, _CallPieces], deltas: Any) -> None:
     for delta in deltas:
-        # A call comes in pieces: its id and name with the first, its arguments a few characters at a time.
-        call = calls.setdefault(int(delta.get("index", len(calls))), {"id": "", "name": "", "arguments": ""})
+        call = calls.setdefault(int(delta.get("index", len(calls))), _CallPieces())
         function = delta.get("function") or {}
-        call["id"] = call["id"] or str(delta.get("id") or "")
-        call["name"] += str(function.get("name") or "")
-        call["arguments"] += str(function.get("arguments") or "")
+        call.call_id = call.call_id or str(delta.get("id") or "")
+        call.names.append(str(function.get("name") or ""))
+        call.arguments.append(str(function.get("arguments") or ""))
 
 
 def _usage(counts: Any) -> dict[str, int]:
