@@ -13,7 +13,7 @@ from noetl.base.errors import RefusedError
 from noetl.control import schedules as module
 from noetl.control.assembly import assemble
 from noetl.control.schedules import Schedules, ScheduleStore, execution_id_of, jitter, newest_time, times
-from noetl.events.executions import ExecutionRequested
+from noetl.events.executions import ExecutionRequested, PlaybookProcessed
 from noetl.events.triggers import Backfill, Schedule
 from noetl.net.net import content_hash, to_json
 from noetl.store.contract import ExecutionRow
@@ -41,9 +41,11 @@ class Server:
         self.schedules = Schedules(store, self.executions, clock)
         self.schedule_store = ScheduleStore(store.key_values)
 
-    async def register(self, cron: str, spec: str = "", *, tool: str = "{kind: noop}") -> Schedule | None:
+    async def register(
+        self, cron: str, spec: str = "", *, tool: str = "{kind: noop}", head: str = ""
+    ) -> Schedule | None:
         trigger = f'trigger: {{timer: {{cron: "{cron}", spec: {{{spec}}}}}}}\n' if cron else ""
-        net = net_of(HEAD + trigger + f"workflow: [{{step: start, tool: {tool}}}]\n")
+        net = net_of(HEAD + head + trigger + f"workflow: [{{step: start, tool: {tool}}}]\n")
         row = await self.store.catalog.register(
             Registration(path=net.path, net_hash=content_hash(net), net=to_json(net), at=self.clock.now())
         )
@@ -392,3 +394,21 @@ async def test_a_backfill_does_not_repeat_what_has_run() -> None:
     assert datetime.fromtimestamp(backfill.kept, UTC).isoformat() == "2025-01-03T00:00:00+00:00"
     await here.schedules.turn()
     assert await here.schedule_store.backfills() == []
+
+
+async def test_a_schedule_whose_playbook_requires_an_input_starts_executions_that_fail_and_name_it() -> None:
+    here = server()
+    await here.register("0 6 * * *", head="executor: {spec: {required_inputs: [region]}}\n")
+
+    await here.pass_by(DAY)
+
+    [row] = await here.runs()
+    assert row.status == "failed"
+    assert [event.event_type for event in await here.store.events(row.execution_id)] == [
+        "playbook.execution_requested",
+        "playbook.processed",
+    ]
+    [_, processed] = await here.store.events(row.execution_id)
+    error = payload(processed, PlaybookProcessed).error
+    assert error is not None
+    assert (error.kind, '"region"' in error.message) == ("execution.input", True)

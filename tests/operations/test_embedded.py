@@ -201,3 +201,16 @@ def test_what_check_warns_of_is_a_python_warning_of_a_run() -> None:
         ran = noetl.run(text, db=":memory:")
 
     assert ran.ok
+
+
+async def test_a_run_without_an_input_that_is_required_is_refused_before_anything_is_stored(tmp_path: Path) -> None:
+    text = playbook("executor: {spec: {required_inputs: [region]}}\nworkflow: [{step: start, tool: {kind: noop}}]")
+
+    with pytest.raises(RefusedError, match='needs the input "region", which this start does not bring'):
+        await run_net(net_of(text), payload={}, db=tmp_path / "s.db")
+    brought = await run_net(net_of(text), payload={"region": "eu"}, db=tmp_path / "s.db")
+
+    assert brought.ok
+    store = SqliteStore.open(tmp_path / "s.db")
+    assert [row.execution_id for row in await store.executions(limit=9)] == [brought.execution_id]
+    await store.close()

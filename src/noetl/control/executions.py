@@ -23,6 +23,7 @@ from noetl.engine.commands import CancelExecution, Command, Start
 from noetl.engine.decision import Decision
 from noetl.engine.execution import Execution
 from noetl.engine.plan import Plan
+from noetl.engine.required_inputs import input_refusal
 from noetl.events.executions import RerunState
 from noetl.events.orders import ReportResult
 from noetl.net.net import Net
@@ -73,7 +74,8 @@ class Executions:
         """Begin an execution. Once this returns, the execution is durable and will be completed. With `carried` it
         begins at a later step, with the state that an earlier execution had there."""
         # Before the batch: looking up credentials may wait for another service.
-        refused = await self._secret_release.refusal(net, payload)
+        lacking = input_refusal(net, payload) if carried is None else None
+        refused = lacking or await self._secret_release.refusal(net, payload)
         start = Start(
             net=net, execution_id=execution_id, trace_id=trace_id, payload=payload, refused=refused, carried=carried
         )

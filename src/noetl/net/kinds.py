@@ -114,7 +114,15 @@ COMMON_ERRORS = (
 )
 # How a step can end besides with the error of one of its tasks.
 STEP_ERRORS = (
-    *("policy.fail", "retry.exhausted", "pipeline.budget", "execution.budget", "loop.collection", "loop.reduce"),
+    *(
+        "policy.fail",
+        "retry.exhausted",
+        "pipeline.budget",
+        "execution.budget",
+        "execution.input",
+        "loop.collection",
+        "loop.reduce",
+    ),
     *("ctx.conflict", "join.unfilled", "message.timeout", "route.target", "tool.unreachable", "compensation.failed"),
 )
 

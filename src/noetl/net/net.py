@@ -163,6 +163,11 @@ class Net(_Data, frozen=True, kw_only=True, omit_defaults=True):
     notifications: tuple[Notification, ...] = ()
     transitions: tuple[Transition, ...] = ()
 
+    @property
+    def required_inputs(self) -> tuple[str, ...]:
+        """The inputs that every start has to bring."""
+        return tuple(self.executor.spec.get("required_inputs", ()))
+
 
 # Notifications: what a playbook tells people and other programs of its executions (NTF-01).
 

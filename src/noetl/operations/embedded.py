@@ -27,6 +27,7 @@ from noetl.control.outside.requests import command_for
 from noetl.control.secrets.release import SecretRelease
 from noetl.engine.execution import Execution
 from noetl.engine.lifecycle import final_result
+from noetl.engine.required_inputs import check_required_inputs
 from noetl.engine.scopes import payload_of
 from noetl.events.executions import Final, RerunState
 from noetl.events.large_values import Load
@@ -199,6 +200,8 @@ class Driver:
         if net is not self._runnable:
             check_runnable(net, self._tools)
             self._runnable = net
+        if carried is None:
+            check_required_inputs(net, payload or {})
         chosen = execution_id or uuid7(self._clock.now())
         trace_id = chosen.replace("-", "")
         await self._executions.start(

@@ -13,6 +13,7 @@ from noetl.base.errors import BackendError, NoRerunError, RefusedError
 from noetl.base.ids import uuid7
 from noetl.control.claiming.order_needs import check_runnable
 from noetl.control.nested.reruns import state_at_step
+from noetl.engine.required_inputs import check_required_inputs
 from noetl.engine.rerun_state import ApprovedInputs, Consent
 from noetl.events.executions import RerunState
 from noetl.events.traces import TraceParent
@@ -191,6 +192,8 @@ async def _start(
     carried: RerunState | None,
     caller: TraceParent | None,
 ) -> None:
+    if carried is None:
+        check_required_inputs(net, payload)
     # An id without its dashes is 32 hex digits, which is what W3C asks of a trace id.
     trace_id = caller.trace_id if caller is not None else execution_id.replace("-", "")
     # Before the start: a short execution may end, and be traced, before anything after it is run.

@@ -184,6 +184,17 @@ async def test_without_a_policy_a_failed_child_fails_its_parent() -> None:
     assert result.error.message == '"jobs/child" failed: py.exception: no luck'
 
 
+async def test_a_child_without_an_input_that_it_requires_fails_and_names_it() -> None:
+    child = CHILD.replace("workload: {n: 1,", "executor: {spec: {required_inputs: [n]}}\nworkload: {n: null,")
+    lacking, here = await ran(calling("path: jobs/child"), child, start_task=7)
+    bringing, _ = await ran(calling("path: jobs/child, args: {n: 2}"), child, start_task=7)
+
+    assert lacking.error is not None
+    assert '"jobs/child" needs the input "n", which this start does not bring' in lacking.error.message
+    assert [event.event_type for event in here.of(here.children()[0])][-1] == "playbook.processed"
+    assert bringing.status == "completed"
+
+
 @pytest.mark.req("TOOL-11")
 async def test_nesting_beyond_max_depth_is_refused() -> None:
     text = named(

@@ -71,7 +71,8 @@ def test_other_words_for_inputs_mean_what_the_canonical_ones_mean(written: str, 
 
     assert found.refusals == ()
     assert found.warnings == ()
-    assert found.net is not None and wanted.net is not None
+    assert found.net is not None
+    assert wanted.net is not None
     assert replace(found.net, dialect="v10") == wanted.net
 
 

@@ -169,6 +169,22 @@ async def test_the_same_key_and_body_get_the_same_answer_and_start_once() -> Non
         assert len((await talk.get("/api/executions"))["executions"]) == 1
 
 
+async def test_a_start_without_a_required_input_is_refused_and_its_key_can_be_used_again() -> None:
+    text = "executor: {spec: {required_inputs: [region]}}\nworkflow: [{step: start, tool: {kind: noop}}]"
+    async with talking() as talk:
+        await talk.register(text)
+        asked, key = {"path": "tests/test", "wait": 60}, {"idempotency-key": "k1"}
+        plain = await talk.post("/api/executions", asked, 422)
+        keyed = await talk.client.post("/api/executions", json=asked, headers=key)
+        draft = await talk.post("/api/executions/draft", {"source": playbook(text)}, 422)
+        brought = await talk.client.post("/api/executions", json={**asked, "payload": {"region": "eu"}}, headers=key)
+
+        for told in (plain, keyed.json(), draft):
+            assert told["detail"] == '"tests/test" needs the input "region", which this start does not bring'
+        assert brought.json()["status"] == "completed"
+        assert len((await talk.get("/api/executions"))["executions"]) == 1
+
+
 async def test_requests_with_one_key_at_the_same_moment_start_once() -> None:
     async with talking() as talk:
         await talk.register()

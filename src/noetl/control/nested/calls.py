@@ -17,6 +17,7 @@ from noetl.control.secrets.release import SecretRelease
 from noetl.engine.commands import Start
 from noetl.engine.execution import Execution
 from noetl.engine.lifecycle import final_result
+from noetl.engine.required_inputs import input_refusal
 from noetl.engine.scopes import payload_of
 from noetl.events.orders import PlaybookCall, PlaybookCallResult
 from noetl.events.side_runs import CompensationRegistered
@@ -169,7 +170,7 @@ class NestedCalls:
                 parent_step_run_id=call.step_run_id,
                 depth=depth,
                 paused=execution.lifecycle.paused,
-                refused=await self._secret_release.refusal(net, call.payload),
+                refused=input_refusal(net, call.payload) or await self._secret_release.refusal(net, call.payload),
             )
         )
 

@@ -94,6 +94,11 @@ EXECUTOR_SPEC = Construct(
     (
         Key("policy", EXECUTOR_POLICY),
         Key("entry_step", model.TEXT, "The step to begin with; start when left out."),
+        Key(
+            "required_inputs",
+            model.array(model.STATIC),
+            "Inputs that every start has to bring; without one of them it is refused.",
+        ),
         Key("unguarded", model.words("always"), "Arcs without when take failures too."),
         Key(
             "pool",

@@ -202,6 +202,9 @@ def _check_spec(reading: ReadContext, spec: Mapping) -> None:
     read_unguarded(reading, spec.get("unguarded"), "executor.spec.unguarded")
     text(reading, spec.get("entry_step"), "E_SPEC_OPTION", "entry_step", "entry_step: the name of a step")
     text(reading, spec.get("pool"), "E_SPEC_OPTION", "pool", "pool: default")
+    shape = "required_inputs: [name, …]"
+    for name in sequence(reading, spec.get("required_inputs"), "E_SPEC_OPTION", "required_inputs", shape) or ():
+        text(reading, name, "E_SPEC_OPTION", "the name of a required input", shape)
     check_concurrency(reading, spec.get("concurrency"), "executor.spec.concurrency")
     check_lease(reading, spec.get("lease"))
     timeout(reading, spec.get("timeout"), "timeout")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from noetl.base.diagnostics import Findings
-from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
+from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence, data, inner
 from noetl.language.reading.playbook import Dialect
 from noetl.language.reading.root import ABOUT
 from noetl.language.reading.spellings import model
@@ -160,6 +162,47 @@ def _give_defaults(node: Mapping, key: str, rewriting: Rewriting) -> Mapping:
     return model.with_value(node, key, Mapping(keys, values, block.span, block.path, made=True))
 
 
+def _list_required(node: Mapping, rewriting: Rewriting) -> Mapping:
+    """`required: true` of a declared input without a default, among the inputs that every start has to bring."""
+    for key in ("inputs", "parameters"):
+        node = _with_required(node, key, rewriting)
+    return node
+
+
+def _with_required(node: Mapping, key: str, rewriting: Rewriting) -> Mapping:
+    names = [name for name, held in _declared(node.get(key)) if _is_required(held)]
+    spec = inner(node, "executor", "spec")
+    executor = node.get("executor")
+    if not names or (executor is not None and not isinstance(executor, Mapping)):
+        return node
+    if isinstance(spec, Mapping) and "required_inputs" in spec:
+        return node
+    rewriting.note(names[0], f'"required" under "{key}"', "executor.spec.required_inputs: [name]")
+    return model.with_path(node, ("executor", "spec", "required_inputs"), model.made_list(names, names[0]), names[0])
+
+
+def _declared(block: Node | None) -> Iterator[tuple[Scalar, Mapping]]:
+    """Declared inputs with their names."""
+    if isinstance(block, Mapping):
+        yield from ((name, held) for _, name, held in block.items() if isinstance(held, Mapping))
+    for one in block if isinstance(block, Sequence) else ():
+        word = next((each for each in _NAMING if isinstance(one, Mapping) and each in one), None)
+        name = one.values[word] if word is not None and isinstance(one, Mapping) else None
+        if isinstance(one, Mapping) and isinstance(name, Scalar) and isinstance(name.value, str):
+            yield name, one
+
+
+def _is_required(held: Mapping) -> bool:
+    said = held.get("required")
+    given = isinstance(said, Scalar) and said.value in (True, "true", "True", "yes")
+    values = [held.get(word) for word in _DEFAULTS]
+    return given and _is_input(held) and not any(one is not None and data(one) is not None for one in values)
+
+
+def _is_input(held: Mapping) -> bool:
+    return bool(held.values.keys() & set(_NAMING)) or _is_declaration(held)
+
+
 def _is_declaration(node: Node) -> bool:
     """Data may have a key `default` as well; what says of what type a value is, or that there must be one, is none."""
     is_about = isinstance(node, Mapping) and node.values.keys() <= _ABOUT_INPUT
@@ -243,6 +286,16 @@ def _entry(node: Node, rewriting: Rewriting) -> Node:
 
 
 SPELLINGS = (
+    # Before the row that leaves nothing of a declaration but its default.
+    Spelling(
+        id="root-required",
+        where=Where.DOCUMENT,
+        older="`inputs: {name: {required: true}}` without a default",
+        canonical="`executor.spec.required_inputs: [name]`, and `workload: {name: null}`",
+        dialects=EVERYWHERE,
+        refused_by_v10=True,
+        rewrite=_list_required,
+    ),
     Spelling(
         id="root-words",
         where=Where.DOCUMENT,

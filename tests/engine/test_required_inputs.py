@@ -1,0 +1,46 @@
+"""Inputs that every start has to bring (`executor.spec.required_inputs`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from noetl.engine.required_inputs import input_refusal
+from tests.engine_script import net_of, playbook
+
+TEXT = """
+workload: {region: null, limit: 5}
+executor: {spec: {required_inputs: [region, limit, day]}}
+workflow: [{step: start, tool: {kind: noop}}]
+"""
+
+
+@pytest.mark.req("DOC-16")
+@pytest.mark.parametrize(
+    ("payload", "named"),
+    [
+        ({}, '"region", "day"'),
+        ({"region": "eu"}, 'the input "day"'),
+        ({"region": None, "day": "2025-01-31"}, 'the input "region"'),
+        ({"region": "eu", "day": 0, "limit": None}, 'the input "limit"'),
+    ],
+)
+def test_what_a_start_lacks_is_named(payload: dict[str, Any], named: str) -> None:
+    refusal = input_refusal(net_of(playbook(TEXT)), payload)
+
+    assert refusal is not None
+    assert refusal.kind == "execution.input"
+    assert named in refusal.message
+
+
+@pytest.mark.parametrize("payload", [{"region": "eu", "day": 0}, {"region": "", "day": False, "more": 1}])
+def test_a_start_with_all_of_them_begins(payload: dict[str, Any]) -> None:
+    assert input_refusal(net_of(playbook(TEXT)), payload) is None
+
+
+def test_a_playbook_that_asks_for_none_begins_with_nothing() -> None:
+    net = net_of(playbook("workflow: [{step: start, tool: {kind: noop}}]"))
+
+    assert net.required_inputs == ()
+    assert input_refusal(net, {}) is None
