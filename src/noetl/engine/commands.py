@@ -163,7 +163,7 @@ class ActOnTask(msgspec.Struct, frozen=True, kw_only=True):
     roles: tuple[str, ...] = ()  # the roles of the person as the server knows them; the request cannot set them
     values: dict[str, Any] = {}  # the form values, to complete the task
     version: int | None = None  # the version of the task that the person has seen; None accepts any
-    text: str = ""  # of a comment
+    text: str = ""  # a comment, alone or with the values that complete the task
 
 
 class Proceed(msgspec.Struct, frozen=True, kw_only=True):

@@ -236,3 +236,18 @@ def test_a_task_whose_step_goes_another_way_is_withdrawn() -> None:
     assert talk.tasks[task_id].state == "withdrawn"
     assert talk.act("complete", task_id=task_id, roles=("a",)).verdict is ReportResult.CONFLICT
     assert talk.execution.open_waits.due_times.due == {}
+
+
+@pytest.mark.req("HUM-02")
+def test_a_comment_that_comes_with_the_decision_is_in_the_history_before_it() -> None:
+    talk = asked()
+    task_id = talk.task_id
+
+    refused = talk.act("complete", values={"decision": "reject"}, roles=MANAGER, text="x" * 2_001)
+    assert refused.verdict is ReportResult.INVALID
+    talk.act("complete", values={"decision": "reject"}, roles=MANAGER, text=" too dear ")
+
+    done = talk.tasks[task_id]
+    assert [(one.what, one.text) for one in done.history] == [("commented", "too dear"), ("completed", "")]
+    assert (done.state, done.version) == ("completed", 3)
+    assert talk.payloads("human.commented")[0].actor == "ann"

@@ -117,9 +117,10 @@ class HumanTasks:
         actor: str,
         roles: Collection[str] = (),
         version: int | None = None,
+        comment: str = "",
     ) -> TaskRow:
         """Complete a task. InvalidError names every field that does not fit its form; the task stays open then."""
-        return await self._act(TaskAction.COMPLETE, task_id, actor, roles, version, values)
+        return await self._act(TaskAction.COMPLETE, task_id, actor, roles, version, values, comment)
 
     async def comment(self, task_id: str, text: str, *, actor: str, roles: Collection[str] = ()) -> TaskRow:
         """Add a comment to a task."""

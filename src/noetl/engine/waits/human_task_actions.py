@@ -96,9 +96,18 @@ def _complete(execution: Execution, task: OpenHumanTask, command: ActOnTask) -> 
     if problems:
         found = "; ".join(f"{one.field}: {one.found}, {one.allowed}" for one in problems)
         return Decision(verdict=ReportResult.INVALID, detail=f"the form is not right: {found}", problems=problems)
+    comment = command.text.strip()
+    if comment and (refused := _comment_problem(task, comment)):
+        return refused
     completed = TaskCompleted(task_id=task.task_id, actor=command.actor, result=values)
     draft = Draft(execution, command.at, derived(task.task_id, task.version))
-    end_wait(draft, execution, execution.open_waits.waits[task.task_id], completed)
+    wait = execution.open_waits.waits[task.task_id]
+    if comment:
+        # One decision with the completion: a comment that is stored alone would be seen without what it explains.
+        commented = HumanCommented(task_id=task.task_id, actor=command.actor, text=comment)
+        draft.add(commented, run=execution.runs[task.step_run_id], parent_id=wait.event_id)
+        task = changed_task(task, commented, command.at)
+    end_wait(draft, execution, wait, completed)
     draft.add_effect(ChangeTask(changed_task(task, completed, command.at)))
     return draft.decision()
 
@@ -108,14 +117,20 @@ def _comment(execution: Execution, task: OpenHumanTask, command: ActOnTask) -> D
     if not _is_for(task, command) and task.claimed_by != command.actor:
         return _forbidden(task)
     text = command.text.strip()
+    if refused := _comment_problem(task, text):
+        return refused
+    return _changed_decision(
+        execution, task, HumanCommented(task_id=task.task_id, actor=command.actor, text=text), command.at
+    )
+
+
+def _comment_problem(task: OpenHumanTask, text: str) -> Decision | None:
     # PostgreSQL cannot store a NUL character in text.
     if not text or len(text) > MAX_COMMENT or "\0" in text:
         return _refusal(ReportResult.INVALID, f"a comment has 1 to {MAX_COMMENT} characters")
     if sum(one.what == "commented" for one in task.history) >= MAX_COMMENTS:
         return _refusal(ReportResult.CONFLICT, f'task "{task.title}" has {MAX_COMMENTS} comments, which is the most')
-    return _changed_decision(
-        execution, task, HumanCommented(task_id=task.task_id, actor=command.actor, text=text), command.at
-    )
+    return None
 
 
 def _changed_decision(

@@ -186,10 +186,11 @@ class Commenting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class Completing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`values` by field of the form."""
+    """`values` by field of the form. `comment` comes into the history before the completion."""
 
     values: dict[str, Any] = {}
     version: int | None = None
+    comment: str = ""
 
 
 @tasks_router.get("/api/tasks", **openapi_docs(TaskPage, summary="List human tasks"))
@@ -260,7 +261,7 @@ async def complete(request: Request, task_id: str) -> Response:
             return Response(stored.answer.encode(), headers=REPLAYED, media_type="application/json")
     try:
         done = await services.control.background_jobs.inbox.complete(
-            task_id, asked.values, actor=actor, roles=roles, version=asked.version
+            task_id, asked.values, actor=actor, roles=roles, version=asked.version, comment=asked.comment
         )
     # A failed request has changed nothing, so the same key may be used with other values.
     except Exception:

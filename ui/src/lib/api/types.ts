@@ -3104,9 +3104,11 @@ export interface components {
         };
         /**
          * Completing
-         * @description `values` by field of the form.
+         * @description `values` by field of the form. `comment` comes into the history before the completion.
          */
         Completing: {
+            /** @default  */
+            comment: string;
             /** @default {} */
             values: Record<string, unknown>;
             /** @default null */
