@@ -60,9 +60,10 @@ class Site:
 
 
 @contextmanager
-def site(folder: Path) -> Iterator[Site]:
+def site(folder: Path, **settings: Any) -> Iterator[Site]:
+    """A server with these settings; without any it has a worker with four slots."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.browser.serving", str(folder / "site.db")],
+        [sys.executable, "-m", "tests.browser.serving", str(folder / "site.db"), json.dumps(settings)],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         text=True,
@@ -81,7 +82,7 @@ def site(folder: Path) -> Iterator[Site]:
         process.stdout.close()
 
 
-async def _serve(db: str) -> None:
+async def _serve(db: str, **settings: Any) -> None:
     import signal
 
     from noetl.server.configuration import ServerSettings
@@ -93,8 +94,9 @@ async def _serve(db: str) -> None:
     async def ready(served: Served) -> None:
         print(json.dumps({"url": served.url, "token": served.first_token}), flush=True)
 
-    await serve(ServerSettings(db=db, port=0, workers=4, local=True), ready=ready, stop=stop)
+    asked: dict[str, Any] = {"workers": 4, "local": True} | settings
+    await serve(ServerSettings(db=db, port=0, **asked), ready=ready, stop=stop)
 
 
 if __name__ == "__main__":
-    asyncio.run(_serve(sys.argv[1]))
+    asyncio.run(_serve(sys.argv[1], **json.loads(sys.argv[2])))

@@ -43,6 +43,8 @@ def compare_history(history: StateHistory, execution: Execution) -> None:
     if execution.lifecycle.status is None:
         running = Counter(run.step for run in runs.values())
         assert {step: one.running for step, one in steps.items() if one.running} == running
+        queued = Counter(run.step for run in runs.values() if run.timing.started_at is None)
+        assert {step: one.queued for step, one in steps.items() if one.queued} == queued
     assert history.undoable(history.seq) == len(
         execution.side_work.saga.registered if execution.side_work.saga is not None else ()
     )

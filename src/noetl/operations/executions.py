@@ -156,7 +156,8 @@ async def followed_events(
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
-    """`sentences` say what the execution waits for; `stuck` is true when it needs somebody to act."""
+    """`sentences` say what the execution waits for; `stuck` is true when it needs somebody to act. `obstacles` say why
+    no worker takes its queued steps; they are among the sentences too."""
 
     execution_id: str
     status: str
@@ -164,6 +165,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     sentences: list[str]
     tokens: list[TokenView]
     side_runs: list[SideRunView] = []
+    obstacles: list[str] = []
 
 
 async def live_tokens(store: Store, execution: Execution) -> list[TokenView]:
@@ -199,4 +201,5 @@ async def explanation_of(
         sentences=[*sentences_of(execution, tokens, side_runs, failed_at=failed_at), *obstacles],
         tokens=tokens,
         side_runs=side_runs,
+        obstacles=list(obstacles),
     )

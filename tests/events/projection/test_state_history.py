@@ -122,7 +122,7 @@ def test_a_token_is_followed_into_its_step_and_out_of_it() -> None:
         (0, 1, 0),
         (0, 0, 1),
     ]
-    assert [one.status for one in told] == [None, "running", "running", "running", "waiting", "done"]
+    assert [one.status for one in told] == [None, "queued", "running", "running", "waiting", "done"]
 
 
 def test_a_failure_is_counted_once_and_not_as_done() -> None:

@@ -53,6 +53,7 @@ export const t = area("execution", {
   // NetTab.svelte
   stepNamed: (chosen: Value) => `Step ${chosen}`,
   close: "Close",
+  since: (since: Value) => `since ${since}`,
   ofIterations: (done: Value, total: Value) => `${done} of ${total} iterations`,
   failedCount: (failed: Value) => `${failed} failed`,
   result: "Result",
@@ -179,6 +180,12 @@ export const t = area("execution", {
   state: "State",
   waitingFor: "Waiting for",
   nothingWaits: "No step is running or waiting",
+
+  // Queue.svelte
+  queuedSteps: "Queued steps",
+  stepIsQueuedSince: (since: Value, span: Value) => `is queued since ${since} (${span}).`,
+  itWaitsFor: (what: Value) => `It waits for ${what}.`,
+  andOtherSteps: (number: number) => `and ${number} other ${number === 1 ? "step" : "steps"}`,
 
   // OpenTasks.svelte
   openTasks: "Open tasks",

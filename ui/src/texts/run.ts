@@ -66,6 +66,8 @@ export const t = area("run", {
   // gantt/steps.ts
   retries: (many: number) => `, ${many} ${many === 1 ? "retry" : "retries"}`,
   queuedFor: (span: Value) => `queued ${span}`,
+  queuedSince: (since: Value, span: Value) => `queued since ${since} (${span})`,
+  stillQueued: ", queued",
   ran: "ran",
   stateFor: (state: Value, span: Value) => `${state} ${span}`,
   stateOn: (state: Value, span: Value, worker: Value) => `${state} ${span} on ${worker}`,

@@ -35,7 +35,7 @@ export const t = area("words", {
     open: "open",
     claimed: "claimed",
     withdrawn: "withdrawn",
-    scheduled: "scheduled",
+    scheduled: "queued",
     ready: "ready",
     leased: "leased",
     started: "started",

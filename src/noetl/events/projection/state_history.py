@@ -25,12 +25,15 @@ _LOOP_EVENTS = (LoopStarted, LoopKept, IterationStarted, IterationDone, Iteratio
 
 class StepMoment(msgspec.Struct, frozen=True, kw_only=True):
     """The runs of one step at a moment: `tokens` are before it, `running` of its runs have not left it, `waiting` of
-    those wait for somebody outside. `loop` counts the innermost iterations of all of them."""
+    those wait for somebody outside, and no worker has taken `queued` of them yet, the oldest since event `queued_at`.
+    `loop` counts the innermost iterations of all of them."""
 
     step: str
     tokens: int = 0
     running: int = 0
     waiting: int = 0
+    queued: int = 0
+    queued_at: int = 0
     done: int = 0
     failed: int = 0
     cancelled: int = 0
@@ -38,9 +41,11 @@ class StepMoment(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def status(self) -> str | None:
-        """running | waiting | failed | cancelled | done, in this order; None before its first run."""
+        """running | queued | waiting | failed | cancelled | done, in this order; None before its first run."""
+        if self.running > self.queued + self.waiting:
+            return "running"
         if self.running:
-            return "waiting" if self.waiting == self.running else "running"
+            return "queued" if self.queued else "waiting"
         return "failed" if self.failed else "cancelled" if self.cancelled else "done" if self.done else None
 
 
@@ -53,26 +58,30 @@ class _Counts(msgspec.Struct):
     done: int = 0
     failed: int = 0
     cancelled: int = 0
+    queued: dict[str, int] = {}  # the runs that no worker has taken, the oldest first, with the event of each
     loop: LoopProgress | None = None
-    # Six counts, then whether there is a loop and its three.
-    past: NumberHistory = msgspec.field(default_factory=lambda: NumberHistory(10))
+    # Eight numbers of runs, then whether there is a loop and its three.
+    past: NumberHistory = msgspec.field(default_factory=lambda: NumberHistory(12))
 
     def keep(self, seq: int) -> None:
         level = self.loop.level if self.loop is not None else None
         of_loop = (1, level.total, level.done, level.failed) if level is not None else (0, 0, 0, 0)
         counts = (self.tokens, self.running, self.waiting, self.done, self.failed, self.cancelled)
-        self.past.put(seq, *counts, *of_loop)
+        queued = (len(self.queued), next(iter(self.queued.values()), 0))
+        self.past.put(seq, *counts, *queued, *of_loop)
 
     def moment(self, step: str, at: int) -> StepMoment | None:
         if (numbers := self.past.at(at)) is None:
             return None
-        tokens, running, waiting, done, failed, cancelled, has_loop, *loop = numbers
+        tokens, running, waiting, done, failed, cancelled, queued, queued_at, has_loop, *loop = numbers
         counts = LoopCounts(*loop) if has_loop else None
         return StepMoment(
             step=step,
             tokens=tokens,
             running=running,
             waiting=waiting,
+            queued=queued,
+            queued_at=queued_at,
             done=done,
             failed=failed,
             cancelled=cancelled,
@@ -173,6 +182,10 @@ class StateHistory:
         # Differences instead of states: one line counts a run that begins, one that ends and one that goes on.
         counts.running += is_alive - (was is not None)
         counts.waiting += (is_alive and view.status == "waiting") - (was == "waiting")
+        if is_alive and view.status == "scheduled":
+            counts.queued.setdefault(view.step_run_id or "", self.seq)
+        else:
+            counts.queued.pop(view.step_run_id or "", None)
         counts.failed += (view.status == "failed") - (was == "failed")
         counts.cancelled += (view.status == "cancelled") - (was == "cancelled")
         # At the end of an execution runs are alive no more without being done.

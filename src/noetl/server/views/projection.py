@@ -28,14 +28,17 @@ class LoopCountsView(msgspec.Struct, frozen=True, kw_only=True):
 
 class StepProjection(msgspec.Struct, frozen=True, kw_only=True):
     """One step: `tokens` are before it, `running` of its runs have not left it, `waiting` of those wait for somebody
-    outside. `status` is running, waiting, failed, cancelled or done, null before its first run. `loop` counts the
-    innermost iterations of all its runs, `side_runs` what ran beside them, by kind and status."""
+    outside, and no worker has taken `queued` of them yet, the oldest since `queued_at`. `status` is running, queued,
+    waiting, failed, cancelled or done, null before its first run. `loop` counts the innermost iterations of all its
+    runs, `side_runs` what ran beside them, by kind and status."""
 
     step: str
     status: str | None
     tokens: int
     running: int
     waiting: int
+    queued: int
+    queued_at: str | None
     done: int
     failed: int
     loop: LoopCountsView | None
@@ -122,20 +125,24 @@ def projection_view(execution_id: str, history: StateHistory, at: int, since: in
         ts=rfc3339(time) if time is not None else None,
         status=history.status(at),
         undoable=history.undoable(at),
-        steps=[_step(steps.get(step) or StepMoment(step=step), counts.get(step, {})) for step in sorted(wanted)],
+        steps=[
+            _step(history, steps.get(step) or StepMoment(step=step), counts.get(step, {})) for step in sorted(wanted)
+        ],
         side_runs=[_side_run(moment) for moment in history.side_runs.latest(at, most=MOST_SIDE_RUNS, since=since)],
         side_runs_total=history.side_runs.known(at),
     )
 
 
-def _step(moment: StepMoment, side_runs: dict[str, dict[str, int]]) -> StepProjection:
-    loop = moment.loop
+def _step(history: StateHistory, moment: StepMoment, side_runs: dict[str, dict[str, int]]) -> StepProjection:
+    loop, queued_at = moment.loop, history.time(moment.queued_at)
     return StepProjection(
         step=moment.step,
         status=moment.status,
         tokens=moment.tokens,
         running=moment.running,
         waiting=moment.waiting,
+        queued=moment.queued,
+        queued_at=rfc3339(queued_at) if queued_at is not None else None,
         done=moment.done,
         failed=moment.failed,
         loop=LoopCountsView(total=loop.total, done=loop.done, failed=loop.failed) if loop is not None else None,

@@ -3380,10 +3380,13 @@ export interface components {
         };
         /**
          * Explanation
-         * @description `sentences` say what the execution waits for; `stuck` is true when it needs somebody to act.
+         * @description `sentences` say what the execution waits for; `stuck` is true when it needs somebody to act. `obstacles` say why
+         *     no worker takes its queued steps; they are among the sentences too.
          */
         Explanation: {
             execution_id: string;
+            /** @default [] */
+            obstacles: string[];
             sentences: string[];
             /** @default [] */
             side_runs: components["schemas"]["SideRunView"][];
@@ -5225,13 +5228,16 @@ export interface components {
         /**
          * StepProjection
          * @description One step: `tokens` are before it, `running` of its runs have not left it, `waiting` of those wait for somebody
-         *     outside. `status` is running, waiting, failed, cancelled or done, null before its first run. `loop` counts the
-         *     innermost iterations of all its runs, `side_runs` what ran beside them, by kind and status.
+         *     outside, and no worker has taken `queued` of them yet, the oldest since `queued_at`. `status` is running, queued,
+         *     waiting, failed, cancelled or done, null before its first run. `loop` counts the innermost iterations of all its
+         *     runs, `side_runs` what ran beside them, by kind and status.
          */
         StepProjection: {
             done: number;
             failed: number;
             loop: components["schemas"]["LoopCountsView"] | null;
+            queued: number;
+            queued_at: string | null;
             running: number;
             side_runs: {
                 [key: string]: {

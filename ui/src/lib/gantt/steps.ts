@@ -3,7 +3,7 @@
 import type { StepBar } from "../api/shapes";
 import { KINDS, type SideRun } from "../run/side_runs";
 import { t } from "../../texts/run";
-import { failedOf, span, stateWord } from "../words";
+import { failedOf, span, stateWord, when } from "../words";
 import type { Bar, Part } from "./bars";
 
 const seconds = (text: string | null): number | null => (text ? Date.parse(text) / 1000 : null);
@@ -37,7 +37,7 @@ export function barOf(step: StepBar, now: number): Bar {
   return {
     id: step.step_run_id,
     get label() {
-      return `${step.step}${iterations(step)}${retries(step)}`;
+      return `${step.step}${iterations(step)}${retries(step)}${step.status === "scheduled" ? t.stillQueued : ""}`;
     },
     step: step.step,
     depth: 0,
@@ -60,7 +60,10 @@ function partsOf(step: StepBar, from: number, to: number | null, now: number): P
       from,
       to: started ?? to,
       state: "queued",
-      title: t.queuedFor(span((started ?? to ?? now) - from)),
+      title:
+        step.status === "scheduled"
+          ? t.queuedSince(when(step.scheduled_at), span(now - from))
+          : t.queuedFor(span((started ?? to ?? now) - from)),
     });
   if (started !== null && (waiting === null || waiting - started > NOTICEABLE_S)) {
     const until = waiting ?? to;

@@ -42,10 +42,13 @@ export interface Drawing {
 /** What runs beside a step's tokens: how many of each kind are in which state (lib/run/side_runs.ts). */
 export type SideRuns = Record<string, Partial<Record<string, number>>>;
 
-/** What is known of one step at the moment that is shown. `tokens` are on its place, `running` inside it. */
+/** What is known of one step at the moment that is shown. `tokens` are on its place, `running` inside it; `queued` have
+ * been taken by no worker yet, the oldest since `queuedAt`. */
 export interface StepMark {
   tokens: number;
   running: number;
+  queued: number;
+  queuedAt: string | null;
   done: number;
   failed: number;
   state?: string;

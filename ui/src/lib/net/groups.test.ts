@@ -68,7 +68,7 @@ describe("groups of steps", () => {
   });
 
   it("have the gravest state of their steps, and count each", () => {
-    const mark = { tokens: 0, running: 0, done: 1, failed: 0 };
+    const mark = { tokens: 0, running: 0, queued: 0, queuedAt: null, done: 1, failed: 0 };
     const marks: Marks = {
       load_a: { ...mark, state: "completed" },
       load_b: { ...mark, state: "running" },

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { StepProjection } from "../api/shapes";
-import { lostIterations, marksOf } from "./marks";
+import { lostIterations, marksOf, queuedSteps } from "./marks";
 
 const step = (name: string, more: Partial<StepProjection> = {}): StepProjection => ({
   step: name,
@@ -8,6 +8,8 @@ const step = (name: string, more: Partial<StepProjection> = {}): StepProjection 
   tokens: 0,
   running: 0,
   waiting: 0,
+  queued: 0,
+  queued_at: null,
   done: 0,
   failed: 0,
   loop: null,
@@ -18,8 +20,20 @@ const step = (name: string, more: Partial<StepProjection> = {}): StepProjection 
 describe("marks", () => {
   it("are what the server tells of each step", () => {
     const marks = marksOf([step("a", { status: "done", done: 2 }), step("b", { tokens: 1 })]);
-    expect(marks.a).toEqual({ tokens: 0, running: 0, done: 2, failed: 0, state: "completed", loop: undefined });
+    const none = { tokens: 0, running: 0, queued: 0, queuedAt: null };
+    expect(marks.a).toEqual({ ...none, done: 2, failed: 0, state: "completed", loop: undefined });
     expect(marks.b).toMatchObject({ tokens: 1, state: undefined });
+  });
+
+  it("do not take for running what no worker has taken yet", () => {
+    const marks = marksOf([
+      step("a", { status: "running", running: 3, queued: 2, queued_at: "2026-11-19T04:05:00Z" }),
+      step("b", { status: "queued", running: 1, queued: 1, queued_at: "2026-11-19T04:04:00Z" }),
+      step("c", { status: "running", running: 1 }),
+    ]);
+    expect(marks.a).toMatchObject({ running: 1, queued: 2, state: "running" });
+    expect(marks.b).toMatchObject({ running: 0, queued: 1, state: "queued" });
+    expect(queuedSteps(marks).map((one) => one.step)).toEqual(["b", "a"]);
   });
 
   it("count side runs by the state they are drawn in", () => {

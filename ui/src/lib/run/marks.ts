@@ -17,13 +17,26 @@ function sideRunsOf(step: StepProjection): SideRuns {
 export function marksOf(steps: Iterable<StepProjection>): Marks {
   const marks: Marks = {};
   for (const step of steps) {
-    const { tokens, running, done, failed } = step;
+    const { tokens, queued, done, failed } = step;
     const state = step.status === "done" ? "completed" : (step.status ?? undefined);
-    marks[step.step] = { tokens, running, done, failed, state, loop: step.loop ?? undefined };
+    const running = step.running - queued;
+    const queuedAt = step.queued_at;
+    marks[step.step] = { tokens, running, queued, queuedAt, done, failed, state, loop: step.loop ?? undefined };
     if (Object.keys(step.side_runs).length) marks[step.step]!.sideRuns = sideRunsOf(step);
   }
   return marks;
 }
+
+export interface Queued {
+  step: string;
+  since: string;
+}
+
+/** The steps with runs that no worker has taken yet, the one that waits longest first. */
+export const queuedSteps = (marks: Marks): Queued[] =>
+  Object.entries(marks)
+    .flatMap(([step, { queuedAt }]) => (queuedAt ? [{ step, since: queuedAt }] : []))
+    .sort((one, other) => Date.parse(one.since) - Date.parse(other.since));
 
 /** Iterations that failed, of all loops in which some did, and those that are neither done nor failed. */
 export function lostIterations(marks: Marks): { failed: number; total: number; open: number } {

@@ -10,7 +10,7 @@ export interface Frame {
   text: string;
 }
 
-const BLANK: StepMark = { tokens: 0, running: 0, done: 0, failed: 0 };
+const BLANK: StepMark = { tokens: 0, running: 0, queued: 0, queuedAt: null, done: 0, failed: 0 };
 
 const counted = (names: readonly string[]): Map<string, number> => {
   const found = new Map<string, number>();
