@@ -28,3 +28,23 @@ def test_no_package_but_its_own_knows_quantum_jobs() -> None:
 
     lists = {"tools/registry.py", "tools/kinds/__init__.py"}
     assert {path for path in knowing if not path.startswith("tools/quantum/")} == {"events/tasks.py", *lists}
+
+
+def test_a_test_file_of_a_package_is_named_after_what_it_shows() -> None:
+    """The tests of `store/memory.py` are `tests/store/test_memory.py`, or `test_memory_<aspect>.py`; those of a
+    whole package stand beside its folder. Else, tests of joined and renamed modules stay under the old name.
+    Behaviour over many packages is in folders that have the name of none, such as `tests/faults`."""
+    package = ROOT / "src" / "noetl"
+    files = [path.relative_to(ROOT / "tests") for path in sorted((ROOT / "tests").rglob("test_*.py"))]
+    mirrored = [path for path in files if (package / path.parts[0] / "__init__.py").is_file()]
+
+    unnamed = [str(path) for path in mirrored if not _shown(path.stem.removeprefix("test_"), package / path.parent)]
+
+    assert len(mirrored) > 200
+    assert unnamed == []
+
+
+def _shown(name: str, folder: Path) -> set[str]:
+    """The modules and packages of a folder that tests of this name show."""
+    modules = {path.stem for path in folder.glob("*.py")} | {path.parent.name for path in folder.glob("*/__init__.py")}
+    return {module for module in modules if name == module or name.startswith(f"{module}_")}

@@ -68,7 +68,9 @@ COVERED: dict[str, str] = {
     "args of the caller": "shape:args of the caller",
     "case on loop.done": "shape:loop.done",
     "case on loop.iteration.*": "shape:loop.iteration",
-    "context in Python": "test:tests/tools/test_python_context.py::test_code_reads_everything_through_its_context",
+    "context in Python": (
+        "test:tests/tools/python/test_context_reads.py::test_code_reads_everything_through_its_context"
+    ),
     "_ref is defined": "shape:no reference",
     # 6: no fallback nobody asked for
     "auth of an unknown shape": "found:auth shape",
