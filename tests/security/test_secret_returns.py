@@ -20,8 +20,8 @@ from noetl.store.memory import MemoryStore
 from noetl.store.results.files import MemoryResults
 from noetl.worker.remote_values import RemoteValues
 from tests.engine_script import playbook
+from tests.server.output_batches import chunk, tell, texts
 from tests.server.talking import Talk, WorkerClient, talking
-from tests.server.test_live_output import chunk, tell, texts
 from tests.server.worker_turns import done, turn
 
 SECRET = "correct-horse-battery"

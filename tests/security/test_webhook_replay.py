@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.server.access.ground import Ground
-from tests.server.access.test_webhooks import sender_on
+from tests.server.access.webhook_senders import sender_on
 
 
 async def test_a_caught_delivery_takes_no_id_of_a_later_one() -> None:

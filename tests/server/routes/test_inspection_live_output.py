@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Any
 
-import httpx2
-import msgspec
 import pytest
 
 from noetl.control.views.live_output import MAX_LINES
-from noetl.events.orders import Order, OutputBatch, OutputChunk
 from noetl.operations.administration_shapes import Role
 from tests.server.event_streams import streaming
 from tests.server.live import live
-from tests.server.talking import Talk, WorkerClient, talking
+from tests.server.output_batches import chunk, tell, texts
+from tests.server.talking import talking
 from tests.server.worker_turns import begun, done, turn
 
 PRINTING = """
@@ -37,29 +34,6 @@ workflow:
               time.sleep(0.01)
           print("reading 2 of 2")
 """
-
-
-def chunk(order: Order, *lines: str, **more: Any) -> OutputChunk:
-    about = {
-        "execution_id": order.execution_id,
-        "order_id": order.order_id,
-        "lease_epoch": order.lease_epoch,
-        "task": "work",
-        "task_run_id": "run-1",
-        "lines": lines,
-    }
-    return OutputChunk(**{**about, **more})
-
-
-async def tell(worker: WorkerClient, *chunks: OutputChunk, worker_id: str | None = None) -> httpx2.Response:
-    batch = OutputBatch(worker_id=worker_id or worker.worker_id, chunks=chunks)
-    headers = {"content-type": "application/json"}
-    return await worker.post("/api/orders/output", content=msgspec.json.encode(batch), headers=headers)
-
-
-async def texts(talk: Talk, execution_id: str, after: str = "") -> list[str]:
-    page = await talk.get(f"/api/executions/{execution_id}/output", params={"after": after})
-    return [line["text"] for task in page["tasks"] for line in task["lines"]]
 
 
 @pytest.mark.req("KEY-06")
