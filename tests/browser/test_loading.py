@@ -5,30 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import Page, Route, expect
+from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Picture
+from tests.browser.held_requests import Held
 from tests.browser.profiles import move
 from tests.browser.serving import Site
-
-
-class Held:
-    """Requests that the server is not asked until they are let go."""
-
-    def __init__(self, page: Page, pattern: str) -> None:
-        self._waiting: list[Route] | None = []
-        page.route(pattern, self._take)
-
-    def _take(self, route: Route) -> None:
-        if self._waiting is None:
-            route.continue_()
-        else:
-            self._waiting.append(route)
-
-    def let_go(self) -> None:
-        waiting, self._waiting = self._waiting or [], None
-        for route in waiting:
-            route.continue_()
 
 
 @pytest.fixture(scope="module")

@@ -9,9 +9,9 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.audit import findings
 from tests.browser.conftest import Picture
+from tests.browser.held_requests import Held
 from tests.browser.profiles import move
 from tests.browser.serving import Site
-from tests.browser.test_loading import Held
 
 Open = Callable[[str], Page]
 SIZES = ((1280, 800), (390, 844))
