@@ -5,9 +5,9 @@ wake-ups are sent, claimed orders are handed over, listeners are notified. Refus
 
 `commit` decides and stores. `claiming` gives orders to workers. `background` finds the work of crashed processes and
 deletes old executions. `outside` has messages and human tasks, `nested` has child executions and reruns, `secrets` says
-which secrets an order may read, and masks them in reports. `views` shows tokens, side runs, live output and the inputs of attempts.
-`notifications` informs people of failed and late executions. `timers.py` wakes executions, `schedules.py` and
-`triggers.py` start playbooks when a time has come or something arrives, and `playbook_limits.py` bounds how many
+which secrets an order may read, and masks them in reports. `views` shows tokens, side runs, live output and the inputs
+of attempts. `notifications` informs people of failed and late executions. `timers.py` wakes executions, `schedules.py`
+and `triggers.py` start playbooks when a time has come or something arrives, and `playbook_limits.py` bounds how many
 executions of a playbook run at once.
 
 `assembly.py` builds all objects, for embedded runs, servers and tests. Each is complete after its constructor;
