@@ -309,6 +309,19 @@ def test_the_three_spellings_of_a_workbook_compile_alike(compiled: Compile) -> N
     assert all(net == nets[0] for net in nets)
 
 
+@pytest.mark.req("TOOL-10")
+@pytest.mark.parametrize("reference", ["{ kind: workbook, task: double }", "{ kind: workbook, name: double }"])
+def test_args_of_the_step_come_before_the_defaults_of_a_definition(compiled: Compile, reference: str) -> None:
+    book = 'workbook: { double: { kind: python, args: { n: 1, m: 2 }, code: "result = n * m" } }'
+    handed = compiled(f"- step: start\n  args: {{ n: 4 }}\n  tool: {reference}", root=book).net
+    own = compiled(f"- step: start\n  args: {{ n: 4 }}\n  tool: {reference[:-1]}, args: {{ n: 5 }} }}", root=book).net
+
+    assert handed is not None
+    assert own is not None
+    assert handed.transitions[0].tasks[0].inputs.data["args"] == {"n": "{{ args['n'] }}", "m": 2}
+    assert own.transitions[0].tasks[0].args == Authored({"n": 5})
+
+
 def test_a_definition_nobody_refers_to_is_checked_all_the_same(compiled: Compile) -> None:
     result = compiled(
         "- step: start", root='workbook: { a: { kind: htp }, b: { kind: noop, args: { x: "{{ 1 + }}" } } }'

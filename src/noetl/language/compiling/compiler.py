@@ -18,6 +18,7 @@ from noetl.language.compiling import (
     expansion,
     guards,
     inputs,
+    misread_values,
     plain_secrets,
     step_names,
     task_names,
@@ -73,6 +74,8 @@ PASSES: tuple[Pass, ...] = (
     undefined_names.check_scope_names,
     task_names.check_task_results,
     undefined_names.check_undefined_keys,
+    misread_values.check_unwritten_variables,
+    misread_values.check_own_results,
     embedded_code.check_sql_fragments,
     check_sql_text,
     # advice (VAL-20)
@@ -81,6 +84,7 @@ PASSES: tuple[Pass, ...] = (
     accepted_errors.check_accepted_failures,
     accepted_errors.check_exhausted_retries,
     accepted_errors.check_error_kinds,
+    misread_values.check_outcome_statuses,
     guards.check_shadows,
     guards.check_event_names,
 )

@@ -13,7 +13,19 @@ import re
 import warnings
 
 # `_ast` has the same classes; importing `ast` would slow down every check.
-from _ast import Constant, Dict, PyCF_ONLY_AST, Set
+from _ast import (
+    Assign,
+    AsyncFunctionDef,
+    ClassDef,
+    Constant,
+    Dict,
+    Expr,
+    FunctionDef,
+    Import,
+    ImportFrom,
+    PyCF_ONLY_AST,
+    Set,
+)
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -144,9 +156,36 @@ def check_python_code(playbook: Playbook, compilation: Compilation) -> Playbook:
             message = f"this Python code does not parse: {problem.msg}"
             hint = _NO_TEMPLATE if is_template(code.value) else "the task would fail"
             compilation.note("W_PYTHON", _place(code, problem, playbook.source), message, hint)
-        elif left >= 0 and is_template(code.value):
-            _note_templates(code, playbook, compilation)
+        elif left >= 0:
+            _note_idle(code, compilation)
+            if is_template(code.value):
+                _note_templates(code, playbook, compilation)
     return playbook
+
+
+def _note_idle(code: Scalar, compilation: Compilation) -> None:
+    """Code that defines functions and calls none of them: only `main` is called by itself."""
+    try:
+        tree = _tree(str(code.value))
+    except (ValueError, RecursionError, MemoryError):  # code that this Python cannot judge
+        return
+    names = [one.name for one in tree.body if isinstance(one, FunctionDef | AsyncFunctionDef)]
+    does_nothing = all(isinstance(one, _DEFINING) or _is_plain(one) for one in tree.body)
+    if names and "main" not in names and does_nothing:
+        message = f'nothing calls "{names[-1]}", so the task does nothing and its result is null'
+        hint = f"call it main, whose parameters are the args by name; or end with: result = {names[-1]}(…)"
+        compilation.note("W_PYTHON", code, message, hint)
+
+
+# What has no effect but a name: definitions, imports and constants.
+_DEFINING = (FunctionDef, AsyncFunctionDef, ClassDef, Import, ImportFrom)
+
+
+def _is_plain(statement: Any) -> bool:
+    if isinstance(statement, Assign):
+        targets = [getattr(target, "id", "result") for target in statement.targets]
+        return isinstance(statement.value, Constant) and "result" not in targets
+    return isinstance(statement, Expr) and isinstance(statement.value, Constant)
 
 
 def _note_templates(code: Scalar, playbook: Playbook, compilation: Compilation) -> None:
@@ -165,7 +204,7 @@ def _texts_and_sets(code: str) -> tuple[set[str], bool]:
     """The string constants of the code, and whether a set stands in a set: how Python reads a bare template. Doubled
     braces of an f-string are single ones here."""
     texts: set[str] = set()
-    pending: list[Any] = [compile(code, "<code>", "exec", PyCF_ONLY_AST, dont_inherit=True)]
+    pending: list[Any] = [_tree(code)]
     nested = False
     while pending:
         node = pending.pop()
@@ -181,14 +220,18 @@ def _texts_and_sets(code: str) -> tuple[set[str], bool]:
 def problem_of(code: str) -> SyntaxError | None:
     """What keeps this Python from parsing the code, if it can say."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            compile(code, "<code>", "exec", PyCF_ONLY_AST, dont_inherit=True)
+        _tree(code)
     except SyntaxError as problem:
         return problem
     except (ValueError, RecursionError, MemoryError):  # a NUL, or more nesting than the parser takes
         return None
     return None
+
+
+def _tree(code: str) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return compile(code, "<code>", "exec", PyCF_ONLY_AST, dont_inherit=True)
 
 
 def _place(code: Scalar, problem: SyntaxError, source: Source | None) -> PositionedDiagnostic:

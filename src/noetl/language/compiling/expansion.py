@@ -220,7 +220,8 @@ def resolve_workbook(playbook: Playbook, compilation: Compilation) -> Playbook:
     def resolved(task: TaskSyntax, pipeline: Pipeline) -> TaskSyntax:
         defines = pipeline.in_workbook and not pipeline.is_hook
         # A definition begins a trail with its own name: one that refers to itself is a circle of one.
-        return references.resolve(task, (task.name or "",) if defines else ())
+        handed = pipeline.step.args if pipeline.step is not None else None
+        return references.resolve(task, (task.name or "",) if defines else (), handed)
 
     return rewrite_tasks(playbook, resolved)
 
@@ -232,7 +233,8 @@ class _References:
         self._book, self._compilation = book, compilation
         self._circles: set[frozenset[str]] = set()
 
-    def resolve(self, task: TaskSyntax, trail: tuple[str, ...]) -> TaskSyntax:
+    def resolve(self, task: TaskSyntax, trail: tuple[str, ...], handed: Mapping | None = None) -> TaskSyntax:
+        """The definition that `task` refers to; `handed` are the args of the step around it."""
         name = _named(task, self._book, self._compilation) if task.kind == KIND else None
         if name is None:
             return task
@@ -243,7 +245,7 @@ class _References:
         # It could not be resolved itself, which is noted there; the reference stays as it is.
         if definition.kind == KIND:
             return task
-        return _laid_over(definition, task, self._compilation.kinds.get(definition.kind))
+        return _laid_over(definition, task, self._compilation.kinds.get(definition.kind), handed)
 
     def _note_circle(self, task: TaskSyntax, circle: tuple[str, ...]) -> None:
         if frozenset(circle) in self._circles:
@@ -274,7 +276,9 @@ def _named(task: TaskSyntax, book: Table[str, TaskSyntax], compilation: Compilat
     return None
 
 
-def _laid_over(definition: TaskSyntax, reference: TaskSyntax, kind: ToolKind | None) -> TaskSyntax:
+def _laid_over(
+    definition: TaskSyntax, reference: TaskSyntax, kind: ToolKind | None, handed: Mapping | None
+) -> TaskSyntax:
     args = reference.inputs.get("args")
     binds = isinstance(args, Mapping)
     own = {
@@ -288,6 +292,9 @@ def _laid_over(definition: TaskSyntax, reference: TaskSyntax, kind: ToolKind | N
         bound = (_given_first(bound[0], args), *bound[1:])
     elif isinstance(args, Mapping) and isinstance(defaults := kept.get("args"), Mapping):
         kept["args"] = _given_first(defaults, args)
+    # A reference without args passes on what its step has.
+    elif args is None and isinstance(handed, Mapping) and isinstance(defaults := kept.get("args"), Mapping):
+        kept["args"] = _given_first(defaults, handed)
     return replace(
         definition,
         node=reference.node,

@@ -174,6 +174,11 @@ def given_names(playbook: Playbook) -> set[str]:
 EVENT_KEYS = frozenset({"name", "step", "status", "data", "result", "error"})
 TOKEN_KEYS = frozenset({"args", "inputs", "meta"})
 OUTCOME_KEYS = frozenset({"status", "result", "data", "error", "meta", "http", "pg", "py"})
+OUTCOME_HELPERS = {
+    "http": frozenset({"status", "headers"}),
+    "pg": frozenset({"code", "message"}),
+    "py": frozenset({"exception"}),
+}
 # Words that people look for in an outcome and that no kind adds to it; a kind may add others than OUTCOME_KEYS.
 _NO_OUTCOME_KEYS = frozenset(
     {"ok", "success", "succeeded", "failed", "failure", "status_code", "rows", "row_count", "body", "json", "message"}
@@ -228,7 +233,7 @@ def _check(
         case "token":
             found = (str(read.path[0]), TOKEN_KEYS) if read.path[0] not in TOKEN_KEYS else None
         case "outcome":
-            found = (str(read.path[0]), OUTCOME_KEYS) if read.path[0] in _NO_OUTCOME_KEYS else None
+            found = (str(read.path[0]), OUTCOME_KEYS) if read.path[0] in _NO_OUTCOME_KEYS else _no_helper(read.path)
         case "iter":
             found = iterations.unknown(str(read.path[0]), written)
         case _ if read.root in forms:
@@ -237,6 +242,14 @@ def _check(
             found = None
     if found is not None:
         _note_key(read, *found, written, playbook, compilation)
+
+
+def _no_helper(path: tuple[str | int, ...]) -> tuple[str, frozenset[str]] | None:
+    """The key that a helper of the outcome does not have, as `status_code` of `outcome.http`."""
+    known = OUTCOME_HELPERS.get(str(path[0]))
+    if known is None or len(path) < 2 or not isinstance(path[1], str) or path[1] in known:
+        return None
+    return path[1], known
 
 
 def _slip(declared: Any, path: tuple[str | int, ...]) -> tuple[str, frozenset[str]] | None:
@@ -330,4 +343,5 @@ def _note_key(
     guess = nearest(key, known)
     there = f"there are {', '.join(sorted(known))}"
     hint = f'did you mean "{guess}"? Else write | default(…)' if guess else f"{there}; or write | default(…)"
-    compilation.note(undefined_code(playbook), place, f'"{read.root}" has no "{key}", which {written.what} reads', hint)
+    holder = f"outcome.{read.path[0]}" if read.root == "outcome" and key != read.path[0] else read.root
+    compilation.note(undefined_code(playbook), place, f'"{holder}" has no "{key}", which {written.what} reads', hint)

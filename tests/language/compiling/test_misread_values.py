@@ -1,0 +1,121 @@
+"""Values that are something else than a template takes them for are warned of."""
+
+from __future__ import annotations
+
+import pytest
+
+from noetl.base.diagnostics import Diagnostic, Source
+from noetl.language.checking import check
+from noetl.tools.kinds import KINDS
+
+HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t, path: t/t}\n"
+FAIL = "{when: \"{{ outcome.status == 'error' }}\", then: {do: fail}}"
+
+
+def found(text: str, code: str) -> list[Diagnostic]:
+    checked = check(Source("a.yaml", HEAD + text), kinds=KINDS)
+    assert checked.refusals == ()
+    return [one for one in checked.diagnostics if one.code == code]
+
+
+def task(rules: str, *, name: str = "fetch") -> str:
+    policy = f"spec: {{policy: {{rules: [{rules}]}}}}"
+    return (
+        "workflow:\n  - step: start\n    tool:\n"
+        f"      - {{name: {name}, kind: http, url: 'http://127.0.0.1/', {policy}}}\n"
+    )
+
+
+@pytest.mark.req("VAL-20")
+@pytest.mark.parametrize(
+    ("condition", "hint"),
+    [
+        ("outcome.status == 'failed'", "outcome.status == 'error'"),
+        ("outcome.status in ['ok', 'success']", "outcome.status == 'error'"),
+        ("outcome.status == 404", "outcome.http.status"),
+    ],
+)
+def test_a_status_that_no_outcome_has_is_warned_of(condition: str, hint: str) -> None:
+    [one] = found(task(f'{FAIL}, {{when: "{{{{ {condition} }}}}", then: {{do: continue}}}}'), "W_ERROR_KIND")
+
+    assert "outcome.status is success or error" in one.message
+    assert hint in one.hint
+
+
+def test_the_two_statuses_of_an_outcome_are_fine() -> None:
+    ok = "{when: \"{{ outcome.status == 'success' and outcome.http.status == 200 }}\", then: {do: continue}}"
+
+    assert found(task(f"{FAIL}, {ok}"), "W_ERROR_KIND") == []
+
+
+@pytest.mark.parametrize(
+    ("read", "holder"),
+    [("outcome.http.status_code == 404", "outcome.http"), ("outcome.pg.sqlstate == 'x'", "outcome.pg")],
+)
+def test_a_key_that_the_helpers_of_an_outcome_do_not_have_is_warned_of(read: str, holder: str) -> None:
+    [one] = found(task(f'{FAIL}, {{when: "{{{{ {read} }}}}", then: {{do: continue}}}}'), "W_UNDEFINED_NAME")
+
+    assert f'"{holder}" has no' in one.message
+
+
+@pytest.mark.parametrize("read", ["ctx.region", "vars.region", "ctx.workload.region"])
+def test_an_input_that_is_read_from_ctx_is_warned_of(read: str) -> None:
+    text = 'workload: {region: eu}\nworkflow:\n  - step: start\n    tool: {kind: noop, args: {r: "{{ READ }}"}}\n'
+
+    [one] = found(text.replace("READ", read), "W_WORKLOAD_KEY")
+
+    assert "workload." in one.hint
+
+
+@pytest.mark.parametrize(
+    "writing",
+    [
+        "ctx: {region: us}\nSTEP",
+        "STEP    set_ctx: {region: us}\n",
+        "STEP    set_ctx: {'{{ workload.region }}': us}\n",
+        "STEP    next: {arcs: [{step: end, set_ctx: {region: us}}]}\n  - step: end\n",
+    ],
+)
+def test_a_variable_that_the_playbook_writes_may_be_called_as_an_input_is(writing: str) -> None:
+    step = 'workflow:\n  - step: start\n    tool: {kind: noop, args: {r: "{{ ctx.region }}"}}\n'
+
+    assert found("workload: {region: eu}\n" + writing.replace("STEP", step), "W_WORKLOAD_KEY") == []
+
+
+@pytest.mark.parametrize(
+    "rule", ["when: '{{ fetch.total > 1 }}', then: {do: break}", "else: {then: {set_ctx: {n: '{{ fetch.n }}'}}}"]
+)
+def test_a_task_that_reads_itself_in_its_own_rules_is_warned_of(rule: str) -> None:
+    [one] = found(task(f"{FAIL}, {{{rule}}}"), "W_FOREIGN_NAME")
+
+    assert "outcome.result" in one.hint
+
+
+@pytest.mark.parametrize("do", ["retry, attempts: 3", "jump, to: fetch"])
+def test_a_task_that_runs_again_may_read_its_run_before(do: str) -> None:
+    rules = f"{{when: '{{{{ fetch.total > 1 }}}}', then: {{do: {do}}}}}, {FAIL}"
+
+    assert found(task(rules), "W_FOREIGN_NAME") == []
+
+
+@pytest.mark.req("TOOL-07")
+@pytest.mark.parametrize(
+    "code", ["def run(input):\n    return 1", "import json\nN = 3\nasync def load(a):\n    return a"]
+)
+def test_code_that_calls_none_of_its_functions_is_warned_of(code: str) -> None:
+    body = "".join(f"        {line}\n" for line in code.splitlines())
+
+    [one] = found(f"workflow:\n  - step: start\n    tool:\n      kind: python\n      code: |\n{body}", "W_PYTHON")
+
+    assert "the task does nothing" in one.message
+    assert "call it main" in one.hint
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["def main(a=1):\n    return a", "def f():\n    return 1\nresult = f()", "def f():\n    print(1)\nf()", "x = 1"],
+)
+def test_code_that_does_something_is_fine(code: str) -> None:
+    body = "".join(f"        {line}\n" for line in code.splitlines())
+
+    assert found(f"workflow:\n  - step: start\n    tool:\n      kind: python\n      code: |\n{body}", "W_PYTHON") == []
