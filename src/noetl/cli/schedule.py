@@ -120,10 +120,16 @@ def backfill(path: str, start: str, end: str | None, limit: int, dry_run: bool, 
 
 def _table(schedules: ScheduleList) -> Iterator[str]:
     rows = [
-        (entry.path, entry.cron, entry.timezone, "paused" if entry.paused else next(iter(entry.next), "never"))
+        (
+            entry.path,
+            entry.words or entry.cron,  # a server of an earlier version sends no words
+            entry.cron,
+            entry.timezone,
+            "paused" if entry.paused else next(iter(entry.next), "never"),
+        )
         for entry in schedules.schedules
     ]
-    yield from columns(("PATH", "CRON", "ZONE", "NEXT"), rows, nothing="no schedules")
+    yield from columns(("PATH", "RUNS", "CRON", "ZONE", "NEXT"), rows, nothing="no schedules")
     for entry in schedules.backfills:
         left = f"{entry.started:,} started, {entry.known:,} had run, {entry.running:,} running"
         yield f"backfill of {visible(entry.path)}: {left}"

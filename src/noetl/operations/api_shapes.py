@@ -307,7 +307,7 @@ class TimerList(msgspec.Struct, frozen=True, kw_only=True):
 
 class ScheduleView(msgspec.Struct, frozen=True, kw_only=True):
     """`next` lists its next times in its time zone; it is empty while the schedule is paused. `running` is its
-    execution in progress."""
+    execution in progress. `words` say the schedule as people do: "every weekday at 06:00"."""
 
     path: str
     version: int
@@ -321,6 +321,7 @@ class ScheduleView(msgspec.Struct, frozen=True, kw_only=True):
     queued: list[str]
     skipped: int
     next: list[str]
+    words: str = ""
 
 
 class BackfillView(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,6 +11,7 @@ from noetl.base.ids import uuid7
 from noetl.control.schedules import ScheduleStore, as_written, execution_id_of, times
 from noetl.events.triggers import Backfill, Schedule
 from noetl.operations.api_shapes import Backfilled, BackfillView, ScheduleList, ScheduleView, view_of
+from noetl.operations.cron_words import cron_words
 from noetl.store.contract import Store
 
 # Times of one backfill. Each of them is looked up in the store before anything starts.
@@ -78,6 +79,7 @@ class ScheduleOperations:
             path=schedule.path,
             version=schedule.version,
             cron=schedule.cron,
+            words=cron_words(schedule.cron),
             timezone=schedule.timezone,
             missed=schedule.missed.value,
             overlap=schedule.overlap.value,

@@ -69,6 +69,7 @@ export const t = area("schedules", {
   removeSchedule: "Remove schedule",
   cancel: "Cancel",
   save: "Save",
+  inWords: "In words",
   everyHour: "every hour",
   everyNightAt0230: "every night at 02:30",
   weekdaysAt0700: "weekdays at 07:00",

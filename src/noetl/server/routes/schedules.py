@@ -12,6 +12,7 @@ from fastapi import Query, Request, Response
 from noetl.control.schedules import as_written, times
 from noetl.language.reading.trigger import cron_reason
 from noetl.operations.api_shapes import Backfilled, ScheduleList, ScheduleView
+from noetl.operations.cron_words import cron_words
 from noetl.operations.schedules import ScheduleOperations
 from noetl.server.bodies import read
 from noetl.server.guarded_router import GuardedRouter, Json, openapi_docs
@@ -23,9 +24,10 @@ _FIELDS = 5
 
 
 class CronTimes(msgspec.Struct, frozen=True, kw_only=True):
-    """The coming times by the clock of the zone."""
+    """The coming times by the clock of the zone, and the schedule in words."""
 
     cron: str
+    words: str
     timezone: str
     next: list[str]
 
@@ -50,7 +52,14 @@ async def cron_times(
         coming = list(islice(times(cron, timezone, after=services_of(request).clock.now()), count))
     except CronSimError as problem:
         raise ProblemDetails(422, f'cron: "{cron}" is not a cron schedule: {cron_reason(str(problem))}') from None
-    return Json(CronTimes(cron=cron, timezone=timezone, next=[as_written(moment, timezone) for moment in coming]))
+    return Json(
+        CronTimes(
+            cron=cron,
+            words=cron_words(cron),
+            timezone=timezone,
+            next=[as_written(moment, timezone) for moment in coming],
+        )
+    )
 
 
 class Backfilling(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -3146,12 +3146,13 @@ export interface components {
         };
         /**
          * CronTimes
-         * @description The coming times by the clock of the zone.
+         * @description The coming times by the clock of the zone, and the schedule in words.
          */
         CronTimes: {
             cron: string;
             next: string[];
             timezone: string;
+            words: string;
         };
         /** DeadLetterList */
         DeadLetterList: {
@@ -4759,7 +4760,7 @@ export interface components {
         /**
          * ScheduleView
          * @description `next` lists its next times in its time zone; it is empty while the schedule is paused. `running` is its
-         *     execution in progress.
+         *     execution in progress. `words` say the schedule as people do: "every weekday at 06:00".
          */
         ScheduleView: {
             cron: string;
@@ -4774,6 +4775,8 @@ export interface components {
             skipped: number;
             timezone: string;
             version: number;
+            /** @default  */
+            words: string;
         };
         /** SchemaView */
         SchemaView: {
