@@ -16,6 +16,7 @@ NUMBERS = {10: "ten", 12: "twelve"}
 def test_a_destination_may_be_away_for_as_long_as_the_page_says() -> None:
     hours = sum(pause_after(attempts) for attempts in range(1, MOST_ATTEMPTS)) / 3600
     page = " ".join(PAGE.read_text().split())
+    said = f"tries to send a notice {NUMBERS[MOST_ATTEMPTS]} times with growing delays, over more than two hours"
 
     assert 2 < hours < 2.5
-    assert f"tries to send a notice {NUMBERS[MOST_ATTEMPTS]} times with growing delays, over more than two hours" in page
+    assert said in page
