@@ -41,7 +41,7 @@ def _site(talk: Conversation, name: str) -> CaseSite:
         execution_id="x1",
         args=run.token.args,
         workload=execution.origin.workload,
-        ctx=execution.ctx,
+        ctx=execution.variables.ctx,
         token={},
         results=execution.outputs.results,
         vars_in_ctx=True,

@@ -13,7 +13,7 @@ from noetl.events.executions import Final, PlaybookProcessed
 @pytest.mark.req("EVT-02", "EVT-06")
 def test_an_event_is_named_by_its_position_however_often_it_is_decided() -> None:
     execution = Execution(execution_id="x1", trace_id="t")
-    execution.seq = 7
+    execution.log.seq = 7
 
     decided = [
         Draft(execution, at, cause).add(PlaybookProcessed(status=Final.COMPLETED)) for at, cause in ((1, "a"), (2, "b"))

@@ -289,7 +289,7 @@ workflow:
 
     assert talk.status == "completed"
     assert talk.dropped() == [("b", "ended")]
-    assert talk.execution.ctx == {"why": "enough"}
+    assert talk.execution.variables.ctx == {"why": "enough"}
     assert list(talk.execution.outputs.ends) == ["a"]
 
 
@@ -314,7 +314,7 @@ def test_two_branches_writing_one_key_are_serialised_and_the_later_names_the_ear
     talk.done("a", 1)
 
     first, second = [event for event in talk.log if event.event_type == "ctx.patched"]
-    assert talk.execution.ctx == {"k": 1}
+    assert talk.execution.variables.ctx == {"k": 1}
     assert payload(second, CtxPatched).previous == {"k": first.event_id}
 
 

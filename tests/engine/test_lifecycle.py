@@ -92,7 +92,7 @@ def test_the_context_begins_with_what_the_root_says_and_only_the_input_is_read()
 
     events = talk.start(a={"x": 4})
 
-    assert talk.execution.ctx == {"total": 0, "limit": 5, "bare": [1]}
+    assert talk.execution.variables.ctx == {"total": 0, "limit": 5, "bare": [1]}
     assert [event.event_type for event in events][4:7] == ["token.enqueued", "ctx.patched", "step.scheduled"]
 
 

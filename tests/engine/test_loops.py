@@ -223,7 +223,7 @@ def test_of_two_writers_in_one_report_the_second_fails_and_its_other_writes_are_
 
     [refused] = talk.payloads("loop.iteration.failed")
     assert (refused.index, refused.error.kind) == (1, "ctx.conflict")
-    assert talk.execution.ctx == {"own0": True, "k": 0}
+    assert talk.execution.variables.ctx == {"own0": True, "k": 0}
     assert talk.payloads("loop.done")[0].results == [None, None]
 
 
@@ -233,7 +233,7 @@ def test_what_parallel_iterations_wrote_is_patched_when_the_loop_ends() -> None:
     talk.take_all()
 
     talk.iterate(1, set_ctx={"b": 2})
-    assert (talk.execution.ctx, talk.types().count("ctx.patched")) == ({}, 0)
+    assert (talk.execution.variables.ctx, talk.types().count("ctx.patched")) == ({}, 0)
     talk.iterate(0, set_ctx={"a": 1})
 
     assert [patched.patch for patched in talk.payloads("ctx.patched")] == [{"a": 1, "b": 2}]
@@ -260,7 +260,7 @@ def test_a_key_written_again_counts_after_what_was_written_around_it(
         talk.say(span, *talk.work(span, 0, visit=visit, do="jump", next="work", set_ctx=patch))
     talk.say(span, talk.end(span, 0))
 
-    assert talk.execution.ctx == ctx
+    assert talk.execution.variables.ctx == ctx
 
 
 def test_what_iterations_wrote_before_the_loop_failed_is_kept() -> None:
@@ -270,7 +270,7 @@ def test_what_iterations_wrote_before_the_loop_failed_is_kept() -> None:
     talk.iterate(1, set_ctx={"b": 2})
     talk.iterate(0, error=BROKE, set_ctx={"a": 1})
 
-    assert talk.execution.ctx == {"a": 1, "b": 2}
+    assert talk.execution.variables.ctx == {"a": 1, "b": 2}
 
 
 @pytest.mark.req("LOOP-07", "EVT-04")

@@ -250,7 +250,7 @@ def test_the_steps_own_set_ctx_is_written_before_its_arcs_are_evaluated() -> Non
     talk.start()
     talk.done("start", 3)
 
-    assert talk.execution.ctx == {"total": 6}
+    assert talk.execution.variables.ctx == {"total": 6}
     assert talk.ran() == ["start", "a"]
     assert talk.types().index("ctx.patched") < talk.types().index("next.selected")
 
@@ -283,7 +283,7 @@ def test_an_arc_that_fires_writes_its_set_ctx_before_its_token_is_made_and_other
     talk.start()
     events = talk.done("start", 4)
 
-    assert talk.execution.ctx == {"way": "b", "n": 5}
+    assert talk.execution.variables.ctx == {"way": "b", "n": 5}
     types = [event.event_type for event in events]
     assert types.index("next.selected") < types.index("ctx.patched") < types.index("token.created")
 
@@ -295,7 +295,7 @@ def test_of_two_arcs_that_fire_and_write_one_name_the_later_one_stays() -> None:
     talk.start()
     talk.done("start")
 
-    assert talk.execution.ctx == {"way": "b"}
+    assert talk.execution.variables.ctx == {"way": "b"}
 
 
 @pytest.mark.req("ROUTE-14")

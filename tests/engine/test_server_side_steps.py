@@ -139,7 +139,7 @@ def test_ctx_changes_are_patches_of_the_written_keys_only() -> None:
 
     patches = talk.payloads("ctx.patched")
     assert patches[1].patch == {"a.b": 1, "n": None}
-    assert talk.execution.ctx == {"a": {"b": 1, "c": 2}, "n": None, "big": big}
+    assert talk.execution.variables.ctx == {"a": {"b": 1, "c": 2}, "n": None, "big": big}
 
 
 @pytest.mark.req("SCOPE-07")
@@ -148,7 +148,7 @@ def test_a_patch_names_the_event_that_wrote_the_key_before() -> None:
 
     first, second = [event for event in talk.log if event.event_type == "ctx.patched"]
     assert payload(second, CtxPatched).previous == {"k": first.event_id}
-    assert talk.execution.ctx == {"k": 2}
+    assert talk.execution.variables.ctx == {"k": 2}
 
 
 @pytest.mark.req("SCOPE-03", "ROUTE-06")
@@ -174,7 +174,7 @@ def test_what_a_template_took_of_ctx_stays_as_it_was() -> None:
 
     talk.start()
 
-    assert talk.execution.ctx == {"n": 2, "own": {"n": 1}}
+    assert talk.execution.variables.ctx == {"n": 2, "own": {"n": 1}}
     assert [created.args for created in talk.payloads("token.created")] == [{}, {"was": {"n": 1}}, {}]
     assert talk.payloads("step.done")[-1].result.result == {"was": {"now": [{"n": 1}]}}
 
@@ -184,4 +184,4 @@ def test_a_step_may_keep_all_of_ctx_in_ctx() -> None:
     talk = one_step("{kind: noop}", more='set_ctx: {a: 1, all: "{{ ctx }}"}')
 
     assert talk.status == "completed"
-    assert talk.execution.ctx == {"a": 1, "all": {}}
+    assert talk.execution.variables.ctx == {"a": 1, "all": {}}

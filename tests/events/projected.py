@@ -54,7 +54,7 @@ def compare_history(history: StateHistory, execution: Execution) -> None:
             assert (counts.total, counts.done, counts.failed) == (frame.total, frame.done, frame.failed)
     # What the header of an execution adds up, and what the row of a list is written with.
     partly = [one.loop for one in steps.values() if one.loop is not None and one.loop.failed]
-    rows = execution.failed_iterations
+    rows = execution.counts.failed_iterations
     assert (rows.failed, rows.total) == (sum(one.failed for one in partly), sum(one.total for one in partly))
 
 

@@ -71,7 +71,7 @@ async def test_stopping_after_any_commit_leads_to_the_same_end() -> None:
         execution = await drive(NET, store, scripted, resumed=True)
 
         assert execution.lifecycle.status == undisturbed.lifecycle.status
-        assert execution.ctx == undisturbed.ctx
+        assert execution.variables.ctx == undisturbed.variables.ctx
         assert execution.outputs.ends == undisturbed.outputs.ends
         assert execution.outputs.results == undisturbed.outputs.results
         assert len(by_tools) + len(scripted.calls) == TASK_RUNS, "no recorded task runs again, and none is left out"

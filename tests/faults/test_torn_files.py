@@ -79,7 +79,7 @@ async def _ran(folder: Path) -> Watched:
 
 
 def _is_the_usual_end(ended: Execution) -> None:
-    assert (ended.lifecycle.status, ended.lifecycle.error, ended.ctx) == ("completed", None, END)
+    assert (ended.lifecycle.status, ended.lifecycle.error, ended.variables.ctx) == ("completed", None, END)
 
 
 async def _check(torn: Torn, path: Path) -> None:

@@ -22,7 +22,7 @@ FOLDER = Path(__file__).parent / "logs"
 def told_by(events: list[Event]) -> dict[str, Any]:
     """What follows from a log: its rows, and how it ended."""
     execution = replay(events[0].execution_id, events[0].trace_id, events)
-    about = {"ctx": execution.ctx, "error": execution.lifecycle.error, "rows": derived_rows(events)}
+    about = {"ctx": execution.variables.ctx, "error": execution.lifecycle.error, "rows": derived_rows(events)}
     return dict(json.loads(msgspec.json.encode(about)))
 
 

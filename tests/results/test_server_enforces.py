@@ -135,7 +135,7 @@ async def test_a_server_that_starts_anew_reads_what_was_set_apart() -> None:
 
     assert told is not live
     assert told == live
-    assert told.ctx == {"big": FIVE_MB}
+    assert told.variables.ctx == {"big": FIVE_MB}
 
 
 def forged_next(report: Report) -> bytes:

@@ -37,7 +37,7 @@ def test_a_handler_runs_beside_the_body_whose_result_is_its_own() -> None:
 
     assert inject(talk) == ["audit"]
     handled(talk, "audit", 5, set_ctx={"audited": 5})
-    assert talk.execution.ctx == {"audited": 5}
+    assert talk.execution.variables.ctx == {"audited": 5}
     talk.done("start", 1)
 
     assert talk.ran() == ["start", "done"]

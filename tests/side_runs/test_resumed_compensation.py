@@ -62,7 +62,7 @@ def test_whoever_takes_it_up_is_given_what_it_had_captured_with_what_it_has_writ
 
     assert order.ctx == {"n": 1, "kept": {"a": 1, "b": 3}, "freed": "x"}, "n is 2 by now, and was 1 then"
     assert order.position.task == "second"
-    assert talk.execution.ctx == {"n": 2, "kept": {"a": 1, "b": 3}, "freed": "x"}
+    assert talk.execution.variables.ctx == {"n": 2, "kept": {"a": 1, "b": 3}, "freed": "x"}
 
 
 @pytest.mark.req("SAGA-01")

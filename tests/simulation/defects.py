@@ -50,7 +50,7 @@ def refusals_are_recorded_each_time(patch: pytest.MonkeyPatch) -> None:
 
     def forgetful(execution: Execution, command: RecordReport, *more: Any) -> Decision:
         with pytest.MonkeyPatch.context() as inner:
-            inner.setattr(reports, "derived", lambda *parts: derived(*parts, execution.seq))
+            inner.setattr(reports, "derived", lambda *parts: derived(*parts, execution.log.seq))
             return refused(execution, command, *more)
 
     patch.setattr(reports, "_refusal", forgetful)

@@ -72,8 +72,8 @@ def replays_alike(log: list[Event], control_planes: Collection[Executions]) -> N
         if not executions.drives(first.execution_id):
             continue
         loaded = executions._loaded[first.execution_id].execution
-        again = replay(first.execution_id, loaded.trace_id, log[: loaded.seq])
-        assert again == loaded, f"{first.execution_id}: memory and log differ at event {loaded.seq}"
+        again = replay(first.execution_id, loaded.trace_id, log[: loaded.log.seq])
+        assert again == loaded, f"{first.execution_id}: memory and log differ at event {loaded.log.seq}"
 
 
 async def all_is_done(store: MemoryStore, accepted: Collection[str]) -> None:

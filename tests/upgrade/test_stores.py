@@ -122,7 +122,7 @@ async def test_what_an_earlier_program_left_open_goes_on_to_the_end_it_would_hav
         for execution_id, ctx in ENDS.items():
             log = await store.events(execution_id)
             ended = replay(execution_id, log[0].trace_id, log)
-            assert (ended.lifecycle.status, ended.lifecycle.error, ended.ctx) == ("completed", None, ctx)
+            assert (ended.lifecycle.status, ended.lifecycle.error, ended.variables.ctx) == ("completed", None, ctx)
             no_gaps(log)
             one_end_each(log)
             fenced_changes_nothing(log)

@@ -60,7 +60,7 @@ def admit(plan: Plan, execution: Execution, token: Token, at: float) -> Decision
     step = plan.step(token.step)
     if token.failure is not None:
         return _failed_join(draft, token, token.failure, about)
-    if execution.step_run_count >= plan.max_step_runs:
+    if execution.counts.step_runs >= plan.max_step_runs:
         message = f"this execution has had {plan.max_step_runs} step runs, which is its limit"
         return _dropped(draft, token, about, "budget", Error(kind="execution.budget", message=message))
     # Most steps have neither rules nor limits. For them, building the scope would be most of the cost of a step. An
@@ -141,7 +141,7 @@ def _parked(draft: Draft, execution: Execution, token: Token, about: dict[str, A
     if token.held == PARK:
         return Decision()  # judged again, and still undecided
     # The id contains the position: a token may be parked several times, and ids are unique in an execution.
-    event_id = derived(token.event_id, TokenHeld.event_type, execution.seq)
+    event_id = derived(token.event_id, TokenHeld.event_type, execution.log.seq)
     draft.add(TokenHeld(token_id=token.token_id, reason=PARK), event_id=event_id, **about)
     return draft.decision()
 

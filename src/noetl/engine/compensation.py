@@ -165,7 +165,7 @@ def start_next_compensation(execution: Execution, at: float) -> Decision:
     draft = Draft(execution, at, run_id)
     order_id = order_id_of(run_id)
     started = CompensationStarted(registration_id=registration.registration_id, order_id=order_id)
-    draft.add(started, step=registration.step, step_run_id=run_id, parent_id=execution.last_event_id)
+    draft.add(started, step=registration.step, step_run_id=run_id, parent_id=execution.log.last_event_id)
     draft.add_effect(DispatchStep(order_id, run_id, pool=registration.pool))
     return draft.decision()
 
@@ -181,10 +181,9 @@ def work_before_end(plan: Plan, execution: Execution, at: float) -> Decision | N
     if not plan.net.executor.auto_compensate or execution.lifecycle.error is None:
         return None
     # None where nothing is registered: then the execution ends at once.
-    draft = Draft(execution, at, derived("auto", execution.execution_id, execution.seq))
-    return (
-        draft.decision() if request_compensation(draft, execution, "auto", parent_id=execution.last_event_id) else None
-    )
+    log = execution.log
+    draft = Draft(execution, at, derived("auto", execution.execution_id, log.seq))
+    return draft.decision() if request_compensation(draft, execution, "auto", parent_id=log.last_event_id) else None
 
 
 # Jobs at providers: a cancelled execution cancels the jobs that its steps have submitted (SRV-11). A failed execution
@@ -197,8 +196,8 @@ def work_before_end(plan: Plan, execution: Execution, at: float) -> Decision | N
 
 def cancel_open_jobs(plan: Plan, execution: Execution, at: float) -> Decision | None:
     """Request the cancellation of jobs that may still run; None when there are none."""
-    draft = Draft(execution, at, derived("jobs", execution.execution_id, execution.seq))
-    parent_id, registration_ids = execution.last_event_id, []
+    draft = Draft(execution, at, derived("jobs", execution.execution_id, execution.log.seq))
+    parent_id, registration_ids = execution.log.last_event_id, []
     for job_id, name in open_jobs(plan, execution).items():
         task = submitting_task(plan.step(name))
         assert task is not None  # open_jobs names the steps that submit
@@ -208,7 +207,7 @@ def cancel_open_jobs(plan: Plan, execution: Execution, at: float) -> Decision | 
             owner=execution.execution_id,
             step=name,
             task=task.kind,
-            ctx=_credential_ctx(task, execution.ctx),
+            ctx=_credential_ctx(task, execution.variables.ctx),
             idempotent=True,
             job_id=job_id,
             pool=_pool(plan, execution, plan.step(name), at),
@@ -265,6 +264,6 @@ def _credential_ctx(task: Task, ctx: dict[str, Any]) -> dict[str, Any]:
 
 def _pool(plan: Plan, execution: Execution, step: Transition, at: float) -> str | None:
     try:
-        return pool_of(plan, step, Scope({"workload": execution.origin.workload, "ctx": execution.ctx}), at)
+        return pool_of(plan, step, Scope({"workload": execution.origin.workload, "ctx": execution.variables.ctx}), at)
     except TemplateError:
         return None  # the pool's name was computed from the token's args, which are gone

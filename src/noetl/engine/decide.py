@@ -132,7 +132,7 @@ def _decide_until_settled(plan: Plan, execution: Execution, command: commands.Co
 def _proceed(plan: Plan, execution: Execution, at: float, *, fires: bool) -> Decision:
     """The next thing that the state itself asks for; NO_CHANGE if it waits for a worker, time or input from outside."""
     # The execution is over, or has not begun.
-    if execution.lifecycle.status is not None or execution.seq == 0:
+    if execution.lifecycle.status is not None or execution.log.seq == 0:
         return NO_CHANGE
     if execution.lifecycle.error is not None and execution.tokens and plan.net.executor.fail_fast:
         return _stop_others(execution, at)

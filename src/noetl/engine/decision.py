@@ -140,7 +140,7 @@ class Draft:
     ids, and the store keeps only one of the two (O-05, docs/decisions/0018)."""
 
     def __init__(self, execution: Execution, at: float, cause: str | None) -> None:
-        self._execution, self._seq = execution, execution.seq
+        self._execution, self._seq = execution, execution.log.seq
         self.at = at
         self._cause = cause
         self.events: list[Event] = []
@@ -218,8 +218,6 @@ def patch_ctx(
     if not isinstance(patch, dict):
         raise TemplateError(f"set_ctx must be a mapping, this gave {type(patch).__name__}")
     if not patch:
-        return execution.ctx
-    # The events that wrote these keys before, so that a reader of the log can follow a value back (SCOPE-07).
-    previous = {key: execution.written_by[key] for key in patch if key in execution.written_by}
-    draft.add(CtxPatched(patch=patch, previous=previous), run=run, parent_id=parent_id)
-    return patched(execution.ctx, patch)
+        return execution.variables.ctx
+    draft.add(CtxPatched(patch=patch, previous=execution.variables.writers_of(patch)), run=run, parent_id=parent_id)
+    return patched(execution.variables.ctx, patch)

@@ -29,8 +29,9 @@ from noetl.events.waits import Waiting
 
 def evolve(execution: Execution, event: Event) -> None:
     """Apply `event`, which must be the next one of the log, in constant time."""
-    if event.seq != execution.seq + 1:
-        raise LookupError(f"event {event.seq} cannot follow event {execution.seq} of {execution.execution_id}")
+    log = execution.log
+    if event.seq != log.seq + 1:
+        raise LookupError(f"event {event.seq} cannot follow event {log.seq} of {execution.execution_id}")
     # These two read the state before the event: whether a listener is free must not depend on the event itself.
     if execution.open_waits.listeners:
         cases.keep_for_listeners(execution, event)
@@ -40,8 +41,8 @@ def evolve(execution: Execution, event: Event) -> None:
     HANDLERS[type(payload)](execution, event, payload)
     # `seq` changes last: after an event that raises it shows the last event that was applied completely. The caller
     # drops the execution then, since it may be half changed.
-    execution.seq = event.seq
-    execution.last_event_id = event.event_id
+    log.seq = event.seq
+    log.last_event_id = event.event_id
 
 
 def replay(execution_id: str, trace_id: str, events: list[Event]) -> Execution:
@@ -84,8 +85,9 @@ def _on_execution_event(execution: Execution, event: Event, payload: _ExecutionE
         case CtxPatched():
             # A new mapping, never a change in place: a template such as `args: {before: "{{ ctx }}"}` may have put the
             # old mapping into the arguments of a token.
-            execution.ctx = patched(execution.ctx, payload.patch)
-            execution.written_by.update(dict.fromkeys(payload.patch, event.event_id))
+            variables = execution.variables
+            variables.ctx = patched(variables.ctx, payload.patch)
+            variables.written_by.update(dict.fromkeys(payload.patch, event.event_id))
             if event.step_run_id in execution.side_work.step_runs:
                 side_runs.wrote(execution, event.step_run_id, payload.patch)
         case control.LimitChanged():
@@ -117,8 +119,8 @@ def _on_requested(execution: Execution, event: Event, payload: executions.Execut
     for after_s in payload.late_after_s:
         execution.open_waits.due_times.set(DueTime.LATE, late_key(after_s), event.ts + after_s)
     if (carried := payload.carried) is not None:
-        execution.ctx = dict(carried.ctx)
-        execution.written_by = dict.fromkeys(carried.ctx, event.event_id)
+        execution.variables.ctx = dict(carried.ctx)
+        execution.variables.written_by = dict.fromkeys(carried.ctx, event.event_id)
         execution.outputs.results = {one.step: one.result for one in carried.results}
         execution.outputs.kept_iterations = carried.kept
 

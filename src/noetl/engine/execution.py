@@ -247,6 +247,33 @@ class ExecutionLifecycle(msgspec.Struct, kw_only=True):
         return "paused" if self.paused else "running"
 
 
+class LogPosition(msgspec.Struct, kw_only=True):
+    """The last event that was applied. It is ahead of the stored log while a batch is being decided."""
+
+    seq: int = 0
+    last_event_id: str | None = None
+
+
+class Variables(msgspec.Struct, kw_only=True):
+    """The variables of an execution. Side runs and parallel iterations may have a copy of their own."""
+
+    ctx: dict[str, Any] = {}  # templates read it, recorded patches change it
+    written_by: dict[str, str] = {}  # the event that last wrote a key of `ctx`
+
+    def writers_of(self, patch: dict[str, Any]) -> dict[str, str]:
+        """The events that last wrote the keys of `patch`, so that a reader of the log can follow a value back
+        (SCOPE-07)."""
+        return {key: self.written_by[key] for key in patch if key in self.written_by}
+
+
+class ExecutionCounts(msgspec.Struct, kw_only=True):
+    """Counts that limits and lists need. Only the log knows them otherwise: a step run leaves the state at its end."""
+
+    step_runs: int = 0  # compared with `max_step_runs`
+    step_runs_by_step: dict[str, int] = {}  # compared with `quotas.max_runs` of the step
+    failed_iterations: FailedIterations = msgspec.field(default_factory=FailedIterations)  # for lists of executions
+
+
 class OrderStates(msgspec.Struct, kw_only=True):
     """Open orders, and the facts about closed ones that are needed to refuse late reports."""
 
@@ -297,25 +324,18 @@ class SideWork(msgspec.Struct, kw_only=True):
 
 
 class Execution(msgspec.Struct, kw_only=True):
-    """State after event `seq`."""
+    """State after the event that `log` names."""
 
     execution_id: str
     trace_id: str
-    # The last event that was applied. It is ahead of the stored log while a batch is being decided.
-    seq: int = 0
-    last_event_id: str | None = None
+    log: LogPosition = msgspec.field(default_factory=LogPosition)
     origin: ExecutionOrigin = msgspec.field(default_factory=ExecutionOrigin)
     lifecycle: ExecutionLifecycle = msgspec.field(default_factory=ExecutionLifecycle)
-    # Variables: templates read `ctx`, recorded patches change it.
-    ctx: dict[str, Any] = {}
-    written_by: dict[str, str] = {}  # the event that last wrote a key of `ctx` (SCOPE-07)
+    variables: Variables = msgspec.field(default_factory=Variables)
     # What moves through the net, by id. A token or run leaves these when it is over.
     tokens: dict[str, Token] = {}
     runs: dict[str, StepRun] = {}
-    # Compared with `max_step_runs`. `runs` cannot be counted for that: a run leaves it when it is over.
-    step_run_count: int = 0
-    runs_by_step: dict[str, int] = {}
-    failed_iterations: FailedIterations = msgspec.field(default_factory=FailedIterations)  # for lists of executions
+    counts: ExecutionCounts = msgspec.field(default_factory=ExecutionCounts)
     # The engine's own work list, by token or step run, in the order in which things came due. It is part of the state,
     # so that a server that loads the execution from its log continues at the same point.
     agenda: dict[str, Due] = {}

@@ -43,7 +43,7 @@ def start_handler(plan: Plan, execution: Execution, key: str, at: float) -> Deci
     # The body has ended and its arcs are about to fire. An interruption would be a second end of the same step run.
     is_over = owner.ended is not None and not owner.step_waits.open
     draft = Draft(execution, at, run_id)
-    about: dict[str, Any] = {"step": owner.step, "step_run_id": run_id, "parent_id": execution.last_event_id}
+    about: dict[str, Any] = {"step": owner.step, "step_run_id": run_id, "parent_id": execution.log.last_event_id}
     try:
         wanted = handler.when is None or holds(handler.when, _scope(plan, execution, owner, pending.event), now=at)
         error = None
@@ -51,7 +51,7 @@ def start_handler(plan: Plan, execution: Execution, key: str, at: float) -> Deci
         wanted, error = False, _broken(owner, handler, problem)
     if not wanted or is_over:
         skipped = HandlerSkipped(owner=pending.owner, handler=pending.handler, key=key, error=error)
-        draft.add(skipped, run=owner, parent_id=execution.last_event_id)
+        draft.add(skipped, run=owner, parent_id=execution.log.last_event_id)
         return draft.decision()
     order_id = order_id_of(run_id)
     # Before the handler starts: the orders of the body must be closed when its worker reports next.
@@ -76,7 +76,7 @@ def start_handler(plan: Plan, execution: Execution, key: str, at: float) -> Deci
 def _scope(plan: Plan, execution: Execution, owner: StepRun, event: OwnEvent) -> Scope:
     namespaces = {
         "args": owner.token.args,
-        "ctx": execution.ctx,
+        "ctx": execution.variables.ctx,
         "workload": execution.origin.workload,
         "event": event_names(event),
         "execution_id": execution.execution_id,

@@ -131,8 +131,8 @@ def control_execution(
     """Record the request, unless the execution is over or already in that state."""
     if not execution.is_open:
         return decision.Decision(verdict=ReportResult.TERMINAL)
-    draft = decision.Draft(execution, command.at, derived("control", execution.execution_id, execution.seq))
-    parent_id = execution.last_event_id
+    draft = decision.Draft(execution, command.at, derived("control", execution.execution_id, execution.log.seq))
+    parent_id = execution.log.last_event_id
     match command:
         case PauseExecution():
             if execution.lifecycle.paused:
@@ -155,10 +155,10 @@ def _cancel(draft: decision.Draft, execution: Execution, command: CancelExecutio
     withdraw(draft, execution, tokens_except(execution))
     if command.compensate:
         stop_side_runs(draft, execution, (SideRunKind.ASYNC, SideRunKind.HANDLER), command.reason)
-        request_compensation(draft, execution, "cancel", parent_id=execution.last_event_id)
+        request_compensation(draft, execution, "cancel", parent_id=execution.log.last_event_id)
         # A paused execution starts no compensation, so it would neither undo anything nor end before a resume.
         if execution.lifecycle.paused:
-            draft.add(PlaybookResumed(reason=command.reason), parent_id=execution.last_event_id)
+            draft.add(PlaybookResumed(reason=command.reason), parent_id=execution.log.last_event_id)
     else:
         stop_side_runs(draft, execution, tuple(SideRunKind), command.reason)
 
@@ -209,7 +209,7 @@ def _cancel_children_of(step_run_id: str | None, reason: str) -> Iterator[decisi
 def finish_execution(execution: Execution, at: float) -> decision.Decision:
     """Close an execution that has no token left."""
     status, error = _final_status(execution)
-    draft = decision.Draft(execution, at, execution.last_event_id)
+    draft = decision.Draft(execution, at, execution.log.last_event_id)
     draft.add(executions.WorkflowFinished(status=status))
     draft.add(executions.PlaybookProcessed(status=status, result_of=_result_steps(execution), error=error))
     draft.add_effect(decision.EndExecution(status))

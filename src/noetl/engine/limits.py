@@ -88,7 +88,7 @@ def limit_value(what: str, value: Any) -> int:
 def over_quota(execution: Execution, step: Transition) -> Error | None:
     """The error of a step that has used up its `max_runs`; None while it may run."""
     most = step.quotas.get("max_runs")
-    if most is None or execution.runs_by_step.get(step.name, 0) < limit_value("quotas.max_runs", most):
+    if most is None or execution.counts.step_runs_by_step.get(step.name, 0) < limit_value("quotas.max_runs", most):
         return None
     return Error(kind="execution.budget", message=f'step "{step.name}" has had {most} runs, which is its quota')
 
@@ -110,7 +110,7 @@ def without_slot(
                 continue
             case _:
                 # The id contains the position, since a token may be held several times.
-                event_id = derived(token.event_id, TokenHeld.event_type, execution.seq)
+                event_id = derived(token.event_id, TokenHeld.event_type, execution.log.seq)
                 held = TokenHeld(token_id=token.token_id, reason=LIMIT, slot=place.slot)
                 draft.add(held, event_id=event_id, **about)
         return draft.decision()
@@ -171,7 +171,7 @@ def held_by_rate(
     start_at = next_free_time(execution.held.paces.get(rate.name), rate, draft.at)
     if start_at <= draft.at:
         return None
-    event_id = derived(token.event_id, TokenHeld.event_type, execution.seq)
+    event_id = derived(token.event_id, TokenHeld.event_type, execution.log.seq)
     held = TokenHeld(token_id=token.token_id, reason=RATE, until=start_at, rate=rate)
     draft.add(held, event_id=event_id, **about)
     return draft.decision()
@@ -192,7 +192,7 @@ def rescheduled_tokens(plan: Plan, execution: Execution, token: Token, at: float
     early_s = next_free_time(Pace(begun=pace.begun), rate, at) - at
     if early_s <= min(rate.per_s / 2, max(_TOLERATED_DELAY_S, rate.per_s / 10)):
         return None
-    draft = Draft(execution, at, derived(token.event_id, "paced", execution.seq))
+    draft = Draft(execution, at, derived(token.event_id, "paced", execution.log.seq))
     reschedule_all(draft, plan, execution, token.pace or "", pace.begun, execution.held.limits)
     return draft
 
@@ -215,7 +215,7 @@ def reschedule_all(
             rate = msgspec.structs.replace(rate, name=name)
             pace.give(start_at)
         held = TokenHeld(token_id=token.token_id, reason=RATE, until=start_at, rate=rate)
-        event_id = derived(token.event_id, TokenHeld.event_type, execution.seq)
+        event_id = derived(token.event_id, TokenHeld.event_type, execution.log.seq)
         draft.add(held, event_id=event_id, step=token.step, step_run_id=run_id_of(token.token_id))
 
 
@@ -256,10 +256,10 @@ def change_limit(plan: Plan, execution: Execution, command: ChangeLimit) -> Deci
         return Decision(verdict=ReportResult.INVALID, problems=problems)
     if after == before:
         return Decision(verdict=ReportResult.DUPLICATE)
-    draft = Draft(execution, command.at, derived("limit", execution.execution_id, execution.seq))
+    draft = Draft(execution, command.at, derived("limit", execution.execution_id, execution.log.seq))
     begun = _counted_starts(execution, command.step, command.at) if after.rate != before.rate else {}
     changed = LimitChanged(limit=after.limit, rate=after.rate, actor=command.actor, reason=command.reason, begun=begun)
-    draft.add(changed, step=command.step, parent_id=execution.last_event_id)
+    draft.add(changed, step=command.step, parent_id=execution.log.last_event_id)
     if after.limit != before.limit:
         _release_waiting(draft, plan, execution, command.step, after)
     for name, moments in begun.items():
@@ -319,7 +319,7 @@ def _counted_starts(execution: Execution, step: str, at: float) -> dict[str, tup
 
 
 def _release_id(execution: Execution, token: Token) -> str:
-    return derived(token.event_id, TokenReleased.event_type, execution.seq)
+    return derived(token.event_id, TokenReleased.event_type, execution.log.seq)
 
 
 def _token_fields(token: Token) -> dict[str, Any]:

@@ -109,7 +109,7 @@ def _refusal(execution: Execution, command: RecordReport, run: StepRun | None, f
             detail=truncated(forgery, _CLAIM_BYTES) if forgery is not None and len(forgery) > _CLAIM_BYTES else forgery,
         ),
         run=run,
-        parent_id=execution.last_event_id,
+        parent_id=execution.log.last_event_id,
     )
     return Decision(events=tuple(draft.events), verdict=verdict)
 

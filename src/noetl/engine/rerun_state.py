@@ -59,7 +59,7 @@ def rerun_state(execution_id: str, trace_id: str, events: list[Event], net: Net,
         step=step,
         at=at,
         args=before.tokens[entered.token_id].args,
-        ctx=before.ctx,
+        ctx=before.variables.ctx,
         results=_results(before, net),
     )
 

@@ -79,7 +79,7 @@ def _apply_step_end(
     """Write the step's `set_ctx` and emit its events. Returns the `ctx` that its arcs see, and the error of a template
     that failed; then no arc is evaluated."""
     assert run.ended is not None
-    ctx = execution.ctx
+    ctx = execution.variables.ctx
     try:
         if step.set_ctx is not None and run.ended.error is None and not sets_own_vars(step):
             patch = render(step.set_ctx, arc_scope(plan, execution, run, run.ended), now=at, keys=True)

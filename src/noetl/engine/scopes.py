@@ -166,11 +166,11 @@ def admission_scope(plan: Plan, execution: Execution, token: Token) -> Scope:
 
 
 def admission_names(plan: Plan, execution: Execution, token: Token) -> dict[str, Any]:
-    own = {"vars": execution.ctx} if plan.net.dialect == V2_CASE else {}
+    own = {"vars": execution.variables.ctx} if plan.net.dialect == V2_CASE else {}
     return {
         **own,
         "args": token.args,
-        "ctx": execution.ctx,
+        "ctx": execution.variables.ctx,
         "workload": execution.origin.workload,
         "event": event_of(token.source, plan.load),
         "execution_id": execution.execution_id,
@@ -191,7 +191,7 @@ def arc_scope(
     `set_ctx`, which are not applied yet."""
     namespaces: dict[str, Any] = {
         "args": run.token.args,
-        "ctx": execution.ctx if ctx is None else ctx,
+        "ctx": execution.variables.ctx if ctx is None else ctx,
         "workload": execution.origin.workload,
         "event": event_of(boundary, plan.load),
         "execution_id": execution.execution_id,
@@ -219,7 +219,7 @@ def surroundings_of(plan: Plan, execution: Execution, run: StepRun) -> PipelineS
         execution_id=execution.execution_id,
         args=run.token.args,
         workload=execution.origin.workload,
-        ctx=execution.ctx,
+        ctx=execution.variables.ctx,
         token=token_of(execution, run),
         results=execution.outputs.results,
         load=plan.load,

@@ -78,8 +78,9 @@ def _on_scheduled(execution: Execution, event: Event, payload: StepScheduled) ->
         timing=StepTiming(timeout_s=payload.timeout_s, deadline_s=payload.deadline_s, boundary_s=payload.boundary_s),
         traits=StepTraits(bare=payload.task is None and not payload.looped, keeps_tasks=payload.keeps_tasks),
     )
-    execution.step_run_count += 1
-    execution.runs_by_step[event.step] = execution.runs_by_step.get(event.step, 0) + 1
+    counts = execution.counts
+    counts.step_runs += 1
+    counts.step_runs_by_step[event.step] = counts.step_runs_by_step.get(event.step, 0) + 1
     execution.agenda.pop(payload.token_id, None)  # a parked token was not on the agenda
     token = execution.tokens[payload.token_id]
     if payload.joins and not token.inputs:
@@ -154,8 +155,8 @@ def _on_task_processed(execution: Execution, event: Event, payload: TaskProcesse
 def _on_loop_event(execution: Execution, event: Event, payload: LoopEvent) -> None:
     run = _run_of(execution, event)
     if isinstance(payload, LoopStarted):
-        run.loop = loops.on_loop_started(run.loop, payload, event.event_id, execution.ctx)
-        execution.failed_iterations.count(run.step, payload)
+        run.loop = loops.on_loop_started(run.loop, payload, event.event_id, execution.variables.ctx)
+        execution.counts.failed_iterations.count(run.step, payload)
     assert run.loop is not None
     match payload:
         case LoopScheduled():
@@ -169,7 +170,7 @@ def _on_loop_event(execution: Execution, event: Event, payload: LoopEvent) -> No
             # Only failures and added items are counted for lists of executions. A loop may have a hundred thousand
             # successful iterations, and they change no number that a list shows.
             if not isinstance(payload, IterationDone) or payload.extend:
-                execution.failed_iterations.count(run.step, payload)
+                execution.counts.failed_iterations.count(run.step, payload)
         case LoopKept():
             loops.keep_iterations(run.loop, payload)
             execution.outputs.kept_iterations = None

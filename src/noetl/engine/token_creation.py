@@ -106,11 +106,11 @@ def _create_token(
 
 def enqueue_compensated(plan: Plan, execution: Execution, token: Token, at: float) -> Decision:
     """Enqueue a token after the compensation that it waited for, or hold it for the rest of its delay."""
-    draft = Draft(execution, at, execution.last_event_id)
+    draft = Draft(execution, at, execution.log.last_event_id)
     about: dict[str, Any] = {
         "step": token.step,
         "step_run_id": run_id_of(token.token_id),
-        "parent_id": execution.last_event_id,
+        "parent_id": execution.log.last_event_id,
     }
     if token.not_before > at:
         draft.add(TokenHeld(token_id=token.token_id, reason=DELAY, until=token.not_before), **about)

@@ -91,7 +91,7 @@ def compare_sides(before: ComparedSide | None, after: ComparedSide) -> attempt_s
         after=_side_view(after),
         steps=_step_pairs(before.runs, after.runs),
         inputs=differences(abridged_value(old.origin.workload), abridged_value(new.origin.workload)),
-        variables=differences(abridged_value(old.ctx), abridged_value(new.ctx)),
+        variables=differences(abridged_value(old.variables.ctx), abridged_value(new.variables.ctx)),
         results=differences(_result_values(old), _result_values(new)),
     )
 

@@ -363,7 +363,7 @@ def _run_result(execution: Execution, load: Load) -> RunResult:
         status=execution.lifecycle.status,
         result=final_result(execution, lambda result: payload_of(result, load)),
         error=execution.lifecycle.error,
-        ctx=execution.ctx,
-        events=execution.seq,
+        ctx=execution.variables.ctx,
+        events=execution.log.seq,
         duration_s=round(finished - started, 6),
     )

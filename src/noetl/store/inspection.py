@@ -51,13 +51,13 @@ def derived_rows(events: Sequence[Event]) -> Derived:
         name=evaluated_name(events) or requested.path,
         net_hash=requested.net_hash,
         status=execution.lifecycle.state,
-        last_seq=execution.seq,
+        last_seq=execution.log.seq,
         created_at=first.ts,
         finished_at=execution.lifecycle.finished_at,
         parent_execution_id=requested.parent_execution_id,
         wake_at=execution.wake_at,
-        failed_iterations=execution.failed_iterations.failed,
-        iterations=execution.failed_iterations.total,
+        failed_iterations=execution.counts.failed_iterations.failed,
+        iterations=execution.counts.failed_iterations.total,
     )
     return Derived(row, _orders(execution, events), waits_of(execution), tasks_of(execution))
 

@@ -184,7 +184,7 @@ workflow:
     orders = {order.step: order for order in (await desk.turn(capacity=2)).orders}
     await desk.end(orders["change"], 1)
 
-    assert (await desk.executions.execution("x1")).execution.ctx["login"] == "b"
+    assert (await desk.executions.execution("x1")).execution.variables.ctx["login"] == "b"
     assert await desk.given(orders["use"]) == {"a"}
 
 

@@ -58,7 +58,7 @@ def test_a_wait_that_no_rule_takes_leads_to_the_steps_exit_and_its_next() -> Non
     talk.cancel_timer("start")
 
     assert talk.ran()[-1] == "left"
-    assert talk.execution.ctx == {"left": True}
+    assert talk.execution.variables.ctx == {"left": True}
 
 
 @pytest.mark.req("MSG-01", "MSG-04", "F-002-L")

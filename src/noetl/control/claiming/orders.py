@@ -110,7 +110,7 @@ def order_for(
         trace_id=execution.trace_id,
         args=run.token.args,
         workload=execution.origin.workload,
-        ctx=dict(execution.ctx) if span is None else ctx_for(execution, run, span),
+        ctx=dict(execution.variables.ctx) if span is None else ctx_for(execution, run, span),
         token=token_of(execution, run),
         results=results_for(plan, run.step, execution.outputs.results),
         position=run.progress.position,

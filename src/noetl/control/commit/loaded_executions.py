@@ -93,7 +93,7 @@ class LoadedExecution(msgspec.Struct):
     plan: Plan
     execution: Execution
     created_at: float
-    # The last `seq` that the store has. `execution.seq` is ahead of it while a batch is being decided.
+    # The last `seq` that the store has. `execution.log.seq` is ahead of it while a batch is being decided.
     committed: int
     # The same object for as long as a caller waits for it, also when the execution is read again.
     ended: Ending
@@ -105,7 +105,7 @@ class LoadedExecution(msgspec.Struct):
     @property
     def is_clean(self) -> bool:
         """Whether memory is as far as the log, as far as this process knows."""
-        return 0 < self.committed == self.execution.seq
+        return 0 < self.committed == self.execution.log.seq
 
 
 class LoadedExecutions:
@@ -189,7 +189,7 @@ class LoadedExecutions:
         # Another server may have ended it. Callers that wait here learn it only by this read.
         if not execution.is_open:
             ended.set()
-        loaded = LoadedExecution(plan, execution, row.created_at, execution.seq, ended, now, snapshot)
+        loaded = LoadedExecution(plan, execution, row.created_at, execution.log.seq, ended, now, snapshot)
         return self._keep(loaded, execution.origin.parent_execution_id, weight)
 
     async def _read(self, row: ExecutionRow, loaded: LoadedExecution | None) -> tuple[Execution, Snapshot | None, int]:
@@ -281,7 +281,7 @@ class LoadedExecutions:
         except Exception as problem:
             self._stale.add(execution.execution_id)
             raise UnreadableError(f"execution {execution.execution_id} cannot be read: {problem!r}") from problem
-        loaded.committed = execution.seq
+        loaded.committed = execution.log.seq
         self._grow(loaded, weight_of(tail) if self._memory_use is not None else 0)
         if loaded.snapshot is not None:
             loaded.snapshot.add(tail)

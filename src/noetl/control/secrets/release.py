@@ -105,7 +105,7 @@ class SecretRelease:
         declared = {entry.name for entry in plan.net.keychain}
         # `ctx` as it was at the claim: by now another branch may have written another name into it, which this order
         # was never given.
-        events = await past.until_claim(ask) if reads_ctx(naming, execution.ctx) else []
+        events = await past.until_claim(ask) if reads_ctx(naming, execution.variables.ctx) else []
 
         def is_granted(load: Load) -> bool:
             if (held := _holder(ask, execution)) is None:

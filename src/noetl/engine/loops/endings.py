@@ -94,7 +94,7 @@ def _loop_done(plan: Plan, run: StepRun, frame: Frame) -> LoopDone:
 
 def _settle(draft: Draft, execution: Execution, run: StepRun) -> None:
     """Everything that waits for the end: writes of open regions, then contributions on top of them (LOOP-14)."""
-    loop, ctx = run.loop, execution.ctx
+    loop, ctx = run.loop, execution.variables.ctx
     assert loop is not None
     for path in sorted(loop.regions):
         ctx = patched(ctx, _patch_region(draft, execution, run, loop.frames[path]))
@@ -114,8 +114,7 @@ def _patch_region(draft: Draft, execution: Execution, run: StepRun, frame: Frame
 
 def _patch(draft: Draft, execution: Execution, run: StepRun, patch: dict[str, Any], parent_id: str) -> None:
     for part in _parts(patch):
-        previous = {key: execution.written_by[key] for key in part if key in execution.written_by}
-        draft.add(CtxPatched(patch=part, previous=previous), run=run, parent_id=parent_id)
+        draft.add(CtxPatched(patch=part, previous=execution.variables.writers_of(part)), run=run, parent_id=parent_id)
 
 
 def _parts(patch: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -195,6 +194,6 @@ def cut_if_complete(
 def _guard_scope(plan: Plan, execution: Execution, run: StepRun, frame: Frame, ended: EndedIteration) -> Any:
     assert run.loop is not None
     region = run.loop.region_of(frame)
-    ctx = execution.ctx if region is None else patched(execution.ctx, merged_writes(region.writes))
+    ctx = execution.variables.ctx if region is None else patched(execution.variables.ctx, merged_writes(region.writes))
     counts = {"result": ended.result, "done": ended.done, "failed": ended.failed, "total": frame.total}
     return judging_scope(plan, execution, run, ended.path, patched(ctx, ended.writes), counts)

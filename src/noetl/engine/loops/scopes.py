@@ -28,7 +28,7 @@ def inner_scope(plan: Plan, execution: Execution, run: StepRun, step: Transition
     assert run.loop is not None
     frame = run.loop.frames[path[:-1]]
     region = run.loop.region_of(frame)
-    ctx = execution.ctx if region is None else patched(region.ctx, region.own.get(path[: frame.strand], {}))
+    ctx = execution.variables.ctx if region is None else patched(region.ctx, region.own.get(path[: frame.strand], {}))
     return _scope_in(plan, execution, run, step, path, ctx)
 
 
@@ -128,7 +128,7 @@ def ctx_for(execution: Execution, run: StepRun, span: Range) -> dict[str, Any]:
     frame = run.loop.frames[span.path]
     region = run.loop.region_of(frame)
     if region is None:
-        return dict(execution.ctx)
+        return dict(execution.variables.ctx)
     own = (
         region.own.get(span.path[: frame.strand])
         if frame.strand is not None and frame.strand <= len(span.path)

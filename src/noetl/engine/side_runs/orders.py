@@ -41,7 +41,7 @@ def side_run_fields(execution: Execution, run: StepRun) -> dict[str, Any]:
         case SideRunKind.ASYNC:
             own = SideRunOrder(part="tasks", outer=_outer(side_run.around), task_run_id=side_run.task_run_id)
             # Inside a loop `ctx` is that of the iteration, captured at the start; else the task reads the current one.
-            return {"side_run": own, "ctx": dict(execution.ctx if run.ctx is None else run.ctx)}
+            return {"side_run": own, "ctx": dict(execution.variables.ctx if run.ctx is None else run.ctx)}
 
 
 def _compensation(execution: Execution, run: StepRun, registration: side_runs.CompensationRegistered) -> dict[str, Any]:

@@ -114,17 +114,17 @@ def _walk(plan: Plan, execution: Execution, run: StepRun, at: float) -> CaseWalk
 def _recorded(
     plan: Plan, execution: Execution, run: StepRun, walk: CaseWalk, later: tuple[OwnEvent, ...], at: float
 ) -> Decision:
-    cause = derived(run.step_run_id, "heard", execution.seq)
+    cause = derived(run.step_run_id, "heard", execution.log.seq)
     draft = Draft(execution, at, cause)
     decision = decided(walk)
     order_id = derived("order", cause) if decision.next is not None else None
     heard = CaseHeard(decision=decision, order_id=order_id, later=() if walk.is_over else later)
-    add_case(draft, execution, run, heard, parent_id=execution.last_event_id)
+    add_case(draft, execution, run, heard, parent_id=execution.log.last_event_id)
     if order_id is not None:
         draft.add_effect(DispatchStep(order_id, run.step_run_id))
     elif walk.is_over:
         close_waits(draft, execution, run)
-        draft.add(_end(plan, walk), run=run, on_behalf=True, parent_id=execution.last_event_id)
+        draft.add(_end(plan, walk), run=run, on_behalf=True, parent_id=execution.log.last_event_id)
     return draft.decision()
 
 

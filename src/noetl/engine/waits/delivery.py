@@ -64,7 +64,7 @@ def deliver_signal(execution: Execution, command: DeliverSignal) -> Decision:
         return refused
     if command.signal_id in execution.open_waits.known_keys:
         return Decision(verdict=ReportResult.DUPLICATE)
-    draft = Draft(execution, command.at, derived("signal", command.signal_id, execution.seq))
+    draft = Draft(execution, command.at, derived("signal", command.signal_id, execution.log.seq))
     received = SignalReceived(signal_id=command.signal_id, name=command.name, data=command.data)
     waiting = [
         wait
@@ -76,7 +76,7 @@ def deliver_signal(execution: Execution, command: DeliverSignal) -> Decision:
         own = msgspec.structs.replace(received, wait_id=wait.wait_id, again=ordinal > 0)
         end_wait(draft, execution, wait, own)
     if not waiting:
-        draft.add(received, parent_id=execution.last_event_id)
+        draft.add(received, parent_id=execution.log.last_event_id)
     return draft.decision()
 
 
@@ -91,9 +91,9 @@ def inject_event(execution: Execution, command: InjectEvent) -> Decision:
         return Decision(verdict=ReportResult.INVALID, detail=detail)
     if command.event_key is not None and command.event_key in execution.open_waits.known_keys:
         return Decision(verdict=ReportResult.DUPLICATE)
-    draft = Draft(execution, command.at, derived("injected", command.event_key or "", execution.seq))
+    draft = Draft(execution, command.at, derived("injected", command.event_key or "", execution.log.seq))
     emitted = Emitted(emitted=command.name, data=command.data, key=command.event_key)
-    draft.add(emitted, parent_id=execution.last_event_id)
+    draft.add(emitted, parent_id=execution.log.last_event_id)
     return draft.decision()
 
 

@@ -52,7 +52,7 @@ def fire_due_time(plan: Plan, execution: Execution, entry: Entry, at: float) -> 
 
 def _execution_late(execution: Execution, after_s: float, at: float) -> Decision:
     draft = Draft(execution, at, derived(execution.execution_id, "late", late_key(after_s)))
-    draft.add(PlaybookLate(after_s=after_s), parent_id=execution.last_event_id)
+    draft.add(PlaybookLate(after_s=after_s), parent_id=execution.log.last_event_id)
     return draft.decision()
 
 

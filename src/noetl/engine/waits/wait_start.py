@@ -42,7 +42,7 @@ def has_waits_next(step: Transition, run: StepRun) -> bool:
 def arm_waits(plan: Plan, execution: Execution, run: StepRun, at: float) -> Decision:
     """Begin all wait blocks of the step; one that cannot be rendered fails the step (TPL-09)."""
     draft = Draft(execution, at, derived(run.step_run_id, "arm"))
-    parent_id = run.ended.event_id if run.ended is not None else execution.last_event_id
+    parent_id = run.ended.event_id if run.ended is not None else execution.log.last_event_id
     scope = wait_scope(plan, execution, run)
     try:
         # All are rendered before any is armed: one that cannot be leaves no half-armed step behind.

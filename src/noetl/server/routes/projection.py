@@ -228,7 +228,7 @@ async def rendered(request: Request) -> Response:
     try:
         render = partial(render_within, MAX_STEPS, asked.template, scope, now=services.clock.now())
         value = await asyncio.get_running_loop().run_in_executor(_RENDERER, render)
-        return Json(Rendered(value=value, at=execution.seq))
+        return Json(Rendered(value=value, at=execution.log.seq))
     except TemplateError as problem:
         place = [{"place": "template", "message": problem.message, "offset": problem.offset}]
         raise ProblemDetails(422, problem.message, kind="template", errors=place) from None
@@ -243,7 +243,7 @@ async def _args(services: Services, execution: Execution, step: str) -> dict[str
         if run.step == step:
             return run.token.args
     event = await newest_event(services.store, execution.execution_id, StepScheduled.event_type, step=step)
-    if event is None or event.seq > execution.seq:
+    if event is None or event.seq > execution.log.seq:
         raise ProblemDetails(422, f'step: "{step}" has not run there')
     scheduled = await services.read_back(event.payload)
     assert isinstance(scheduled, StepScheduled)
@@ -253,8 +253,8 @@ async def _args(services: Services, execution: Execution, step: str) -> dict[str
 def _scope(services: Services, execution: Execution, args: dict[str, Any]) -> Scope:
     names = {
         "args": args,
-        "ctx": dict(execution.ctx),
-        "vars": dict(execution.ctx),
+        "ctx": dict(execution.variables.ctx),
+        "vars": dict(execution.variables.ctx),
         "workload": execution.origin.workload,
         "execution_id": execution.execution_id,
     }

@@ -79,7 +79,7 @@ async def _live(services: Services, row: ExecutionRow) -> Execution | None:
     # Only a state without events that are decided and not stored yet: people must not see what a failed commit takes
     # back.
     loaded = await services.control.executions.execution(row.execution_id)
-    return loaded.execution if loaded.committed == row.last_seq == loaded.execution.seq else None
+    return loaded.execution if loaded.committed == row.last_seq == loaded.execution.log.seq else None
 
 
 def status_of(execution: Execution) -> str:
@@ -94,7 +94,7 @@ def state_view(execution: Execution) -> StateView:
         marking[token.step] = marking.get(token.step, 0) + 1
     return StateView(
         execution_id=execution.execution_id,
-        at=execution.seq,
+        at=execution.log.seq,
         status=status_of(execution),
         marking=marking,
         tokens=[
@@ -102,7 +102,7 @@ def state_view(execution: Execution) -> StateView:
             for item in execution.tokens.values()
         ],
         runs=[_run(item) for item in execution.runs.values()],
-        ctx=execution.ctx,
+        ctx=execution.variables.ctx,
         workload=execution.origin.workload,
         results={name: msgspec.to_builtins(result) for name, result in execution.outputs.results.items()},
         error=execution.lifecycle.error.readable() if execution.lifecycle.error is not None else None,
