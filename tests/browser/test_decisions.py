@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
-from playwright.sync_api import Page, expect
+import re
+from collections.abc import Iterator
 
-from tests.browser.conftest import Visitor
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.browser.audit import findings
+from tests.browser.conftest import PATIENCE_MS, Picture, Visitor
 from tests.browser.serving import Site
+from tests.browser.way import Way
 
 
 def task_of(here: Site, execution_id: str, step: str = "approve") -> str:
@@ -15,8 +20,11 @@ def task_of(here: Site, execution_id: str, step: str = "approve") -> str:
     return str(tasks[0]["task_id"])
 
 
-def history(page: Page) -> str:
-    return page.get_by_role("region", name="History").inner_text()
+@pytest.fixture
+def way(here: Site) -> Iterator[Way]:
+    found = Way(here.url)
+    yield found
+    found.cut()
 
 
 @pytest.mark.req("HUM-02")
@@ -30,3 +38,71 @@ def test_a_comment_that_was_not_added_yet_goes_with_the_decision(visitor: Visito
 
     expect(page.get_by_text("Completed by ida")).to_be_visible()
     expect(page.get_by_role("region", name="History")).to_contain_text("the desk is too dear")
+
+
+def test_a_decision_during_an_outage_is_said_to_be_open_until_the_server_is_back(
+    browser: Browser, here: Site, way: Way, picture: Picture
+) -> None:
+    task_id = task_of(here, here.start("tests/asking", amount=72))
+    page = browser.new_page(viewport={"width": 1280, "height": 800}, locale="en-GB")
+    page.set_default_timeout(PATIENCE_MS)
+    page.goto(f"{way.url}/tasks/{task_id}#token={here.make_token('nele', 'operator', 'boss')}")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Approve 72?")
+    page.get_by_label("New comment").fill("fine by me")
+    page.get_by_label("decision").select_option("approve")
+    way.cut()
+
+    page.get_by_role("button", name="Complete").click()
+
+    unsent = page.get_by_role("alert").filter(has_text="not sent, or not confirmed")
+    expect(unsent).to_contain_text("Try again when the server is back")
+    expect(unsent).not_to_contain_text("by itself")
+    picture(page, "decision-not-sent")
+    way.mend()
+    expect(page.get_by_role("status").filter(has_text="Connection lost")).to_have_count(0)
+    expect(unsent).to_have_count(0)
+    page.get_by_role("button", name="Complete").click()
+    expect(page.get_by_text("Completed by nele")).to_be_visible()
+    expect(page.get_by_role("region", name="History")).to_contain_text("fine by me")
+    page.close()
+
+
+def test_an_expired_token_is_said_plainly_and_what_was_typed_is_kept(
+    visitor: Visitor, here: Site, picture: Picture
+) -> None:
+    task_id = task_of(here, here.start("tests/asking", amount=73))
+    asked = {"subject": "tim", "role": "operator", "human_roles": ["boss"], "expires_in_s": 3.0}
+    short = here.api.post("tokens", json=asked).raise_for_status().json()["token"]
+    page = visitor(short, f"/tasks/{task_id}")
+    page.get_by_label("New comment").fill("the lamp only")
+    page.get_by_label("decision").select_option("approve")
+
+    expect(page.get_by_label("Token")).to_be_visible()
+
+    told = page.get_by_role("alert")
+    expect(told).to_have_text(re.compile(r"^Your token expired at .*\. Sign in again\.$"))
+    picture(page, "token-expired")
+    assert findings(page) == []
+    page.get_by_label("Token").fill(here.make_token("tim", "operator", "boss"))
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_label("decision")).to_have_value("approve")
+    expect(page.get_by_label("New comment")).to_have_value("the lamp only")
+    stored = page.evaluate("JSON.stringify([{...localStorage}, {...sessionStorage}])")
+    assert "the lamp only" not in stored
+
+
+def test_a_change_that_is_refused_for_an_expired_token_shows_no_text_of_the_api(visitor: Visitor, here: Site) -> None:
+    task_id = task_of(here, here.start("tests/asking", amount=74))
+    page = visitor(here.make_token("tom", "operator", "boss"), f"/tasks/{task_id}")
+    page.get_by_label("New comment").fill("to be kept")
+    for token in here.api.get("tokens").json()["tokens"]:
+        if token["subject"] == "tom":
+            here.api.delete(f"tokens/{token['token_id']}").raise_for_status()
+
+    page.get_by_role("button", name="Add comment").click()
+
+    expect(page.get_by_role("alert")).to_have_text("Your session has ended. Sign in again.")
+    assert "Bearer" not in page.inner_text("body")
+    page.get_by_label("Token").fill(here.make_token("eve", "operator", "boss"))
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_label("New comment")).to_have_value("")  # it was not hers

@@ -108,12 +108,13 @@ class TriedDestination(msgspec.Struct, frozen=True, kw_only=True):
 
 class SessionShape(msgspec.Struct, frozen=True, kw_only=True):
     """The caller. A browser sends `csrf` in the header Noetl-CSRF of every change; null for a token, which needs
-    none."""
+    none. `token_expires_at` is null for a token that does not expire."""
 
     subject: str
     role: Role
     human_roles: tuple[str, ...]
     csrf: str | None = None
+    token_expires_at: str | None = None
 
 
 class CredentialView(msgspec.Struct, frozen=True, kw_only=True):

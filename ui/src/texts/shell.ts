@@ -81,6 +81,9 @@ export const t = area("shell", {
   theServerDidNotGive: "The server did not deliver its script. This page tries again by itself.",
   tryAgain: "Try again",
 
+  // Problem.svelte
+  triesAgainByItself: "This page tries again by itself.",
+
   // Absent.svelte
   noSuch: (what: Value) => `No such ${what}`,
   theCannotBeShown: (what: Value) => `The ${what} cannot be shown`,

@@ -18,9 +18,12 @@ export const t = area("words", {
 
   // client.ts and session.svelte.ts
   theServerCannotBeReached: "The server cannot be reached",
-  itCannotBeReached: "The server cannot be reached. This page tries again by itself.",
+  itCannotBeReached: "The server cannot be reached.",
+  nothingIsConfirmed:
+    "No answer from the server: this was not sent, or not confirmed. Try again when the server is back.",
   httpStatus: (status: Value) => `HTTP ${status}`,
   yourSessionHasEnded: "Your session has ended. Sign in again.",
+  yourTokenExpired: (at: Value) => `Your token expired at ${at}. Sign in again.`,
 
   // States of executions, steps, tasks, tokens and side runs, as the API names them
   states: {

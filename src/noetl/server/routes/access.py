@@ -62,7 +62,7 @@ async def sign_in(request: Request) -> Json:
     if token.role is Role.WORKER:
         raise ProblemDetails(403, "a worker's token opens no session: sessions are for people")
     session_id = await access.sessions.open(token)
-    answer = Json(_shape(token.identity, session_id), 201)
+    answer = Json(_shape(token.identity, session_id, token.expires_at), 201)
     _set_cookie(answer, access, session_id)
     return answer
 
@@ -71,7 +71,8 @@ async def sign_in(request: Request) -> Json:
 async def who_am_i(request: Request) -> Json:
     """Who this token or session belongs to."""
     caller = gate_result(request).caller
-    return Json(_shape(caller.identity, caller.session_id))
+    token = await access_of(request).tokens.get(caller.identity.token_id)
+    return Json(_shape(caller.identity, caller.session_id, token.expires_at if token is not None else None))
 
 
 @router.delete("/api/session", **openapi_docs(status=204, summary="Sign out"))
@@ -87,12 +88,13 @@ async def sign_out(request: Request) -> Response:
     return answer
 
 
-def _shape(identity: Caller, session_id: str | None) -> SessionShape:
+def _shape(identity: Caller, session_id: str | None, expires_at: float | None) -> SessionShape:
     return SessionShape(
         subject=identity.subject,
         role=identity.role,
         human_roles=tuple(sorted(identity.human_roles)),
         csrf=csrf_of(session_id) if session_id is not None else None,
+        token_expires_at=rfc3339(expires_at) if expires_at is not None else None,
     )
 
 

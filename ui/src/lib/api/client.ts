@@ -44,6 +44,13 @@ export function rememberCsrf(token: string): void {
   csrf = token;
 }
 
+let signedOut: (() => string) | null = null;
+
+/** What is done, and said, when the server no longer knows whoever is signed in. */
+export function onSignedOut(told: () => string): void {
+  signedOut = told;
+}
+
 export type Query = Record<string, string | number | boolean | undefined | null>;
 
 export function address(path: string, query: Query = {}): string {
@@ -62,6 +69,7 @@ interface Options {
 }
 
 async function ask(method: string, path: string, { query, body, headers, signal }: Options = {}): Promise<Response> {
+  const asker = csrf;
   const sent: Record<string, string> = { Accept: "application/json", ...headers };
   if (method !== "GET" && csrf) sent["Noetl-CSRF"] = csrf;
   const isText = typeof body === "string";
@@ -80,11 +88,14 @@ async function ask(method: string, path: string, { query, body, headers, signal 
     throw new ApiError({
       title: t.theServerCannotBeReached,
       status: 0,
-      detail: t.itCannotBeReached,
+      detail: method === "GET" ? t.itCannotBeReached : t.nothingIsConfirmed,
     });
   }
   if (answer.ok) return answer;
-  throw new ApiError(await problemOf(answer));
+  const problem = await problemOf(answer);
+  // An answer to what another session asked says nothing about this one; `session` itself asks whether there is one.
+  const isOver = answer.status === 401 && path !== "session" && csrf !== "" && asker === csrf;
+  throw new ApiError(isOver && signedOut ? { ...problem, detail: signedOut() } : problem);
 }
 
 async function problemOf(answer: Response): Promise<Problem> {

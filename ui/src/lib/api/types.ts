@@ -4796,7 +4796,7 @@ export interface components {
         /**
          * SessionShape
          * @description The caller. A browser sends `csrf` in the header Noetl-CSRF of every change; null for a token, which needs
-         *     none.
+         *     none. `token_expires_at` is null for a token that does not expire.
          */
         SessionShape: {
             /** @default null */
@@ -4804,6 +4804,8 @@ export interface components {
             human_roles: string[];
             role: components["schemas"]["Role"];
             subject: string;
+            /** @default null */
+            token_expires_at: string | null;
         };
         /**
          * SessionView

@@ -1,7 +1,9 @@
 // Who is looking. The token is exchanged for a cookie that scripts cannot read; only the CSRF word stays here.
 
-import { ApiError, get, rememberCsrf, send } from "../api/client";
+import { ApiError, get, onSignedOut, rememberCsrf, send } from "../api/client";
 import { reconnect } from "../api/live.svelte";
+import { when } from "../words";
+import { dropTaskDrafts } from "./task_drafts";
 import { t } from "../../texts/words";
 import type { Who } from "../api/shapes";
 
@@ -15,8 +17,31 @@ function welcome(who: Who, isNew = true): void {
   rememberCsrf(who.csrf ?? "");
   session.who = who;
   session.problem = "";
+  endWithToken();
   if (isNew) reconnect(); // it may have been somebody else's
 }
+
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
+const CLOCKS_DIFFER_MS = 5000; // by which the clock of this browser may be behind the server's
+let ending: ReturnType<typeof setTimeout> | undefined;
+
+/** A page that nobody touches says that its token has expired, too. */
+function endWithToken(): void {
+  clearTimeout(ending);
+  const left = Date.parse(session.who?.token_expires_at ?? "") - Date.now() + 500;
+  if (left < LONGEST_TIMER_MS) ending = setTimeout(() => void checkSession(), Math.max(left, CLOCKS_DIFFER_MS));
+}
+
+/** Show the way in, and say why. */
+function leave(): string {
+  const expiry = session.who?.token_expires_at;
+  const isExpired = expiry && Date.parse(expiry) < Date.now() + CLOCKS_DIFFER_MS;
+  session.problem = isExpired ? t.yourTokenExpired(when(expiry)) : t.yourSessionHasEnded;
+  session.who = null;
+  clearTimeout(ending);
+  return session.problem;
+}
+onSignedOut(leave);
 
 /** Take up the session of this browser; a link that carries a token (`#token=…`) opens one. */
 export async function recall(): Promise<void> {
@@ -37,8 +62,7 @@ export async function checkSession(): Promise<void> {
     welcome(await get<Who>("session"), false);
   } catch (problem) {
     if (!(problem instanceof ApiError) || problem.status !== 401 || !session.who) return;
-    session.problem = t.yourSessionHasEnded;
-    session.who = null;
+    leave();
   }
 }
 
@@ -49,6 +73,8 @@ export async function signIn(token: string): Promise<void> {
 export async function signOut(): Promise<void> {
   await send("DELETE", "session");
   rememberCsrf("");
+  dropTaskDrafts();
+  clearTimeout(ending);
   session.who = null;
   reconnect();
 }
