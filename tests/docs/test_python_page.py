@@ -1,4 +1,4 @@
-"""The programs of docs/python.md run as they stand, and print what they are about."""
+"""The programs of docs/python.md and docs/runtime/tokens.md run as they stand, and print what they are about."""
 
 from __future__ import annotations
 
@@ -14,11 +14,17 @@ from tests.cli.processes_here import here
 
 pytestmark = pytest.mark.timeout(400)  # each of its processes may take its time to start
 ROOT = Path(__file__).parents[2]
-PROGRAMS = re.findall(r"^```python\n(.*?)^```$", (ROOT / "docs/python.md").read_text(), flags=re.M | re.S)
+PAGES = ("docs/python.md", "docs/runtime/tokens.md")
+PROGRAMS = [
+    program
+    for page in PAGES
+    for program in re.findall(r"^```python\n(.*?)^```$", (ROOT / page).read_text(), flags=re.M | re.S)
+]
 PRINTED = (
     "completed {'greeting': 'hello, ann'}\n",
     "['hello, ann', 'hello, bob']\n",
     "True order 7 was paid with 30\nplaybook.processed\n",
+    "".join(f"hello, day {day}\n" for day in range(1, 32)),
 )
 
 
