@@ -31,7 +31,7 @@ def test_no_package_but_its_own_knows_quantum_jobs() -> None:
 
 
 def test_a_test_file_of_a_package_is_named_after_what_it_shows() -> None:
-    """The tests of `store/memory.py` are `tests/store/test_memory.py`, or `test_memory_<aspect>.py`; those of a
+    """The tests of `engine/joins.py` are `tests/engine/test_joins.py`, or `test_joins_<aspect>.py`; those of a
     whole package stand beside its folder. Else, tests of joined and renamed modules stay under the old name.
     Behaviour over many packages is in folders that have the name of none, such as `tests/faults`."""
     package = ROOT / "src" / "noetl"
