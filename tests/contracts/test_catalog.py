@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
+from noetl.base.errors import ReplacedError
 from noetl.store.contract import Store
 from noetl.store.installation import Registration
 
@@ -26,6 +28,21 @@ async def test_the_same_path_again_is_a_new_version_unless_the_content_is_the_sa
     assert (newest.version, newest.net_hash, newest.source) == (3, "h1", "# h1")
     assert [row.version for row in await store.catalog.versions("jobs/a")] == [3, 2, 1]
     assert await store.net("h2") == b"h2"
+
+
+@pytest.mark.req("SRV-10")
+async def test_a_registration_over_another_version_than_the_newest_is_refused(store: Store) -> None:
+    def over(version: int, content: str) -> Registration:
+        return msgspec.structs.replace(playbook(content), over=version)
+
+    assert (await store.catalog.register(over(0, "h1"))).version == 1
+    for version in (0, 2):
+        with pytest.raises(ReplacedError, match="newest version is 1") as refused:
+            await store.catalog.register(over(version, "h2"))
+        assert refused.value.version == 1
+    assert (await store.catalog.register(over(1, "h2"))).version == 2
+    assert (await store.catalog.register(over(1, "h2"))).version == 2  # said twice
+    assert len(await store.catalog.versions("jobs/a")) == 2
 
 
 async def test_a_version_is_found_by_its_number_and_else_by_its_authors_name_for_it(store: Store) -> None:

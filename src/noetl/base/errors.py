@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Mapping
 
 
 class NoetlError(Exception):
@@ -46,6 +47,15 @@ class ForbiddenError(RefusedError):
 
 class SettledError(RefusedError):
     """It is over, or has changed since it was looked at: look again."""
+
+
+class ReplacedError(RefusedError):
+    """A registration would replace what its author has not seen. `version` is the newest one, 0 without any; `removed`
+    names what the new text no longer has: the times of a schedule, the events of notifications."""
+
+    def __init__(self, message: str, *, path: str, version: int, removed: Mapping[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.path, self.version, self.removed = path, version, dict(removed or {})
 
 
 class NotEndedError(RefusedError):

@@ -56,6 +56,10 @@ class ScheduleStore:
     async def get(self, path: str) -> Schedule:
         return schedule_of(await self._stored_schedule(path))
 
+    async def find(self, path: str) -> Schedule | None:
+        thing = await self._key_values.get(SCHEDULE, path)
+        return schedule_of(thing) if thing is not None else None
+
     async def schedules(self) -> list[Schedule]:
         return [schedule_of(thing) async for thing in each_key_value(self._key_values, SCHEDULE)]
 

@@ -9,10 +9,10 @@ import msgspec
 
 from noetl.base.clock import rfc3339
 from noetl.base.diagnostics import is_template
-from noetl.base.errors import NotFoundError
+from noetl.base.errors import NotFoundError, ReplacedError
 from noetl.control.schedules import ScheduleStore
 from noetl.language.reading.shared_checks import nearest
-from noetl.net.net import Net
+from noetl.net.net import Net, from_json
 from noetl.operations.api_shapes import PlaybookInfo, PlaybookStep, VersionView
 from noetl.store.contract import Store
 from noetl.store.installation import NEWEST, Catalog, CatalogRow, Registration
@@ -48,18 +48,69 @@ class RegisteredVersion(msgspec.Struct, frozen=True, kw_only=True):
         return PlaybookInfo(**fields, created=self.created, absent_credentials=self.absent_credentials)
 
 
+class Conditions(msgspec.Struct, frozen=True, kw_only=True):
+    """`opened_from` is the id of the version that a text was made from, "" for a new text: the newest version must be
+    that one. Unless `may_remove`, a schedule and notifications of the newest version must be in the new one."""
+
+    opened_from: str | None = None
+    may_remove: bool = True
+
+    def version_of(self, path: str) -> int | None:
+        """The version that must be the newest one of `path`, 0 for none. A text opened from another path is new."""
+        if self.opened_from is None:
+            return None
+        before, _, version = self.opened_from.rpartition("@")
+        return int(version) if before == path and version.isdecimal() else 0
+
+
+ANY = Conditions()
+
+
 async def register_playbook(
-    store: Store, net: Net, *, source: str, at: float, origin: Path | None = None, schedule: bool = True
+    store: Store,
+    net: Net,
+    *,
+    source: str,
+    at: float,
+    origin: Path | None = None,
+    schedule: bool = True,
+    conditions: Conditions = ANY,
 ) -> RegisteredVersion:
     """Register a new version, unless the newest one has the same content. Its schedule applies from now on (TMR-01).
-    With `schedule` false, the schedule of this path keeps running the version it names."""
+    With `schedule` false, the schedule of this path keeps running the version it names. ReplacedError where the
+    conditions do not hold."""
     # For an equal text the store returns the existing version. The version before the call is needed to notice that.
     before = await store.catalog.find(net.path)
-    row = await store.catalog.register(Registration.of(net, at=at, source=source, origin=origin))
+    wanted = Registration.of(net, at=at, source=source, origin=origin, over=conditions.version_of(net.path))
+    if not conditions.may_remove and before is not None:
+        await _refuse_removals(store, before, net, wanted, schedule=schedule)
+        # What is removed was looked for in this version, so no other may come between.
+        wanted = msgspec.structs.replace(wanted, over=before.version if wanted.over is None else wanted.over)
+    row = await store.catalog.register(wanted)
     if schedule:
         await ScheduleStore(store.key_values).enter(net, row, at=at)
     created = before is None or before.version != row.version
     return RegisteredVersion(row=row, created=created, absent_credentials=await _absent_credentials(store, net))
+
+
+async def _refuse_removals(store: Store, newest: CatalogRow, net: Net, wanted: Registration, *, schedule: bool) -> None:
+    if newest.net_hash == wanted.net_hash:
+        return
+    removed: dict[str, str] = {}
+    stored = await ScheduleStore(store.key_values).find(net.path) if schedule and net.trigger is None else None
+    if stored is not None:
+        removed["schedule"] = f"{stored.cron} ({stored.timezone})"
+    before = from_json(await store.net(newest.net_hash))
+    events = {rule.event for rule in before.notifications} - {rule.event for rule in net.notifications}
+    if events:
+        removed["notifications"] = ", ".join(sorted(events))
+    if removed:
+        what = " and ".join(f"the {name} {value}" for name, value in removed.items())
+        message = f'this text removes from "{net.path}" {what}'
+        # An author is asked once, for a newer version as well.
+        is_newest = wanted.over in (None, newest.version)
+        newer = "" if is_newest else f"; its newest version is {newest.version}"
+        raise ReplacedError(message + newer, path=net.path, version=newest.version, removed=removed)
 
 
 async def _absent_credentials(store: Store, net: Net) -> list[str]:

@@ -25,6 +25,7 @@ from noetl.base.errors import (
     NotFoundError,
     PlaybookError,
     RefusedError,
+    ReplacedError,
     SettledError,
     StoreOutageError,
     TemplateError,
@@ -32,6 +33,7 @@ from noetl.base.errors import (
     UnfitError,
     UnreadableError,
 )
+from noetl.operations.catalog import catalog_id
 from noetl.server.logs import log
 
 MEDIA_TYPE = "application/problem+json"
@@ -42,6 +44,7 @@ _KINDS: dict[type[NoetlError], tuple[int, str]] = {
     NotFoundError: (404, "not-found"),
     ForbiddenError: (403, "forbidden"),
     SettledError: (409, "settled"),
+    ReplacedError: (409, "replaced"),
     NotEndedError: (409, "not-ended"),
     InvalidError: (422, "invalid"),
     RefusedError: (409, "refused"),
@@ -70,7 +73,8 @@ class StreamEndedError(Exception):
 class ProblemShape(msgspec.Struct, kw_only=True, omit_defaults=True):
     """An error of the API. `diagnostics` are those of a playbook, `errors` the wrong fields of a request, `error` the
     error of a tool, `reference` the text to search in the server's log. `migration` is the outcome that a migration of
-    a refused playbook would have, `blocked` lists its places that need a person."""
+    a refused playbook would have, `blocked` lists its places that need a person. `newest` is the id of the version that
+    a registration would replace, `removed` what of it the new text no longer has."""
 
     type: str
     title: str
@@ -83,6 +87,8 @@ class ProblemShape(msgspec.Struct, kw_only=True, omit_defaults=True):
     reference: str | None = None
     migration: str | None = None
     blocked: list[dict[str, Any]] = []
+    newest: str | None = None
+    removed: dict[str, str] = {}
 
 
 def response_to(request: Request, problem: ProblemDetails) -> Response:
@@ -146,6 +152,10 @@ def problem_of(error: NoetlError) -> ProblemDetails:
             "details": error.details,
         }
         return ProblemDetails(status, error.message, kind=kind, error=tool_error)
+    if isinstance(error, ReplacedError):
+        return ProblemDetails(
+            status, str(error), kind=kind, newest=catalog_id(error.path, error.version), removed=error.removed
+        )
     if isinstance(error, InvalidError):
         return ProblemDetails(status, str(error), kind=kind, errors=[dict(problem) for problem in error.problems])
     return ProblemDetails(status, str(error), kind=kind)

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from noetl.base.errors import RefusedError
+from noetl.base.errors import RefusedError, ReplacedError
 from noetl.engine.pipeline.result_schemas import schema_problem
 from noetl.events.secret_materials import SealedCredential
 from noetl.net.net import Net, content_hash, to_json
@@ -225,7 +225,7 @@ class CatalogRow(msgspec.Struct, frozen=True, kw_only=True):
 
 class Registration(msgspec.Struct, frozen=True, kw_only=True):
     """A playbook to be registered: its net as JSON, the text it was compiled from, and the file that was in. Nested
-    playbooks are looked for beside that file."""
+    playbooks are looked for beside that file. `over` is the version that must be the newest one, 0 for none."""
 
     path: str
     net_hash: str
@@ -234,9 +234,12 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     source: str | None = None
     origin: str | None = None
     at: float
+    over: int | None = None
 
     @classmethod
-    def of(cls, net: Net, *, at: float, source: str | None = None, origin: Path | None = None) -> Registration:
+    def of(
+        cls, net: Net, *, at: float, source: str | None = None, origin: Path | None = None, over: int | None = None
+    ) -> Registration:
         return cls(
             path=net.path,
             net_hash=content_hash(net),
@@ -245,12 +248,14 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
             source=source,
             origin=str(origin.absolute()) if origin is not None else None,
             at=at,
+            over=over,
         )
 
 
 class Catalog(Protocol):
     async def register(self, playbook: Registration) -> CatalogRow:
-        """A new version, durably, unless the newest one has the same content: then that one."""
+        """A new version, durably, unless the newest one has the same content: then that one. ReplacedError where the
+        newest one is not the one that the registration is over."""
 
     async def find(self, path: str, version: str | None = None) -> CatalogRow | None:
         """The newest of a path, or that of a version: its number, else the newest of that label."""
@@ -278,7 +283,7 @@ class MemoryCatalog:
         if rows and rows[-1].net_hash == playbook.net_hash:
             rows[-1] = msgspec.structs.replace(rows[-1], origin=playbook.origin or rows[-1].origin)
             return rows[-1]
-        rows.append(row_of(playbook, len(rows) + 1))
+        rows.append(next_row(playbook, rows[-1] if rows else None))
         return rows[-1]
 
     async def find(self, path: str, version: str | None = None) -> CatalogRow | None:
@@ -295,10 +300,16 @@ class MemoryCatalog:
         return max(rows, key=lambda row: row.registered_at).origin if rows else None
 
 
-def row_of(playbook: Registration, version: int) -> CatalogRow:
+def next_row(playbook: Registration, newest: CatalogRow | None) -> CatalogRow:
+    """The row after the newest one. ReplacedError unless that is the one the registration is over."""
+    version = newest.version if newest is not None else 0
+    if playbook.over not in (None, version):
+        there = f"its newest version is {version}" if version else "there is no version of it"
+        message = f'"{playbook.path}" has changed since this text was opened: {there}'
+        raise ReplacedError(message, path=playbook.path, version=version)
     return CatalogRow(
         path=playbook.path,
-        version=version,
+        version=version + 1,
         net_hash=playbook.net_hash,
         label=playbook.label,
         source=playbook.source,

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
 from noetl.operations.administration_shapes import Role
@@ -31,6 +32,66 @@ async def test_the_same_content_is_the_same_version() -> None:
         assert first.json()["verdict"] == "sound"
         assert first.json()["dialect"] == "v10"
         assert again.json()["created"] is False
+
+
+SCHEDULED = (
+    """
+trigger: {timer: {cron: "30 2 * * *"}}
+on: {failed: {notify: {slack: {auth: ops}}}}
+"""
+    + HELLO
+)
+
+
+@pytest.mark.req("SRV-10")
+async def test_a_text_replaces_only_the_version_it_was_opened_from() -> None:
+    async with talking(workers=0) as talk:
+
+        async def register(who: str, opened_from: str) -> httpx2.Response:
+            source = playbook(HELLO.replace("world", who))
+            return await talk.client.post("/api/catalog", json={"source": source, "opened_from": opened_from})
+
+        first = await register("a", "")
+        unseen = await register("b", "")
+        second = await register("b", "tests/test@1")
+        stale = await register("c", "tests/test@1")
+        renamed = await register("c", "tests/other@7")
+        same = await register("b", "tests/test@1")
+
+        assert [one.status_code for one in (first, unseen, second, stale, renamed, same)] == [
+            201,
+            409,
+            201,
+            409,
+            409,
+            200,
+        ]
+        assert unseen.json()["newest"] == "tests/test@1"
+        assert stale.json()["newest"] == "tests/test@2"
+        assert stale.json()["type"] == "urn:noetl:problem:replaced"
+        assert stale.json()["detail"] == '"tests/test" has changed since this text was opened: its newest version is 2'
+
+
+@pytest.mark.req("SRV-10", "TMR-01")
+async def test_a_schedule_and_notifications_are_removed_only_by_whoever_may() -> None:
+    async with talking(workers=0) as talk:
+        await talk.register(SCHEDULED)
+        asked = {"source": playbook(HELLO), "opened_from": "tests/test@1"}
+
+        refused = await talk.client.post("/api/catalog", json={**asked, "may_remove": False})
+        kept = (await talk.get("/api/schedules"))["schedules"]
+        stale = await talk.client.post("/api/catalog", json={**asked, "opened_from": "", "may_remove": False})
+        done = await talk.client.post("/api/catalog", json=asked)
+
+        assert (refused.status_code, done.status_code) == (409, 201)
+        assert refused.json()["removed"] == {"schedule": "30 2 * * * (UTC)", "notifications": "failed"}
+        assert refused.json()["detail"] == (
+            'this text removes from "tests/test" the schedule 30 2 * * * (UTC) and the notifications failed'
+        )
+        assert stale.json()["removed"] == refused.json()["removed"]
+        assert "its newest version is 1" in stale.json()["detail"]
+        assert len(kept) == 1
+        assert (await talk.get("/api/schedules"))["schedules"] == []
 
 
 async def test_versions_texts_and_differences() -> None:

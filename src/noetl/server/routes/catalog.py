@@ -11,6 +11,7 @@ from fastapi import Query, Request, Response
 from noetl.net.net import Net, from_json
 from noetl.operations.api_shapes import CatalogPage, PlaybookSteps, VersionDetail, Versions
 from noetl.operations.catalog import (
+    Conditions,
     matching_steps,
     playbook_source,
     playbook_versions,
@@ -37,13 +38,17 @@ Version = Annotated[str, Query(description="A number, or the author's label.", m
 class Registering(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`path`, when given, must be the one the playbook has. `strict` refuses warnings too, as the server's own setting
     does; `migrate` registers the v10 form of a text in an older dialect. Without `schedule` the schedule of this path
-    is left as it is."""
+    is left as it is. `opened_from` is the `catalog_id` of the version that this text was made from, `""` for a new
+    playbook: 409 when another version is the newest. Without `may_remove`, 409 for a text without the schedule or the
+    notifications of the newest version; `removed` names them."""
 
     source: str
     path: str | None = None
     strict: bool = False
     migrate: bool = False
     schedule: bool = True
+    opened_from: str | None = None
+    may_remove: bool = True
 
 
 class Registered(VersionDetail, frozen=True, kw_only=True):
@@ -79,7 +84,12 @@ async def register(request: Request) -> Response:
     if asked.path not in (None, result.net.path):
         raise ProblemDetails(422, f'path: the path in the playbook is "{result.net.path}"')
     registered = await register_playbook(
-        services.store, result.net, source=source, at=services.clock.now(), schedule=asked.schedule
+        services.store,
+        result.net,
+        source=source,
+        at=services.clock.now(),
+        schedule=asked.schedule,
+        conditions=Conditions(opened_from=asked.opened_from, may_remove=asked.may_remove),
     )
     row = registered.row
     # For the audit log: the version is known only now.

@@ -12,7 +12,7 @@ import msgspec
 
 from noetl.events.secret_materials import SealedCredential
 from noetl.store.audit import ORIGIN, PAGE, AuditEntry, AuditRow, chained
-from noetl.store.installation import CatalogRow, KeyValue, Registration, chosen, row_of
+from noetl.store.installation import CatalogRow, KeyValue, Registration, chosen, next_row
 from noetl.store.postgres.database import QUERIES, Database
 from noetl.store.row_codecs import struct_of
 
@@ -65,7 +65,7 @@ async def _registered(connection: Any, playbook: Registration) -> CatalogRow:
         values = (playbook.origin or newest.origin, playbook.path, newest.version)
         await connection.execute(QUERIES["move_catalog_origin"], *values)
         return newest
-    row = row_of(playbook, newest.version + 1 if newest is not None else 1)
+    row = next_row(playbook, newest)
     await connection.execute(QUERIES["insert_net"], playbook.net_hash, playbook.net)
     await connection.execute(QUERIES["insert_catalog"], *msgspec.structs.astuple(row))
     return row

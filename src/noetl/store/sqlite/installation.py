@@ -10,7 +10,7 @@ import msgspec
 
 from noetl.events.secret_materials import SealedCredential
 from noetl.store.audit import COLUMNS, ORIGIN, PAGE, AuditEntry, AuditRow, chained, row_values
-from noetl.store.installation import CatalogRow, KeyValue, Registration, chosen, row_of
+from noetl.store.installation import CatalogRow, KeyValue, Registration, chosen, next_row
 from noetl.store.row_codecs import struct_of
 from noetl.store.sqlite.database import QUERIES, SqliteTable, transaction
 
@@ -29,7 +29,7 @@ class SqliteCatalog(SqliteTable):
             values = (playbook.origin or newest.origin, playbook.path, newest.version)
             self._db.execute(QUERIES["move_catalog_origin"], values)
             return newest
-        row = row_of(playbook, newest.version + 1 if newest is not None else 1)
+        row = next_row(playbook, newest)
         self._db.execute(QUERIES["insert_net"], (playbook.net_hash, playbook.net))
         values_of_row = tuple(getattr(row, field) for field in CatalogRow.__struct_fields__)
         self._db.execute(QUERIES["insert_catalog"], values_of_row)

@@ -4452,7 +4452,8 @@ export interface components {
          * ProblemShape
          * @description An error of the API. `diagnostics` are those of a playbook, `errors` the wrong fields of a request, `error` the
          *     error of a tool, `reference` the text to search in the server's log. `migration` is the outcome that a migration of
-         *     a refused playbook would have, `blocked` lists its places that need a person.
+         *     a refused playbook would have, `blocked` lists its places that need a person. `newest` is the id of the version that
+         *     a registration would replace, `removed` what of it the new text no longer has.
          */
         ProblemShape: {
             /** @default [] */
@@ -4469,7 +4470,13 @@ export interface components {
             /** @default null */
             migration: string | null;
             /** @default null */
+            newest: string | null;
+            /** @default null */
             reference: string | null;
+            /** @default {} */
+            removed: {
+                [key: string]: string;
+            };
             status: number;
             title: string;
             type: string;
@@ -4559,11 +4566,17 @@ export interface components {
          * Registering
          * @description `path`, when given, must be the one the playbook has. `strict` refuses warnings too, as the server's own setting
          *     does; `migrate` registers the v10 form of a text in an older dialect. Without `schedule` the schedule of this path
-         *     is left as it is.
+         *     is left as it is. `opened_from` is the `catalog_id` of the version that this text was made from, `""` for a new
+         *     playbook: 409 when another version is the newest. Without `may_remove`, 409 for a text without the schedule or the
+         *     notifications of the newest version; `removed` names them.
          */
         Registering: {
+            /** @default true */
+            may_remove: boolean;
             /** @default false */
             migrate: boolean;
+            /** @default null */
+            opened_from: string | null;
             /** @default null */
             path: string | null;
             /** @default true */
