@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.audit import findings
-from tests.browser.conftest import Picture
+from tests.browser.conftest import Picture, is_told
 from tests.browser.editing import type_into_editor
 from tests.browser.serving import Site
 
@@ -42,11 +42,105 @@ def test_a_draft_runs_with_inputs_and_replaces_nothing(open_at: Open, here: Site
     versions = here.api.get("catalog/tests/draft_run/versions").raise_for_status().json()["versions"]
     assert [one["version"] for one in versions] == [1]
 
-    page.go_back()  # from the tab
-    page.go_back()
-    page.get_by_role("button", name="Restore").click()
-    expect(page.get_by_role("button", name="Restore")).to_have_count(0)
+    page.get_by_role("link", name="tests/draft_run").click()  # back to the text, which is there
     expect(page.locator(".editor .cm-content")).to_contain_text("from the draft")
+    expect(page.get_by_role("button", name="Restore")).to_have_count(0)
+    expect(page.get_by_role("button", name="Run draft")).to_be_enabled()
+
+
+def new_text(name: str) -> str:
+    return DRAFTED.replace("draft_run", name)
+
+
+def test_every_new_playbook_is_a_draft_of_its_own(open_at: Open, picture: Picture) -> None:
+    page = open_at("/catalog/new")
+    type_into_editor(page, new_text("first_idea"))
+    page.wait_for_url("**/catalog/new?draft=*")  # it is kept
+    page.goto(page.url.split("?")[0])
+    first = page.get_by_role("status").filter(has_text="tests/first_idea")
+    expect(first).to_be_visible()
+    type_into_editor(page, new_text("second_idea"))
+    page.wait_for_url("**/catalog/new?draft=*")
+    page.goto(page.url.split("?")[0])
+    second = page.get_by_role("status").filter(has_text="tests/second_idea")
+    expect(second).to_be_visible()
+    picture(page, "drafts")
+    assert findings(page) == []
+
+    first.get_by_role("button", name="Restore").click()
+    expect(page.locator(".editor .cm-content")).to_contain_text("first_idea")
+    expect(first).to_have_count(0)
+    second.get_by_role("button", name="Discard").click()
+    expect(second).to_have_count(0)
+    page.reload()
+    expect(page.locator(".editor .cm-content")).to_contain_text("first_idea")
+    expect(page.get_by_role("button", name="Restore")).to_have_count(0)
+
+
+def test_a_draft_of_a_new_playbook_leads_back_to_its_text(open_at: Open) -> None:
+    page = open_at("/catalog/new")
+    type_into_editor(page, new_text("never_registered"))
+    page.get_by_role("button", name="Run draft").click()
+    page.get_by_role("dialog").get_by_role("button", name="Run draft").click()
+    page.get_by_role("link", name="tests/never_registered").click()
+    expect(page.locator(".editor .cm-content")).to_contain_text("never_registered")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("New playbook")
+
+
+TIMED = new_text("replaced").replace(
+    "workload:",
+    'trigger: { timer: { cron: "30 2 * * *" } }\non: { failed: { notify: { slack: { auth: ops } } } }\nworkload:',
+)
+
+
+def test_a_newer_version_and_its_schedule_are_replaced_only_after_a_question(
+    open_at: Open, here: Site, picture: Picture
+) -> None:
+    here.register(new_text("replaced"))
+    page = open_at("/catalog/edit/tests/replaced")
+    type_into_editor(page, new_text("replaced").replace("registered, ", "mine, "))
+    here.register(TIMED)  # by somebody else
+    page.get_by_role("button", name="Register").click()
+
+    dialog = page.get_by_role("dialog", name="Replace version 2 of tests/replaced?")
+    expect(dialog).to_contain_text("This text was opened from version 1. Version 2 is newer")
+    expect(dialog).to_contain_text("Its schedule 30 2 * * * (UTC) ends")
+    expect(dialog).to_contain_text("Its notifications end (failed)")
+    picture(page, "replace-version")
+    assert findings(page) == []
+    dialog.get_by_role("button", name="Compare").click()
+    expect(page.get_by_role("dialog").locator(".cm-mergeView")).to_be_visible()
+    page.get_by_text("Close", exact=True).click()
+    dialog.get_by_role("button", name="Cancel").click()
+    versions = here.api.get("catalog/tests/replaced/versions").raise_for_status().json()["versions"]
+    assert [one["version"] for one in versions] == [2, 1]
+
+    page.get_by_role("button", name="Register").click()
+    dialog.get_by_role("button", name="Register anyway").click()
+    is_told(page, "tests/replaced version 3 is registered")
+    type_into_editor(page, new_text("replaced").replace("registered, ", "again, "))
+    page.get_by_role("button", name="Register").click()  # what it replaces is its author's own
+    is_told(page, "tests/replaced version 4 is registered")
+
+
+def test_a_new_playbook_takes_the_path_of_another_only_after_a_question(open_at: Open, here: Site) -> None:
+    here.register(new_text("taken"))
+    page = open_at("/catalog/new")
+    type_into_editor(page, new_text("taken").replace("registered, ", "new, "))
+    page.get_by_role("button", name="Register").click()
+    expect(page.get_by_role("dialog")).to_contain_text("There is a playbook of this path already.")
+    page.get_by_role("dialog").get_by_role("button", name="Register anyway").click()
+    is_told(page, "tests/taken version 2 is registered")
+
+
+def test_an_empty_editor_has_an_error_and_cannot_be_registered(open_at: Open) -> None:
+    page = open_at("/catalog/new")
+    expect(page.locator(".facts")).to_contain_text("no errors")
+    type_into_editor(page, "")
+    page.keyboard.press("Delete")
+    expect(page.get_by_role("button", name="Register")).to_be_disabled()
+    expect(page.locator(".facts")).to_contain_text("1 error")
+    expect(page.get_by_text("the document is empty")).to_be_visible()
 
 
 def wide(steps: int) -> str:

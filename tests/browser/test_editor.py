@@ -208,6 +208,8 @@ def test_what_was_typed_and_not_registered_is_there_when_one_comes_back(open_at:
     expect(page.locator(".step", has_text="more")).to_be_visible()  # it was looked at, and kept before
     page.get_by_role("link", name="Home").click()
     page.go_back()
+    expect(page.locator(".cm-content")).to_contain_text("n: 4")
+    page.goto(page.url.split("?")[0])
     expect(page.locator(".cm-content")).to_contain_text("n: 3")
     expect(page.get_by_role("button", name="Discard")).to_be_visible()
     page.get_by_role("button", name="Restore").click()

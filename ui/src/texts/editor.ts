@@ -60,7 +60,7 @@ export const t = area("editor", {
   asThePlaybookSaysAgain: "The limit in the playbook applies again",
 
   // Offers
-  youHaveAnUnregisteredDraft: "You have an unregistered draft of this playbook.",
+  youHaveAnUnregisteredDraft: (path: Value, at: Value) => `Unregistered draft of ${path}${at ? `, ${at}` : ""}`,
   restore: "Restore",
   discard: "Discard",
   thisPlaybookIsRefusedAs: "This playbook cannot be registered as it is. It can be rewritten as v10.",
@@ -70,6 +70,17 @@ export const t = area("editor", {
   mistakesCanBePutRight: "A rewrite can fix mistakes in this text.",
   showTheRewrite: "Show the rewrite",
   rewritten: "Rewritten",
+
+  // Replace.svelte
+  replaceVersion: (version: Value, path: Value) => `Replace version ${version} of ${path}?`,
+  itIsNewer: (version: Value, at: Value, opened: Value) =>
+    `This text was opened from version ${opened}. Version ${version} is newer: it was registered ${at}.`,
+  thereIsOneAlready: (version: Value, at: Value) =>
+    `There is a playbook of this path already. Its version ${version} was registered ${at}.`,
+  itsScheduleEnds: (schedule: Value) => `Its schedule ${schedule} ends: this text has none.`,
+  itsNotificationsEnd: (events: Value) => `Its notifications end (${events}): this text has none of them.`,
+  compareThem: "Compare",
+  registerAnyway: "Register anyway",
 
   // RunDraft.svelte
   runDraft: "Run draft",

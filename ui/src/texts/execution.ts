@@ -49,6 +49,7 @@ export const t = area("execution", {
 
   draft: "draft",
   aTextThatIsNot: "It ran a text that is not registered",
+  backToTheDraft: "Back to its text",
 
   // NetTab.svelte
   stepNamed: (chosen: Value) => `Step ${chosen}`,

@@ -47,7 +47,9 @@ export const testStep = (source: string, step: string, inputs: StepTestInputs, f
 /** What a step read when it last ran in an execution. */
 export const getRecordedInputs = (id: string, step: string) =>
   get<RecordedInputs>(`executions/${id}/step-inputs`, { step });
-export const register = (source: string) => send<Registered>("POST", "catalog", { source });
+/** 409 with `newest` and `removed` where the newest version is not `opened_from`, or has what the text removes. */
+export const register = (source: string, over: { opened_from?: string; may_remove?: boolean } = {}) =>
+  send<Registered>("POST", "catalog", { source, ...over });
 export const validate = (source: string, signal?: AbortSignal) =>
   send<Outline>("POST", "validate", { source }, { signal });
 export const format = (source: string) => send<{ source: string; changed: boolean }>("POST", "format", { source });

@@ -1,27 +1,58 @@
 import { beforeEach, describe, expect, it, vi } from "vitest";
-import { draftOf, dropDraft, keepDraft } from "./drafts";
+import { draftOf, draftOfRun, draftsOf, dropDraft, freshId, keepDraft, pathIn } from "./drafts";
+
+const draft = (id: string, path: string, text: string) => ({ id, path, text, openedFrom: path && `${path}@3` });
 
 describe("a draft", () => {
   beforeEach(() => localStorage.clear());
 
-  it("is kept by path until it is dropped", () => {
-    keepDraft("a/b", "typed");
-    expect(draftOf("a/b", "registered")).toBe("typed");
-    expect(draftOf("a/c", "registered")).toBe("");
-    dropDraft("a/b");
-    expect(draftOf("a/b", "registered")).toBe("");
+  it("is kept until it is dropped, with the version it was made from", () => {
+    keepDraft(draft("1", "a/b", "typed"));
+    expect(draftsOf("a/b", "registered").map((one) => [one.text, one.openedFrom])).toEqual([["typed", "a/b@3"]]);
+    expect(draftsOf("a/c", "registered")).toEqual([]);
+    dropDraft("1");
+    expect(draftsOf("a/b", "registered")).toEqual([]);
   });
 
   it("is none when it is what is registered", () => {
-    keepDraft("a/b", "same");
-    expect(draftOf("a/b", "same")).toBe("");
+    keepDraft(draft("1", "a/b", "same"));
+    expect(draftsOf("a/b", "same")).toEqual([]);
+  });
+
+  it("takes the place of no other of the same playbook", () => {
+    vi.spyOn(Date, "now").mockReturnValueOnce(1).mockReturnValueOnce(2);
+    keepDraft(draft("1", "", "first"));
+    keepDraft(draft("2", "", "second"));
+    expect(draftsOf("", "").map((one) => one.text)).toEqual(["second", "first"]);
+    expect(freshId()).not.toBe(freshId());
+  });
+
+  it("is found by its executions, and keeps them while it is typed in", () => {
+    keepDraft(draft("1", "", "first"), "run-1");
+    keepDraft(draft("1", "", "first, and more"));
+    expect(draftOfRun("run-1")?.text).toBe("first, and more");
+    expect(draftOfRun("run-2")).toBeNull();
+  });
+
+  it("is read as an earlier version kept it", () => {
+    localStorage.setItem("noetl.draft.a/b", "typed: before");
+    expect(draftsOf("a/b", "").map((one) => one.text)).toEqual(["typed: before"]);
+    expect(draftOf("a/b")?.path).toBe("a/b");
   });
 
   it("is no trouble where the browser keeps nothing", () => {
     const refuse = vi.spyOn(Storage.prototype, "setItem").mockImplementation(() => {
       throw new Error("no room");
     });
-    expect(() => keepDraft("a/b", "typed")).not.toThrow();
+    expect(() => keepDraft(draft("1", "a/b", "typed"))).not.toThrow();
     refuse.mockRestore();
+  });
+});
+
+describe("the path that a text gives itself", () => {
+  it("is that of its metadata", () => {
+    expect(pathIn("kind: Playbook\nmetadata:\n  name: a\n  path: team/a # here\n")).toBe("team/a");
+    expect(pathIn('metadata: { name: a, path: "team/a" }\nworkload: { path: other }\n')).toBe("team/a");
+    expect(pathIn("kind: Playbook\n")).toBe("");
   });
 });

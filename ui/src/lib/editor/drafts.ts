@@ -1,29 +1,77 @@
-// Text that was typed and not registered, kept in this browser until it is: going elsewhere loses nothing.
+// Text that was typed and not registered, kept in this browser until it is: going elsewhere loses nothing. Every time
+// somebody begins to type is a draft of its own, so none takes the place of another.
 
-const key = (path: string): string => `noetl.draft.${path}`;
+export interface Draft {
+  id: string;
+  path: string; // of the playbook that it was typed in; empty for a new one
+  openedFrom: string; // the version that it was made from, as path@version; empty for a new one
+  text: string;
+  at: number; // when it was last typed in, in milliseconds
+  runs: string[]; // its executions
+}
 
-export function keepDraft(path: string, text: string): void {
+const PREFIX = "noetl.draft.";
+const RUNS = 20; // the newest are kept
+
+export const freshId = (): string =>
+  Array.from(crypto.getRandomValues(new Uint8Array(6)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+
+export function keepDraft(draft: Omit<Draft, "at" | "runs">, run = ""): void {
+  const runs = [...(draftOf(draft.id)?.runs ?? []), ...(run ? [run] : [])].slice(-RUNS);
   try {
-    localStorage.setItem(key(path), text);
+    localStorage.setItem(PREFIX + draft.id, JSON.stringify({ ...draft, at: Date.now(), runs }));
   } catch {
     // a browser may forbid storage, or have no room
   }
 }
 
-export function dropDraft(path: string): void {
+export function dropDraft(id: string): void {
   try {
-    localStorage.removeItem(key(path));
+    localStorage.removeItem(PREFIX + id);
   } catch {
     // see above
   }
 }
 
-/** What was left of it, unless that is what is registered. */
-export function draftOf(path: string, registered: string): string {
+export function draftOf(id: string): Draft | null {
   try {
-    const left = localStorage.getItem(key(path)) ?? "";
-    return left === registered ? "" : left;
+    return read(PREFIX + id);
   } catch {
-    return "";
+    return null;
+  }
+}
+
+/** What was left of a playbook, the newest first, without those that are the text already. */
+export const draftsOf = (path: string, text: string): Draft[] =>
+  all()
+    .filter((one) => one.path === path && one.text !== text)
+    .sort((one, other) => other.at - one.at);
+
+/** The draft that an execution ran, if it was typed in this browser and is still there. */
+export const draftOfRun = (execution: string): Draft | null =>
+  all().find((one) => one.runs.includes(execution)) ?? null;
+
+/** The path that a text gives itself: what its author knows a new playbook by. */
+export const pathIn = (text: string): string =>
+  /^(?:\s+|metadata:\s*\{.*?\b)path:\s*["']?([^\s"',}]+)/m.exec(text)?.[1] ?? "";
+
+function all(): Draft[] {
+  try {
+    const keys = Object.keys(localStorage).filter((key) => key.startsWith(PREFIX));
+    return keys.map(read).filter((one) => one !== null);
+  } catch {
+    return [];
+  }
+}
+
+function read(key: string): Draft | null {
+  const kept = localStorage.getItem(key);
+  if (kept === null) return null;
+  try {
+    return JSON.parse(kept) as Draft;
+  } catch {
+    // as an earlier version kept it: the text alone, under the path of its playbook
+    const path = key.slice(PREFIX.length);
+    return { id: path, path, openedFrom: "", text: kept, at: 0, runs: [] };
   }
 }
