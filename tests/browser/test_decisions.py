@@ -31,10 +31,9 @@ def way(here: Site) -> Iterator[Way]:
 def test_a_comment_that_was_not_added_yet_goes_with_the_decision(visitor: Visitor, here: Site) -> None:
     task_id = task_of(here, here.start("tests/asking", amount=71))
     page = visitor(here.make_token("ida", "operator", "boss"), f"/tasks/{task_id}")
-    page.get_by_label("decision").select_option("reject")
     page.get_by_label("New comment").fill("the desk is too dear")
 
-    page.get_by_role("button", name="Complete").click()
+    page.get_by_role("button", name="Reject").click()
 
     expect(page.get_by_text("Completed by ida")).to_be_visible()
     expect(page.get_by_role("region", name="History")).to_contain_text("the desk is too dear")
@@ -49,10 +48,9 @@ def test_a_decision_during_an_outage_is_said_to_be_open_until_the_server_is_back
     page.goto(f"{way.url}/tasks/{task_id}#token={here.make_token('nele', 'operator', 'boss')}")
     expect(page.get_by_role("heading", level=1)).to_have_text("Approve 72?")
     page.get_by_label("New comment").fill("fine by me")
-    page.get_by_label("decision").select_option("approve")
     way.cut()
 
-    page.get_by_role("button", name="Complete").click()
+    page.get_by_role("button", name="Approve").click()
 
     unsent = page.get_by_role("alert").filter(has_text="not sent, or not confirmed")
     expect(unsent).to_contain_text("Try again when the server is back")
@@ -61,7 +59,7 @@ def test_a_decision_during_an_outage_is_said_to_be_open_until_the_server_is_back
     way.mend()
     expect(page.get_by_role("status").filter(has_text="Connection lost")).to_have_count(0)
     expect(unsent).to_have_count(0)
-    page.get_by_role("button", name="Complete").click()
+    page.get_by_role("button", name="Approve").click()
     expect(page.get_by_text("Completed by nele")).to_be_visible()
     expect(page.get_by_role("region", name="History")).to_contain_text("fine by me")
     page.close()
@@ -75,7 +73,7 @@ def test_an_expired_token_is_said_plainly_and_what_was_typed_is_kept(
     short = here.api.post("tokens", json=asked).raise_for_status().json()["token"]
     page = visitor(short, f"/tasks/{task_id}")
     page.get_by_label("New comment").fill("the lamp only")
-    page.get_by_label("decision").select_option("approve")
+    page.get_by_label("count").fill("4")
 
     expect(page.get_by_label("Token")).to_be_visible()
 
@@ -85,7 +83,7 @@ def test_an_expired_token_is_said_plainly_and_what_was_typed_is_kept(
     assert findings(page) == []
     page.get_by_label("Token").fill(here.make_token("tim", "operator", "boss"))
     page.get_by_role("button", name="Sign in").click()
-    expect(page.get_by_label("decision")).to_have_value("approve")
+    expect(page.get_by_label("count")).to_have_value("4")
     expect(page.get_by_label("New comment")).to_have_value("the lamp only")
     stored = page.evaluate("JSON.stringify([{...localStorage}, {...sessionStorage}])")
     assert "the lamp only" not in stored
@@ -106,3 +104,60 @@ def test_a_change_that_is_refused_for_an_expired_token_shows_no_text_of_the_api(
     page.get_by_label("Token").fill(here.make_token("eve", "operator", "boss"))
     page.get_by_role("button", name="Sign in").click()
     expect(page.get_by_label("New comment")).to_have_value("")  # it was not hers
+
+
+def test_each_option_of_a_decision_is_a_button_and_the_outcome_is_in_words(
+    visitor: Visitor, here: Site, picture: Picture
+) -> None:
+    task_id = task_of(here, here.start("tests/asking", amount=75))
+    page = visitor(here.make_token("omar", "operator", "boss"), f"/tasks/{task_id}")
+    expect(page.get_by_role("button", name="Complete")).to_have_count(0)
+    page.get_by_label("Comment", exact=True).fill("too dear")
+    picture(page, "task-decision")
+
+    page.get_by_role("button", name="Reject").click()
+
+    outcome = page.get_by_role("region", name="Decision")
+    expect(outcome).to_contain_text("Reject")
+    expect(outcome).to_contain_text("by omar")
+    expect(outcome).to_contain_text("too dear")
+    expect(outcome).not_to_contain_text("{")
+    expect(page.get_by_role("region", name="History")).to_contain_text("omar completed with Reject")
+    expect(page.locator("[data-state=completed]")).to_have_count(0)
+    picture(page, "task-decided")
+    assert findings(page) == []
+    page.goto(f"{here.url}/tasks?tab=completed")
+    row = page.get_by_role("row", name="Approve 75?")
+    expect(row).to_contain_text("Reject")
+    expect(row).to_contain_text("omar")
+    expect(row.locator("[data-state=completed]")).to_have_count(0)
+    expect(page.get_by_role("columnheader")).to_have_text(["Task", "Decision", "Completed by", "Completed"])
+    picture(page, "tasks-done")
+    assert findings(page) == []
+    page.set_viewport_size({"width": 390, "height": 800})
+    picture(page, "tasks-done-phone")
+    page.goto(f"{here.url}/tasks/{task_id}")
+    expect(outcome).to_contain_text("Reject")
+    picture(page, "task-decided-phone")
+    assert findings(page) == []
+
+
+REFUND = """apiVersion: noetl.io/v10
+kind: Playbook
+metadata: { name: refund, path: tests/refund }
+workload: { customer: Ann, amount: 12, bank: { iban: DE00 } }
+workflow:
+  - step: approve
+    human_task: { title: "Refund {{ workload.amount }}?" }
+executor: { kind: local, spec: { entry_step: approve } }
+"""
+
+
+def test_the_approver_sees_all_inputs_of_the_execution(visitor: Visitor, here: Site) -> None:
+    here.register(REFUND)
+    token = here.make_token("ann", "operator")
+    for given, amount in (({}, "12"), ({"amount": 77}, "77")):
+        page = visitor(token, f"/tasks/{task_of(here, here.start('tests/refund', **given))}")
+        inputs = page.get_by_role("region", name="Inputs of the execution")
+        for word in (amount, "Ann", "DE00"):
+            expect(inputs).to_contain_text(word)

@@ -42,12 +42,14 @@ class ExecutionDetail(ExecutionView, frozen=True, kw_only=True):
     """One execution, pinned to the playbook version `catalog_id` and `version` (SRV-10). `children` are the executions
     it started. A rerun began at `from_step` with the state that execution `rerun_of` had there; without `from_step` it
     did all of it again. `reruns` repeat this one, the oldest first. `dialect` is the dialect of its playbook (DIA-07).
-    `failed_step` is the step whose error ended an execution that failed."""
+    `failed_step` is the step whose error ended an execution that failed. `workload` is what its templates read: the
+    playbook's own values with those of `payload`."""
 
     version: int | None
     label: str | None
     catalog_id: str | None
     payload: Any
+    workload: dict[str, Any] = {}
     error: dict[str, Any] | None
     children: list[ExecutionView]
     reruns: list[ExecutionView] = []

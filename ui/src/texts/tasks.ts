@@ -22,6 +22,8 @@ export const t = area("tasks", {
   allOpen: "All open",
   claimed: "Claimed",
   done: "Done",
+  completedByHead: "Completed by",
+  completed: "Completed",
 
   // Task.svelte
   aTask: "task",
@@ -40,6 +42,8 @@ export const t = area("tasks", {
   dataToDecideBy: "Data to decide by",
   inputsOfTheExecution: "Inputs of the execution",
   completedBy: (completedBy: Value, endedAt: Value) => `Completed by ${completedBy} ${endedAt}.`,
+  decision: "Decision",
+  result: "Result",
   thisTaskWasWithdrawnThe: "This task was withdrawn: the execution no longer needs it.",
   thisTaskHasNoForm: "This task has no form.",
   complete: "Complete",
@@ -53,6 +57,7 @@ export const t = area("tasks", {
   claimedIt: "claimed",
   releasedIt: "released",
   completedIt: "completed",
+  completedWith: (decision: Value) => `completed with ${decision}`,
   commented: "commented",
   becameOverdue: "became overdue",
   wasEscalated: "was escalated",

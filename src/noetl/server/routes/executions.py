@@ -10,7 +10,7 @@ from fastapi import Query, Request, Response
 from noetl.base.errors import NoRerunError
 from noetl.control.nested.reruns import failed_loops, only_failed_loop
 from noetl.engine.rerun_state import Consent
-from noetl.events.executions import ExecutionRequested, RequestEvaluated
+from noetl.events.executions import ExecutionRequested, RequestEvaluated, WorkflowStarted
 from noetl.events.traces import caller_of
 from noetl.operations.api_shapes import ExecutionDetail, ExecutionPage, Steered
 from noetl.operations.catalog import catalog_id
@@ -57,12 +57,14 @@ from noetl.store.contract import EventFilter, ExecutionRow
 
 async def execution_detail(services: Services, row: ExecutionRow) -> ExecutionDetail:
     first = await services.store.events(
-        row.execution_id, only=EventFilter(limit=2)
-    )  # the request, and what was made of it
+        row.execution_id, only=EventFilter(limit=3)
+    )  # the request, what was made of it, and the inputs it began with
     request = await services.read_back(first[0].payload) if first else None
     assert request is None or isinstance(request, ExecutionRequested)
     error = await end_error(services.store, row)
     evaluated = next((event.payload for event in first if isinstance(event.payload, RequestEvaluated)), None)
+    begun = next((event.payload for event in first if isinstance(event.payload, WorkflowStarted)), None)
+    begun = await services.read_back(begun) if begun is not None else None
     version = await version_of(services, row)
     carried = request.carried if request is not None else None
     return ExecutionDetail(
@@ -71,6 +73,7 @@ async def execution_detail(services: Services, row: ExecutionRow) -> ExecutionDe
         label=request.version if request is not None else None,
         catalog_id=catalog_id(row.path, version) if version is not None else None,
         payload=request.payload if request is not None else {},
+        workload=begun.workload if begun is not None else {},
         error=error.readable() if error is not None else None,
         children=[execution_view(child) for child in await services.store.children(row.execution_id)],
         reruns=[execution_view(again) for again in await reruns_of(services.store, row.execution_id)],

@@ -3312,7 +3312,8 @@ export interface components {
          * @description One execution, pinned to the playbook version `catalog_id` and `version` (SRV-10). `children` are the executions
          *     it started. A rerun began at `from_step` with the state that execution `rerun_of` had there; without `from_step` it
          *     did all of it again. `reruns` repeat this one, the oldest first. `dialect` is the dialect of its playbook (DIA-07).
-         *     `failed_step` is the step whose error ended an execution that failed.
+         *     `failed_step` is the step whose error ended an execution that failed. `workload` is what its templates read: the
+         *     playbook's own values with those of `payload`.
          */
         ExecutionDetail: {
             catalog_id: string | null;
@@ -3347,6 +3348,8 @@ export interface components {
             trace_id: string;
             version: number | null;
             wake_at: string | null;
+            /** @default {} */
+            workload: Record<string, unknown>;
         };
         /**
          * ExecutionPage
