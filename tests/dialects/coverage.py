@@ -39,7 +39,7 @@ COVERED: dict[str, str] = {
         "test_a_name_that_nothing_defines_is_found_wherever_it_is_read"
     ),
     "an undefined root name at run time": (
-        "test:tests/templates/test_values_undefined_names.py::test_an_undefined_name_fails_the_run_and_is_named_with_the_nearest"
+        "test:tests/templates/test_values.py::test_an_undefined_name_fails_the_run_and_is_named_with_the_nearest"
     ),
     "misspelled keys of workload": "found:workload key",
     "misspelled keys of iter": "found:iter key",

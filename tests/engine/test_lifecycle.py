@@ -1,11 +1,14 @@
-"""How an execution begins (SRV-01, SRV-03, TOK-01)."""
+"""How an execution begins, when it is late, and what becomes of its children (SRV-01, SRV-03, TOK-01, NTF-07)."""
 
 from __future__ import annotations
 
 import pytest
 
+from noetl.engine.commands import CancelExecution, Command, PauseExecution, ResumeExecution, StartExecution, Wake
+from noetl.engine.decision import CancelCalled, CancelChildren, ChildEffect, PauseChildren, ResumeChildren
 from noetl.events.executions import ExecutionRequested, WorkflowStarted
 from noetl.events.tokens import TokenCreated
+from tests.engine.waiting import Waiting
 from tests.engine_script import Conversation
 
 ONE = """
@@ -105,3 +108,108 @@ def test_a_context_that_cannot_be_rendered_fails_the_execution_with_its_reason()
     assert talk.status == "failed"
     assert talk.ran() == []
     assert "the ctx of the playbook" in talk.payloads("playbook.processed")[0].error.message
+
+
+CALLING = """
+workflow:
+  - step: start
+    tool: {kind: python, code: x}
+    timeout: {duration: 300s, spec: {on_timeout: %s}, alternative_step: other}
+  - {step: other}
+"""
+
+
+def talk_about(on_timeout: str = "alternative") -> Conversation:
+    talk = Conversation(CALLING % on_timeout)
+    talk.start()
+    return talk
+
+
+def said_of_children(talk: Conversation, command: Command) -> list[ChildEffect]:
+    return [effect for effect in talk.decide(command).effects if isinstance(effect, ChildEffect)]
+
+
+@pytest.mark.req("O-16")
+def test_children_are_paused_and_resumed_with_their_parent() -> None:
+    talk = talk_about()
+
+    assert said_of_children(talk, PauseExecution(at=1.0)) == [PauseChildren(reason="its parent was paused")]
+    assert said_of_children(talk, PauseExecution(at=1.0)) == [], "it was so already"
+    assert said_of_children(talk, ResumeExecution(at=2.0)) == [ResumeChildren(reason="its parent was resumed")]
+
+
+@pytest.mark.req("O-02")
+@pytest.mark.parametrize("compensate", [False, True])
+def test_children_are_cancelled_as_their_parent_is(compensate: bool) -> None:
+    talk = talk_about()
+    effects = said_of_children(talk, CancelExecution(at=1.0, reason="enough", compensate=compensate))
+
+    assert CancelChildren(reason="its parent was cancelled", compensate=compensate) in effects
+
+
+def test_a_step_that_times_out_takes_the_children_that_it_called_with_it() -> None:
+    talk = talk_about()
+    talk.claim("start")
+    run = talk.run("start")
+    talk.clock.advance(300)
+
+    [effect, *_] = said_of_children(talk, Wake(at=talk.clock.now()))
+
+    assert effect == CancelCalled(step_run_id=run.step_run_id, reason="the step that waited for it has timed out")
+
+
+def test_a_step_that_is_done_concerns_no_child() -> None:
+    talk = talk_about()
+    talk.claim("start")
+    talk.done("start")
+    assert talk.status == "completed"
+
+    assert said_of_children(talk, CancelExecution(at=1.0)) == []
+
+
+WAITS = """
+on: {late: {after: 1h, notify: [{slack: {auth: chat}}]}}
+workflow:
+  - step: start
+    message: {name: go}
+"""
+
+
+def start(talk: Waiting, *late_after_s: float) -> None:
+    talk.tell(StartExecution(at=talk.clock.now(), net_hash=talk.plan.net_hash, late_after_s=late_after_s))
+
+
+@pytest.mark.req("NTF-07")
+def test_time_alone_makes_it_late_at_each_duration() -> None:
+    talk = Waiting(WAITS)
+    start(talk, 60.0, 3600.0)
+
+    passed = [talk.sleep(), talk.sleep()]
+
+    assert passed == [60.0, 3540.0]
+    assert [one.after_s for one in talk.payloads("playbook.late")] == [60.0, 3600.0]
+    assert talk.execution.wake_at is None
+    assert talk.status == "running"
+
+
+@pytest.mark.req("NTF-07")
+def test_it_is_not_late_while_it_is_paused() -> None:
+    talk = Waiting(WAITS)
+    start(talk)
+    talk.pause()
+    talk.clock.advance(7200)
+    talk.decide(Wake(at=talk.clock.now()))
+
+    assert talk.payloads("playbook.late") == []
+    talk.resume()
+    assert [one.after_s for one in talk.payloads("playbook.late")] == [3600.0]
+
+
+@pytest.mark.req("NTF-07")
+def test_one_that_has_ended_is_never_late() -> None:
+    talk = Waiting(WAITS)
+    start(talk)
+    talk.cancel()
+
+    assert talk.status == "cancelled"
+    assert talk.execution.wake_at is None

@@ -1,4 +1,5 @@
-"""Wait blocks of plain steps: all arm together, the first that comes is the boundary event (TMR-02, O-25, ADV-02)."""
+"""Wait blocks of plain steps: all arm together, the first that comes is the boundary event. Also
+handlers of a step that waits (TMR-02, O-25, ADV-01, ADV-02)."""
 
 from __future__ import annotations
 
@@ -240,3 +241,42 @@ def test_a_lifetime_covers_the_wait(lifecycle: str, after: float, kind: str | No
     assert talk.status == ("completed" if kind is None else "failed")
     assert (talk.execution.lifecycle.error.kind if talk.execution.lifecycle.error else None) == kind
     assert talk.execution.open_waits.due_times.due == {}
+
+
+PLAYBOOK = """
+workflow:
+  - step: start
+    message: {name: m}
+    timer: {duration: 1h}
+    human_task: {title: t, assignee: {user: ann}}
+    on_event:
+      spec: {interrupting: %s}
+      handlers: [{event: audit.required, then: [{name: audit, kind: python, code: x}]}]
+    next: {arcs: [{step: end}]}
+  - {step: end}
+"""
+
+
+@pytest.mark.req("ADV-01", "TMR-02")
+def test_a_handler_runs_beside_the_wait() -> None:
+    talk = Waiting(PLAYBOOK % "false")
+    talk.start()
+
+    talk.inject("audit.required")
+    assert len(talk.execution.order_states.open) == 1
+    talk.message("m")
+
+    assert talk.payloads("next.selected")[0].event == "message.received"
+
+
+@pytest.mark.req("ADV-01", "TMR-04")
+def test_an_interrupting_handler_withdraws_the_waits() -> None:
+    talk = Waiting(PLAYBOOK % "true")
+    talk.start()
+    task_id = talk.task_id
+
+    talk.inject("audit.required")
+
+    assert (talk.execution.open_waits.waits, talk.execution.open_waits.due_times.due, talk.open_waits) == ({}, {}, {})
+    assert talk.tasks[task_id].state == "withdrawn"
+    assert talk.payloads("timer.cancelled")[0].withdrawn
