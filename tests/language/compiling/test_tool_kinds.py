@@ -61,10 +61,6 @@ def test_an_upsert_without_its_key_is_refused(compiled: Compile) -> None:
     assert compiled(step("{ kind: postgres, command: SELECT 1, mode: upsert }")).loud == [], "nothing is inserted"
 
 
-def test_retries_beside_kind_lead_to_the_rule_that_counts_them(compiled: Compile) -> None:
-    assert "do: retry, attempts: 4" in compiled(step("{ kind: http, url: x, retries: 4 }")).only("E_TASK_KEY").hint
-
-
 def test_a_misspelt_kind_of_a_keychain_entry_is_refused(compiled: Compile) -> None:
     found = compiled(step("{ kind: noop }"), root="keychain: [{name: k, kind: credental}]").only("E_KEYCHAIN")
 

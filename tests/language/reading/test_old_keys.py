@@ -22,13 +22,39 @@ def found(text: str, code: str) -> list[Diagnostic]:
     ("key", "way_out"),
     [
         ('if: "{{ workload.go }}"', "condition stands on the arc"),
-        ("foreach: [1, 2]", "has loop:"),
+        ("foreach: 2", "has loop:"),
+        ('run_if: "{{ workload.go }}"', "condition stands on the arc"),
+        ("enabled: false", "condition stands on the arc"),
+        ("wait_for: [a, b]", "join: all"),
+        ("trigger_rule: all_done", "join: all"),
+        ("join: all", "spec: {join: all}"),
+        ("retry_strategy: {limit: 3}", "do: retry, attempts: 4"),
+        ("pool: gpu", "spec: {pool: name}"),
+        ("operator: PythonOperator", "tool: {kind: python"),
+        ("approval: {title: ok?}", "human_task:"),
         ("depends_on: [a, b]", "join: all"),
         ('unless: "{{ workload.go }}"', "condition stands on the arc"),
     ],
 )
 def test_a_step_does_not_run_with_a_condition_or_a_loop_ignored(key: str, way_out: str) -> None:
     (one,) = found(f"workflow:\n  - step: start\n    {key}\n    {NOOP}\n", "E_STEP_KEY")
+
+    assert way_out in one.hint
+
+
+@pytest.mark.req("DOC-10")
+@pytest.mark.parametrize(
+    ("key", "way_out"),
+    [
+        ('schedule: "0 6 * * *"', "trigger: {timer: {cron"),
+        ("finally: [{step: clean}]", "arcs lead on"),
+        ("on_failure: {notify: a@example.org}", "do: retry | continue | fail"),
+        ("defaults: {timeout: 30}", "executor: {spec:"),
+        ("concurrency: 1", "concurrency: {limit: 1}"),
+    ],
+)
+def test_a_playbook_does_not_run_with_a_word_for_when_or_how_often_ignored(key: str, way_out: str) -> None:
+    (one,) = found(f"{key}\nworkflow:\n  - step: start\n    {NOOP}\n", "E_ROOT_KEY")
 
     assert way_out in one.hint
 

@@ -8,11 +8,14 @@ from msgspec.structs import replace
 from noetl.base.diagnostics import Diagnostic, Findings, Source
 from noetl.language.reading.nodes import Mapping, data
 from noetl.language.reading.playbook import Dialect
+from noetl.language.reading.spellings.casing import snake
 from noetl.language.reading.spellings.model import Rewriting, Spelling
+from noetl.language.reading.spellings.plain_values import KEYS_OF_TASKS
 from noetl.language.reading.spellings.respelling import SPELLINGS, respelled
+from noetl.language.reading.spellings.retry_words import COUNTING_KINDS
 from noetl.language.reading.yaml import read_yaml
 from noetl.net.net import Net
-from tests.language.reading.spelled import checked_text, document_of, example
+from tests.language.reading.spelled import KINDS, checked_text, document_of, example
 
 ROWS = [row for row in SPELLINGS if row.rewrite is not None]
 EXAMPLES = [pytest.param(row, row.dialects[0], id=row.id) for row in SPELLINGS]
@@ -81,3 +84,12 @@ def test_what_a_source_document_refuses_stays_refused_under_v10_and_has_a_fix(ro
     assert [one.code for one in checked_text(text).diagnostics if one.code[0] == "E"]
     fixed, _ = rewritten(text, Dialect.V10, v10_api=True, rescue=True)
     assert data(fixed) == data(tree(document_of(example(row).canonical, Dialect.V10, api="v10")))
+
+
+def test_no_word_for_every_task_is_an_input_of_some_kind() -> None:
+    """An input would be taken for that word, which stands for something else."""
+    words = {*KEYS_OF_TASKS, "id", "label", "ignore_errors", "allow_failure"}
+    inputs = {(name, word) for name, kind in KINDS.items() for one in kind.inputs for word in (one.name, *one.aliases)}
+
+    assert {(name, word) for name, word in inputs if word in words} == {(name, "retries") for name in COUNTING_KINDS}
+    assert [pair for pair in inputs if snake(pair[1]) != pair[1]] == []

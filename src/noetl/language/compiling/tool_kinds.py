@@ -127,6 +127,7 @@ def _check_outer(spec: Mapping | None, options: frozenset[str], what: str, compi
     """An outer spec may hold the construct's options and the knobs of whatever kinds its tasks have (SPEC-02)."""
     # Plug-ins are searched for only if an unknown option makes it necessary.
     if spec is None or spec.keys.keys() <= options | _COMMON:
+        _check_retry(spec, compilation)
         return
     knobs = _COMMON | {knob.name for name in compilation.kinds for knob in compilation.kinds[name].spec}
     hint = f"its own options are {', '.join(sorted(options))}; others are knobs of its tasks"
@@ -145,11 +146,24 @@ def _check_task(task: TaskSyntax, compilation: Compilation) -> None:
 def _check_spec(
     spec: Mapping | None, known: frozenset[str], what: str, otherwise: str, compilation: Compilation
 ) -> None:
+    _check_retry(spec, compilation)
     for key, place, _ in spec.items() if spec is not None else ():
         # An option that another check refused: its code already names the alternative.
         if key not in known and not compilation.findings.refuses(place):
             hint = WORDS_OF_OTHERS.get(key) or did_you_mean(key, known, otherwise)
             compilation.note("W_SPEC_KEY", place, f'nothing reads "{key}" in {what}', hint)
+
+
+_RETRY_PARTS = ("attempts", "delay", "backoff")
+
+
+def _check_retry(spec: Mapping | None, compilation: Compilation) -> None:
+    """`spec.retry`: with a part that nothing reads, the tool would run once and say nothing of it."""
+    retry = spec.get("retry") if spec is not None else None
+    for key, place, _ in retry.items() if isinstance(retry, Mapping) else ():
+        if key not in _RETRY_PARTS:
+            hint = did_you_mean(key, _RETRY_PARTS)
+            compilation.note("E_SPEC_OPTION", place, f'"{key}" is not a part of spec.retry', hint)
 
 
 def check_credentials(playbook: Playbook, compilation: Compilation) -> Playbook:

@@ -135,13 +135,31 @@ _GUARD = (
 )
 _LOOP = 'a step that repeats has loop: {in: "{{ … }}", iterator: item} beside tool'
 _FAILURE = "decide it in the task: spec: {policy: {rules: [{when: …, then: {do: retry | continue | fail}}]}}"
+_JOINING = (
+    "arcs of several steps lead here, and spec: {join: all} waits for their tokens; an arc takes a failure "
+    "with when: \"{{ event.name == 'step.failed' }}\""
+)
+_TOOL = "what a step runs is its tool: tool: {kind: python, code: …}, or a list of such tasks"
+_LEADING = (
+    "arcs lead on: next: {arcs: [{step: …, when: \"{{ event.name == 'step.done' }}\"}, "
+    "{step: …, when: \"{{ event.name == 'step.failed' }}\"}]}"
+)
 WORDS_OF_OTHERS = {
     "loop": "a loop stands on the step, beside tool, and runs all its tasks for each item",
     "description": "write desc",
     "save": "storage is a task of its own: {kind: postgres, auth: …, table: …, args: {…}} in tool",
     **dict.fromkeys(("sleep", "wait", "delay", "pause"), _TIMER),
     **dict.fromkeys(("approval", "approve", "manual", "form", "human"), _PERSON),
-    **dict.fromkeys(("if", "condition", "unless", "switch"), _GUARD),
+    **dict.fromkeys(("if", "condition", "unless", "switch", "run_if", "only_if", "skip_if", "skip"), _GUARD),
+    **dict.fromkeys(("enabled", "disabled"), _GUARD),
+    **dict.fromkeys(("trigger_rule", "wait_for", "join"), _JOINING),
+    **dict.fromkeys(("retry_strategy", "retry_policy", "retry_delay"), _RETRIES),
+    **dict.fromkeys(("continue_on_error", "ignore_errors", "allow_failure"), _FAILURE),
+    **dict.fromkeys(("call", "task", "tasks", "action", "uses", "pipeline", "operator"), _TOOL),
+    **dict.fromkeys(("python_callable", "bash_command", "jobs", "dag"), _TOOL),
+    **dict.fromkeys(("concurrency", "max_concurrency"), "write spec: {concurrency: {limit: 2}} of the step"),
+    **dict.fromkeys(("pool", "queue", "worker_pool"), "write spec: {pool: name} of the step"),
+    **dict.fromkeys(("finally", "on_success"), _LEADING),
     **dict.fromkeys(("foreach", "for_each", "for", "each", "items", "with_items", "map", "iterate"), _LOOP),
     **dict.fromkeys(("retry", "retries", "max_retries", "retry_count", "max_attempts", "attempts"), _RETRIES),
     **dict.fromkeys(("on_error", "on_failure", "catch", "except"), _FAILURE),
@@ -155,5 +173,8 @@ WORDS_OF_OTHERS = {
         "give values as workload: {…} of the playbook, or as args: {…} of the step",
     ),
     **dict.fromkeys(("run", "script", "bash", "shell"), 'write tool: {kind: shell, command: "…"}'),
-    **dict.fromkeys(("schedule", "cron"), 'the playbook has it: trigger: {timer: {cron: "…"}} beside workflow'),
+    **dict.fromkeys(
+        ("schedule", "cron", "schedule_interval", "triggers"),
+        'the playbook has it: trigger: {timer: {cron: "…"}} beside workflow',
+    ),
 }

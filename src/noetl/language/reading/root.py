@@ -87,7 +87,9 @@ TaskReader = Callable[[ReadContext, Node, Scalar | None], TaskSyntax | None]
 # What people write at the root about the playbook itself; metadata keeps any key (DOC-05).
 ABOUT = ("version", "description", "author", "owner", "labels", "tags", "annotations")
 _ELSEWHERE = WORDS_OF_OTHERS | {key: f"move it to metadata.{key}" for key in ABOUT}
-_ELSEWHERE |= dict.fromkeys(("env", "environment", "variables", "defaults", "config"), "write workload: {name: value}")
+_ELSEWHERE |= dict.fromkeys(("env", "environment", "variables", "config"), "write workload: {name: value}")
+_ELSEWHERE |= dict.fromkeys(("defaults", "default_args", "timeout"), "write executor: {spec: {…}}, for all tasks")
+_ELSEWHERE["concurrency"] = "write executor: {spec: {concurrency: {limit: 1}}}"
 _ELSEWHERE["steps"] = "write workflow, as noetl migrate does"  # under noetl.io/v10
 
 

@@ -79,7 +79,20 @@ def _reach(word: str, known: str) -> int:
 DECIDING = frozenset(
     {"depends_on", "needs", "after", "if", "condition", "unless", "switch", "loop"}
     | {"foreach", "for_each", "for", "each", "with_items", "iterate"}
+    | {"run_if", "skip_if", "skip", "only_if", "enabled", "disabled", "trigger_rule", "wait_for", "join", "pool"}
+    | {"retries", "max_retries", "retry_count", "retry_strategy", "retry_policy", "retry_delay"}
+    | {"operator", "python_callable", "bash_command", "run", "call", "tasks", "action", "uses", "pipeline"}
+    | {"sleep", "wait", "delay", "pause", "approval", "approve", "on_success", "on_failure", "on_error", "catch"}
+    | {"concurrency", "max_concurrency", "parallel", "continue_on_error", "ignore_errors", "allow_failure"}
 )
+# The same at the root of a playbook.
+DECIDING_AT_ROOT = frozenset(
+    {"schedule", "schedule_interval", "cron", "triggers", "finally", "on_failure", "on_error", "on_success", "errors"}
+    | {"jobs", "tasks", "dag", "retries", "retry", "timeout", "concurrency", "defaults", "default_args"}
+)
+
+
+_DECIDING_IN = {"E_STEP_KEY": DECIDING, "E_ROOT_KEY": DECIDING_AT_ROOT}
 
 
 def known_keys(
@@ -103,7 +116,7 @@ def known_keys(
         if key in allowed or key in handled:
             continue
         hint = (elsewhere or {}).get(key) or did_you_mean(key, allowed)
-        decides = code == "E_STEP_KEY" and key in DECIDING
+        decides = key in _DECIDING_IN.get(code, ())
         if closed or reading.strict or reading.v10_api or decides or is_typo(key, allowed):
             reading.error(code, key_node, f'"{key}" is not a key of {what}', hint)
         else:
@@ -260,10 +273,16 @@ def found_text(node: Node) -> str:
     return describe(node)
 
 
+_TIMEOUT_PARTS = ("connect", "read", "total")
+
+
 def timeout(reading: ReadContext, node: Node | None, what: str) -> None:
     """A task timeout: one duration, or one each for {connect, read} and the like (SPEC-05)."""
     if isinstance(node, Mapping):
-        for key, _, value in node.items():
+        for key, place, value in node.items():
+            if key not in _TIMEOUT_PARTS:
+                hint = f"its parts are {', '.join(_TIMEOUT_PARTS)}; or write one duration: {what}: 30s"
+                reading.error("E_DURATION", place, f'"{key}" is not a part of a timeout', hint)
             duration(reading, value, f"{what}.{key}")
     else:
         duration(reading, node, what)

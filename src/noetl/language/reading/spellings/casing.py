@@ -17,10 +17,11 @@ from noetl.language.grammar.tasks import DIRECTIVE, EXECUTOR_POLICY, LOOP_POLICY
 from noetl.language.reading.nodes import Mapping, Node, Sequence
 from noetl.language.reading.spellings import model
 from noetl.language.reading.spellings.model import Rewriting, Spelling, Where
+from noetl.language.reading.spellings.plain_values import UNIT_KEYS, with_plain_values
 
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 # Blocks that hold keys of the language only, wherever they stand.
-_BLOCKS = ("spec", "policy", "retry", "lifecycle", "failure", "concurrency", "lease", "result", "backpressure")
+_BLOCKS = ("spec", "policy", "retry", "lifecycle", "failure", "concurrency", "lease", "result", "backpressure", "loop")
 # Words of the table of spellings, and of other systems with a hint of their own; those of the grammar are looked up.
 _OTHER_WORDS = frozenset(
     {"on_success", "on_failure", "on_error", "continue_on_error", "depends_on", "for_each", "run_if", "skip_if"}
@@ -39,7 +40,7 @@ def _words() -> frozenset[str]:
     """Every key of several words that the language knows."""
     tops = (ROOT, STEP, LOOP, LOOP_SPEC, TASK, TASK_POLICY, DIRECTIVE, EXECUTOR_POLICY, STEP_POLICY, LOOP_POLICY)
     found = {name for top in tops for name in _names(top)}
-    return frozenset(name for name in found if "_" in name) | _OTHER_WORDS
+    return frozenset(name for name in found if "_" in name) | _OTHER_WORDS | UNIT_KEYS.keys()
 
 
 def _names(construct: Construct) -> Iterator[str]:
@@ -58,11 +59,13 @@ def with_snake_keys(node: Mapping, rewriting: Rewriting) -> Mapping:
         if name != key and name not in node and name in _words():
             rewriting.note(node.keys[key], f'"{key}"', f'"{name}"')
             node = model.with_key(node, key, name)
+    node = with_plain_values(node, rewriting)
     for key in _BLOCKS:
         held = node.get(key)
         if isinstance(held, Mapping):
             node = model.with_value(node, key, with_snake_keys(held, rewriting))
-        elif isinstance(held, Sequence):
+        # A list under `loop` is what it loops over.
+        elif isinstance(held, Sequence) and key != "loop":
             items: list[Node] = [_listed(item, rewriting) if isinstance(item, Mapping) else item for item in held]
             node = model.with_value(node, key, model.with_items(held, items))
     return node

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from noetl.base.diagnostics import is_template
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
+from noetl.language.reading.nodes import inner as inner_node
 from noetl.language.reading.spellings import model
 from noetl.language.reading.spellings.model import Rewriting, Spelling, Where
 
 _PARALLEL_WORDS = ("async", "concurrent", "asynchronous")
 _OPTIONS = {"mode": "mode", "max_in_flight": "max_in_flight", "batch_size": "max_in_flight", "policy": "policy"}
-_BOUNDS = ("concurrency", "max_concurrency", "max_parallel")
+_BOUNDS = ("concurrency", "max_concurrency", "max_concurrent", "max_parallel", "concurrency_limit", "max_workers")
 
 
 def _move_options(node: Mapping, rewriting: Rewriting) -> Mapping:
@@ -33,6 +34,10 @@ def _read_bound(node: Mapping, rewriting: Rewriting) -> Mapping:
     """A loop that says how many iterations run at once means that several do."""
     # v2-case has another word for the bound (C-08).
     name = "batch_size" if rewriting.dialect is model.V2_CASE else "max_in_flight"
+    number = node.get("parallel")
+    # Not a boolean, which is an int to Python.
+    if isinstance(number, Scalar) and type(number.value) is int and "concurrency" not in node:
+        node = model.with_key(node, "parallel", "concurrency")
     for key in _BOUNDS:
         spec = node.get("spec")
         outside, inside = key in node, isinstance(spec, Mapping) and key in spec
@@ -107,6 +112,65 @@ def _name_collection(node: Mapping, rewriting: Rewriting) -> Mapping:
     return node
 
 
+def _name_errors(node: Mapping, rewriting: Rewriting) -> Mapping:
+    """`on_error: continue`, or `fail_fast: false`, of a loop: its step goes on when items have failed."""
+    loop = node.get("loop")
+    spec = loop.get("spec") if isinstance(loop, Mapping) else None
+    for holder in (loop, spec):
+        word = _error_word(holder) if isinstance(holder, Mapping) else None
+        if word is None or not isinstance(holder, Mapping) or not isinstance(loop, Mapping):
+            continue
+        key, value = holder.keys[word], holder.values[word]
+        goes_on = isinstance(value, Scalar) and value.value in ("continue", False)
+        rest = model.without_keys(holder, word)
+        if rewriting.dialect is model.V2_CASE:
+            if holder is spec and word == "on_error":
+                continue
+            said = model.made_text("continue" if goes_on else "fail", value)
+            rewriting.note(key, f'"{word}" of a loop', "loop.spec.on_error")
+            # Without its key first: the spec may be the very mapping that held it.
+            loop = rest if holder is loop else model.with_value(loop, "spec", rest)
+            return model.with_value(node, "loop", model.with_path(loop, ("spec", "on_error"), said, key))
+        mode = inner_node(node, "spec", "policy", "failure")
+        if mode is not None:
+            return node
+        rewriting.note(key, f'"{word}" of a loop', "step.spec.policy.failure.mode")
+        loop = rest if holder is loop else model.with_value(loop, "spec", rest)
+        text = model.made_text("best_effort" if goes_on else "fail_fast", value)
+        return model.with_path(model.with_value(node, "loop", loop), ("spec", "policy", "failure", "mode"), text, key)
+    return node
+
+
+def _error_word(node: Mapping) -> str | None:
+    for key, values in (("on_error", ("continue", "fail")), ("fail_fast", (True, False))):
+        said = node.get(key)
+        if isinstance(said, Scalar) and said.value in values:
+            return key
+    return None
+
+
+def _name_loop(node: Mapping, rewriting: Rewriting) -> Mapping:
+    """`for_each: {in: …, iterator: …}` of a step, and `with_items`, whose element is `item`."""
+    for key in ("for_each", "foreach", "with_items"):
+        held = node.get(key)
+        is_loop = isinstance(held, Mapping) and bool({"in", "collection", "items"} & held.values.keys())
+        is_value = isinstance(held, Sequence) or (
+            isinstance(held, Scalar) and isinstance(held.value, str) and is_template(held.value)
+        )
+        if "loop" not in node and (is_loop or is_value):
+            rewriting.note(node.keys[key], f'"{key}" of a step', "loop: {in: …, iterator: …}")
+            return model.with_key(node, key, "loop")
+    return node
+
+
+def _name_iterator(node: Mapping, rewriting: Rewriting) -> Mapping:
+    """A loop whose element has no name."""
+    if "in" in node and "iterator" not in node and "element" not in node:
+        rewriting.note(node.keys["in"], "a loop without iterator", "iterator: item")
+        return model.with_value(node, "iterator", model.made_text("item", node.keys["in"]), node.keys["in"])
+    return node
+
+
 def _is_level(node: Node) -> bool:
     return isinstance(node, Mapping) and bool({"in", "collection"} & node.values.keys()) and "loop" not in node
 
@@ -137,6 +201,24 @@ def _read_collection(node: Mapping, rewriting: Rewriting) -> Mapping:
 
 SPELLINGS = (
     Spelling(
+        id="step-for-each",
+        where=Where.STEP,
+        older="`for_each: {in: …, iterator: …}`, `with_items: [1, 2]` of a step",
+        canonical="`loop: {in: …, iterator: …}`",
+        dialects=model.EVERYWHERE,
+        refused_by_v10=True,
+        rewrite=_name_loop,
+    ),
+    Spelling(
+        id="loop-on-error",
+        where=Where.STEP,
+        older="`on_error: continue`, `fail_fast: false` of a loop",
+        canonical="`spec.policy.failure.mode: best_effort` of the step",
+        dialects=(model.V10, model.V2_CASE),
+        refused_by_v10=True,
+        rewrite=_name_errors,
+    ),
+    Spelling(
         id="loop-value",
         where=Where.STEP,
         older='`loop: "{{ … }}"`, `loop: [1, 2]`; a list of levels `[{in, iterator}, …]`',
@@ -151,6 +233,15 @@ SPELLINGS = (
         canonical="`loop.in`, `loop.iterator`, `loop.spec.mode`",
         dialects=model.EVERYWHERE,
         rewrite=_name_collection,
+    ),
+    Spelling(
+        id="loop-iterator",
+        where=Where.LOOP,
+        older="a loop without `iterator`",
+        canonical="`iterator: item`",
+        dialects=model.EVERYWHERE,
+        refused_by_v10=True,
+        rewrite=_name_iterator,
     ),
     Spelling(
         id="loop-collection",

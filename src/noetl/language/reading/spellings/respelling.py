@@ -15,7 +15,9 @@ from noetl.language.reading.spellings import (
     eval_entries,
     input_output,
     loops,
+    plain_values,
     retries,
+    retry_words,
     roots,
     routing,
     rules,
@@ -29,6 +31,7 @@ from noetl.language.v2_case import port as v2_case
 # The order is that of the rewriting: shapes come before the words within them.
 SPELLINGS: tuple[Spelling, ...] = (
     *casing.SPELLINGS,
+    *plain_values.SPELLINGS,
     *roots.SPELLINGS,
     *task_shapes.DEPENDENCY_SPELLINGS,
     *tool_words.SPELLINGS,
@@ -38,7 +41,7 @@ SPELLINGS: tuple[Spelling, ...] = (
     *steps.SPELLINGS,
     *v2_case.retry_spellings(),
     # Before the other rows of retries, which turn the canonical words into rules.
-    *retries.WORD_SPELLINGS,
+    *retry_words.SPELLINGS,
     *retries.SPELLINGS,
     *eval_entries.SPELLINGS,
     # After retries: the writes of a task go behind its error rules.

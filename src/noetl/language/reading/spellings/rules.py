@@ -116,6 +116,19 @@ def _name_backoff(node: Mapping, rewriting: Rewriting) -> Mapping:
     return node
 
 
+def _name_bounds(node: Mapping, rewriting: Rewriting) -> Mapping:
+    """`max_retries` counts the runs after the first one."""
+    for key in ("max_retries", "retries"):
+        count = node.get(key)
+        number = count.value if isinstance(count, Scalar) else None
+        if count is None or not isinstance(number, int) or isinstance(number, bool) or "attempts" in node:
+            continue
+        rewriting.note(node.keys[key], f'"{key}: {number}" of a rule', f"attempts: {number + 1}")
+        node = model.with_key(node, key, "attempts")
+        node = model.with_value(node, "attempts", model.made_text(number + 1, count))
+    return model.renames("a rule", {"max_attempts": "attempts", "initial_delay": "delay"})(node, rewriting)
+
+
 SPELLINGS = (
     Spelling(
         id="rule-cond",
@@ -162,10 +175,10 @@ SPELLINGS = (
     Spelling(
         id="rule-max-attempts",
         where=Where.ACTION,
-        older="`max_attempts`, `initial_delay` of a rule",
+        older="`max_attempts`, `max_retries`, `initial_delay` of a rule",
         canonical="`attempts`, `delay`",
         dialects=(model.V10, model.V2_EVAL),
-        rewrite=model.renames("a rule", {"max_attempts": "attempts", "initial_delay": "delay"}),
+        rewrite=_name_bounds,
     ),
 )
 

@@ -29,12 +29,18 @@ def _move_rules(node: Mapping, rewriting: Rewriting) -> Mapping:
 def _push_error_word(node: Mapping, rewriting: Rewriting) -> Mapping:
     """`on_error: continue` of a step with one task: what follows its error is that task's to say."""
     tool = node.get("tool")
+    node = _name_error_word(node, rewriting)
     word = _error_word(node)
     alone = isinstance(tool, Mapping) and isinstance(tool.get("kind"), Scalar) and _error_word(tool) is None
     if word is None or not alone or not isinstance(tool, Mapping) or "loop" in node:
         return node
     tool = model.with_value(tool, word, node.values[word], node.keys[word])
     return model.with_value(model.without_keys(node, word), "tool", tool)
+
+
+_name_error_word = model.renames(
+    "a step or task", dict.fromkeys(("ignore_errors", "allow_failure"), "continue_on_error")
+)
 
 
 def _error_word(node: Mapping) -> str | None:
@@ -66,7 +72,7 @@ def _move_error_word(node: Mapping) -> Mapping:
 
 def _write_error_rule(node: Mapping, rewriting: Rewriting) -> Mapping:
     """`on_error: continue` of a task as the rule for errors, before `else`."""
-    node = _move_error_word(node) if "kind" in node else node
+    node = _move_error_word(_name_error_word(node, rewriting)) if "kind" in node else node
     spec = node.get("spec")
     policy = spec.get("policy") if isinstance(spec, Mapping) else None
     if "kind" not in node or not isinstance(spec, Mapping) or not isinstance(policy, Mapping):
@@ -114,13 +120,17 @@ def _admission_rules(admit: Node) -> Sequence | None:
         return admit
     when = admit.get("when") if isinstance(admit, Mapping) and len(admit) == 1 else admit
     is_flag = isinstance(when, Scalar) and isinstance(when.value, bool)
-    is_text = isinstance(when, Scalar) and isinstance(when.value, str) and is_template(when.value)
+    is_text = isinstance(when, Scalar) and isinstance(when.value, str) and _is_condition(when.value)
     if when is None or not (is_flag or is_text):
         return None
     allowed, denied = (model.made_mapping([("allow", model.made_text(answer, when))], when) for answer in (True, False))
     otherwise = model.made_mapping([("then", denied)], when)
     first = model.made_mapping([("when", when), ("then", allowed)], when)
     return model.made_list([first, model.made_mapping([("else", otherwise)], when)], when)
+
+
+def _is_condition(text: str) -> bool:
+    return is_template(text) or text.strip().lower() in ("true", "false")
 
 
 def _answered(rule: Node, rewriting: Rewriting) -> Node:
