@@ -94,3 +94,19 @@ async def test_orders_that_nobody_holds_are_counted_by_pool(store: Store) -> Non
 
     assert await store.unclaimed(now=5.0) == {}
     assert await store.unclaimed(now=11.0) == {"default": 1}
+
+
+async def test_workers_whose_lease_has_run_out_are_named_until_it_is_renewed_given_back_or_taken(store: Store) -> None:
+    leased = order(OrderState.LEASED, 1, until=10.0)
+    await store.commit([commit(event(1), orders=(leased,))])
+
+    assert leased.lease_owner is not None
+    assert await store.lapsed(now=10.0) == {}
+    assert await store.lapsed(now=11.0) == {leased.lease_owner: 10.0}
+    await store.renew(leased.order_id, lease_epoch=1, lease_until=20.0)
+    assert await store.lapsed(now=11.0) == {}
+    await store.renew(leased.order_id, lease_epoch=1, lease_until=0.0)
+    assert await store.lapsed(now=11.0) == {}
+    taken = order(OrderState.LEASED, 2, until=40.0)
+    await store.commit([commit(event(2), after=1, orders=(taken,))])
+    assert await store.lapsed(now=30.0) == {}

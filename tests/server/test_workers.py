@@ -8,6 +8,7 @@ import httpx2
 import msgspec
 import pytest
 
+from noetl.base.clock import ManualClock
 from noetl.events.orders import Turn, TurnAnswer
 from noetl.operations.administration_shapes import Role
 from noetl.server.workers import WorkerRow
@@ -299,3 +300,80 @@ workflow:
         await started(talk, text)
 
         assert await crew.steps("small") == ["start"]
+
+
+LEASE_S = 30.0
+
+
+async def lost_worker(talk: Talk, clock: ManualClock, *, silent_s: float) -> tuple[str, str]:
+    """An execution of which a worker has taken the order, and that worker, silent since."""
+    crew = await crew_of(talk)
+    worker_id = (await crew.announce("w-alpha", kinds=["python"]))["worker_id"]
+    await talk.register(SHELL.replace('kind: shell, cmds: ["true"]', 'kind: python, code: "result = 1"'))
+    execution_id = str((await talk.start())["execution_id"])
+    assert await crew.steps("w-alpha") == ["start"]
+    clock.advance(silent_s)
+    return execution_id, worker_id
+
+
+async def test_an_execution_whose_worker_is_lost_is_said_to_be_in_the_queue_and_stuck_when_its_lease_is_over() -> None:
+    clock = ManualClock()
+    async with talking(workers=0, clock=clock, lease_ttl_s=LEASE_S) as talk:
+        execution_id, worker_id = await lost_worker(talk, clock, silent_s=LEASE_S + 1)
+
+        told = await talk.get(f"/api/executions/{execution_id}/explain")
+        stuck = await talk.get("/api/stuck")
+        alone = await talk.get("/api/stuck", params={"execution_id": execution_id})
+        another = await talk.get("/api/stuck", params={"execution_id": "another"})
+        overview = await talk.get("/api/overview")
+
+    why = 'no worker serves the pool "default": noetl worker start --pool default'
+    assert told["sentences"][0] == (
+        'step start is queued: it waits for a worker of the pool "default" to take it again: '
+        f"worker {worker_id}, which held it, is lost"
+    )
+    assert (told["stuck"], told["obstacles"]) == (True, [why])
+    assert stuck["executions"] == [{"execution_id": execution_id, "orders": 1, "obstacles": [why]}]
+    assert (stuck["orders"], overview["workers"]) == (1, 0)
+    assert (alone, another["executions"]) == (stuck, [])
+
+
+async def test_a_worker_whose_order_is_back_in_the_queue_is_lost_and_holds_nothing() -> None:
+    clock = ManualClock()
+    async with talking(workers=0, clock=clock, lease_ttl_s=LEASE_S) as talk:
+        await lost_worker(talk, clock, silent_s=LEASE_S + 1)
+
+        [worker] = (await talk.get("/api/workers"))["workers"]
+        [pool] = (await talk.get("/api/pools"))["pools"]
+
+    assert (worker["live"], worker["leases"]) == (False, [])
+    assert (pool["workers"], pool["leased"]) == (0, 0)
+    assert pool["obstacles"] == [
+        '1 order waits: no worker serves the pool "default": noetl worker start --pool default'
+    ]
+
+
+async def test_a_worker_that_is_silent_within_its_lease_is_live_and_its_execution_not_stuck() -> None:
+    clock = ManualClock()
+    async with talking(workers=0, clock=clock, lease_ttl_s=LEASE_S) as talk:
+        execution_id, worker_id = await lost_worker(talk, clock, silent_s=LEASE_S - 1)
+
+        told = await talk.get(f"/api/executions/{execution_id}/explain")
+        [worker] = (await talk.get("/api/workers"))["workers"]
+        stuck = await talk.get("/api/stuck")
+
+    assert told["sentences"][0].endswith(f"it waits for worker {worker_id} to report")
+    assert (told["stuck"], worker["live"], stuck["executions"]) == (False, True, [])
+
+
+async def test_what_no_worker_of_a_pool_runs_is_stuck_in_lists_once_one_was_offered_it() -> None:
+    async with talking(workers=0) as talk:
+        crew = await crew_of(talk)
+        await crew.announce("small", kinds=["python", "http"])
+        execution_id = await started(talk, MIXED)
+        await crew.steps("small")
+
+        stuck = await talk.get("/api/stuck")
+
+    why = 'no worker of pool "default" runs kind duckdb; workers there run: http, python'
+    assert stuck["executions"] == [{"execution_id": execution_id, "orders": 1, "obstacles": [why]}]

@@ -74,7 +74,7 @@ def test_a_compensation_that_runs_is_told_with_its_lease_and_its_retry() -> None
 
     due = rfc3339(talk.clock.now() + 60)
     assert (again.state, again.attempt, again.retry_at) == ("retrying", 2, due)
-    [first, *_] = all_sentences(talk.execution, tokens_of(talk.execution, [], [], []), views(talk))
+    [first, *_] = all_sentences(talk.execution, tokens_of(talk.execution, [], [], [], talk.clock.now()), views(talk))
     assert first == (
         "the compensation of step charge, task charge_compensate, attempt 2 is retrying: "
         f"it waits for its next attempt, due at {due}"

@@ -168,7 +168,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     obstacles: list[str] = []
 
 
-async def live_tokens(store: Store, execution: Execution) -> list[TokenView]:
+async def live_tokens(store: Store, execution: Execution, now: float) -> list[TokenView]:
     """The live tokens of an execution, the oldest first."""
     execution_id, states = execution.execution_id, (TaskState.OPEN, TaskState.CLAIMED)
     return token_views.tokens_of(
@@ -176,6 +176,7 @@ async def live_tokens(store: Store, execution: Execution) -> list[TokenView]:
         await store.orders(execution_id),
         await store.waits.of(execution_id),
         await store.tasks.list(states=states, execution_id=execution_id),
+        now,
     )
 
 
@@ -192,7 +193,7 @@ async def explanation_of(
 ) -> Explanation:
     """The explanation of an execution. `obstacles` are reasons why no worker takes its ready orders."""
     failed_at = await failed_step(store, row, execution.lifecycle.error)
-    tokens, side_runs = await live_tokens(store, execution), await live_side_runs(store, execution, now)
+    tokens, side_runs = await live_tokens(store, execution, now), await live_side_runs(store, execution, now)
     return Explanation(
         execution_id=row.execution_id,
         status=row.status,

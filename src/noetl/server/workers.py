@@ -22,7 +22,7 @@ from noetl.control.claiming.ready_orders import Needs
 from noetl.control.commit.loaded_executions import LoadedExecution
 from noetl.engine.execution import Execution
 from noetl.server.services import Services
-from noetl.store.contract import DEFAULT_POOL, OrderState
+from noetl.store.contract import DEFAULT_POOL
 from noetl.store.installation import KeyValues, each_key_value
 
 WORKER_KIND = "worker"
@@ -165,25 +165,37 @@ def ability_of(row: WorkerRow) -> WorkerAbilities:
     return WorkerAbilities(kinds=frozenset(row.kinds) or None, labels=row.labels)
 
 
+async def live_workers(services: Services) -> list[WorkerRow]:
+    """The workers with a contact within the last minute, without those whose lease has run out after it: they hold
+    work, so they would have renewed it."""
+    now = services.clock.now()
+    lapsed = await services.store.lapsed(now=now)
+    return [
+        row
+        for row in await services.roster.list()
+        if now - row.last_seen < LIVE_S and row.last_seen >= lapsed.get(row.worker_id, 0.0)
+    ]
+
+
 async def worker_views(services: Services, rows: Collection[WorkerRow]) -> list[WorkerView]:
     """Those that are lost come last."""
     now, drains, crews = services.clock.now(), await services.control.pools.drains.all(), await crews_of(services)
+    live = {row.worker_id for row in await live_workers(services)}
     taking = {pool: [row.worker_id for row in crews.of(pool).fit] for pool in {*crews, DEFAULT_POOL}}
     views = []
     for row in rows:
         held = sorted(row.leases)
-        # A worker in a server's own process sends no heartbeats, which say what the others hold.
-        if not row.token_id:
+        # A worker in a server's own process sends no heartbeats, which say what the others hold. Those of a lost worker
+        # are over, and its orders may be back in the queue.
+        if not row.token_id or row.worker_id not in live:
             orders = await services.store.held_by(row.worker_id)
-            held = sorted(
-                one.order_id for one in orders if one.state is OrderState.LEASED and now < (one.lease_until or 0)
-            )
+            held = sorted(one.order_id for one in orders if not one.is_claimable(now))
         alone = sorted(pool for pool, workers in taking.items() if workers == [row.worker_id])
-        views.append(worker_view(row, now, held, alone, drains.get(row.worker_id)))
+        views.append(worker_view(row, held, alone, drains.get(row.worker_id), live=row.worker_id in live))
     return sorted(views, key=lambda view: not view.live)
 
 
-def worker_view(row: WorkerRow, now: float, held: list[str], alone_in: list[str], drain: Drain | None) -> WorkerView:
+def worker_view(row: WorkerRow, held: list[str], alone_in: list[str], drain: Drain | None, *, live: bool) -> WorkerView:
     plain: dict[str, Any] = {name: getattr(row, name) for name in ("worker_id", "capacity", "labels", "version")}
     return WorkerView(
         **plain,
@@ -192,7 +204,7 @@ def worker_view(row: WorkerRow, now: float, held: list[str], alone_in: list[str]
         protocol=row.protocol,
         registered_at=rfc3339(row.registered_at),
         last_seen=rfc3339(row.last_seen),
-        live=now - row.last_seen < LIVE_S,
+        live=live,
         leases=held,
         drained_at=rfc3339(drain.since) if drain is not None else None,
         drained_by=drain.by if drain is not None else "",
@@ -263,9 +275,8 @@ class Crews:
 
 
 async def crews_of(services: Services) -> Crews:
-    """The crews of workers with a contact within the last minute."""
-    now = services.clock.now()
-    rows = [row for row in await services.roster.list() if now - row.last_seen < LIVE_S]
+    """The crews of the live workers."""
+    rows = await live_workers(services)
     return Crews(await services.control.pools.all(), rows, await services.control.pools.drains.all())
 
 
@@ -308,7 +319,8 @@ async def _needed(services: Services, pool: str) -> Counter[Needs]:
 
 async def obstacles_of(services: Services, execution: Execution) -> list[str]:
     """Why no worker takes the ready orders of an execution, each reason once."""
-    waiting = [row for row in await services.store.orders(execution.execution_id) if row.state is OrderState.READY]
+    now = services.clock.now()
+    waiting = [row for row in await services.store.orders(execution.execution_id) if row.is_claimable(now)]
     if not waiting:
         return []
     plan, crews = await services.control.executions.plan(execution.origin.net_hash), await crews_of(services)

@@ -60,6 +60,12 @@ class OrderRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     # In no log: a renewed lease changes this column alone, without an event (see inspection.py).
     lease_until: float | None = None
 
+    def is_claimable(self, now: float) -> bool:
+        """Whether a worker may take it: it is ready, or its lease has run out or was given back."""
+        return self.state is OrderState.READY or (
+            self.state is OrderState.LEASED and self.lease_until is not None and self.lease_until < now
+        )
+
 
 class ExecutionRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What lists of executions show; derived from the log."""
@@ -207,6 +213,10 @@ class Outbox(Protocol):
 
     async def leased(self, *, now: float, pools: Collection[str] | None = None) -> dict[str, int]:
         """How many orders of each of these pools (None: of all) are held under a lease that has not run out."""
+
+    async def lapsed(self, *, now: float) -> dict[str, float]:
+        """The workers of which a lease has run out and nobody has taken the order since, with the end of the latest
+        such lease. A lease that its holder gave back has not run out."""
 
     async def held_by(self, owner: str) -> list[OrderRow]:
         """The orders that are held by this worker, or were until their lease ran out."""

@@ -178,12 +178,12 @@ class MemoryStore:
         found = [
             order
             for order in self._orders.values()
-            if _claimable(order, now) and (pools is None or order.pool in pools)
+            if order.is_claimable(now) and (pools is None or order.pool in pools)
         ]
         return sorted(found, key=lambda order: -order.priority)[:limit]
 
     async def unclaimed(self, *, now: float) -> dict[str, int]:
-        return dict(Counter(order.pool for order in self._orders.values() if _claimable(order, now)))
+        return dict(Counter(order.pool for order in self._orders.values() if order.is_claimable(now)))
 
     async def leased(self, *, now: float, pools: Collection[str] | None = None) -> dict[str, int]:
         held = [order.pool for order in self._orders.values() if _is_held(order, now)]
@@ -195,6 +195,14 @@ class MemoryStore:
 
     async def next_due(self) -> float | None:
         return min((row.wake_at for row in self._executions.values() if row.wake_at is not None), default=None)
+
+    async def lapsed(self, *, now: float) -> dict[str, float]:
+        found: dict[str, float] = {}
+        for order in self._orders.values():
+            owner, until = order.lease_owner, order.lease_until
+            if order.state is contract.OrderState.LEASED and owner is not None and until and until < now:
+                found[owner] = max(until, found.get(owner, 0.0))
+        return found
 
     async def held_by(self, owner: str) -> list[contract.OrderRow]:
         orders = self._orders.values()
@@ -308,9 +316,3 @@ def _in_its_pool(order: contract.OrderRow, held: contract.OrderRow | None) -> co
 
 def _is_held(order: contract.OrderRow, now: float) -> bool:
     return order.state is contract.OrderState.LEASED and (order.lease_until or 0.0) >= now
-
-
-def _claimable(order: contract.OrderRow, now: float) -> bool:
-    if order.state is contract.OrderState.READY:
-        return True
-    return order.state is contract.OrderState.LEASED and order.lease_until is not None and order.lease_until < now

@@ -14,7 +14,10 @@ export const t = area("home", {
   p95DurationLastHour: "p95 duration, last hour",
   now: (number: Value) => `now ${number}`,
   latest: (span: Value) => `latest ${span}`,
-  ordersQueuedForWorkers: (workers: number) => `orders queued for ${workers} ${workers === 1 ? "worker" : "workers"}`,
+  ordersQueuedForWorkers: (orders: number, workers: number) =>
+    `${orders === 1 ? "order" : "orders"} queued for ${workers} ${workers === 1 ? "worker" : "workers"}`,
+  noWorkerTakes: (untaken: number, queued: number) =>
+    untaken < queued ? `; no worker takes ${untaken} of them` : `; no worker takes ${untaken === 1 ? "it" : "them"}`,
   last24Hours: "Last 24 hours",
   last30Days: "Last 30 days",
   trendBy: "Trend by",

@@ -11,6 +11,7 @@ export const t = area("words", {
   hours: (number: Value) => `${number} h`,
   days: (number: Value) => `${number} d`,
   failedOf: (failed: Value, total: Value) => `${failed} of ${total} failed`,
+  stuck: "stuck",
   answer: (text: Value) => `answer: ${text}`,
   place: (file: Value, line: Value, code: Value) => `${file}, line ${line}: ${code}`,
   warnings: (many: number, line: Value, message: Value) =>

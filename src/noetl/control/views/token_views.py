@@ -50,8 +50,10 @@ class TokenView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Surrounding(msgspec.Struct):
-    """The rows of an execution, by order or step run, and the times at which timers of its step runs fire."""
+    """The rows of an execution, by order or step run, and the times at which timers of its step runs fire. `now` tells
+    which leases have run out."""
 
+    now: float
     orders: dict[str, OrderRow]
     waits: dict[str, list[WaitRow]]
     tasks: dict[str, list[TaskRow]]
@@ -59,10 +61,10 @@ class _Surrounding(msgspec.Struct):
 
 
 def tokens_of(
-    execution: Execution, orders: Iterable[OrderRow], waits: Iterable[WaitRow], tasks: Iterable[TaskRow]
+    execution: Execution, orders: Iterable[OrderRow], waits: Iterable[WaitRow], tasks: Iterable[TaskRow], now: float
 ) -> list[TokenView]:
     """All live tokens, the oldest first. The rows are those of this execution; tasks are open or claimed ones."""
-    around = _Surrounding({order.order_id: order for order in orders}, {}, {}, {})
+    around = _Surrounding(now, {order.order_id: order for order in orders}, {}, {}, {})
     for wait in waits:
         around.waits.setdefault(wait.step_run_id, []).append(wait)
     for task in tasks:
@@ -157,7 +159,9 @@ def _token_view(token: Token, run: StepRun | None, around: _Surrounding) -> Toke
         task=run.progress.position.task,
         attempt=run.progress.position.attempt,
         order_ids=[order.order_id for order in orders],
-        worker_ids=sorted({order.lease_owner for order in orders if order.lease_owner}),
+        worker_ids=sorted(
+            {order.lease_owner for order in orders if order.lease_owner and not order.is_claimable(around.now)}
+        ),
         pool=orders[0].pool if orders else None,
         loop=loop_of(run),
     )
@@ -179,8 +183,8 @@ def _state_and_wait(run: StepRun, orders: list[OrderRow], around: _Surrounding) 
     # Told before its orders: this is what people outside can act on.
     if outside := _outside_text(run.step_run_id, around):
         return "waiting", outside
-    leased = [order for order in orders if order.state is OrderState.LEASED]
-    ready = [order for order in orders if order.state is OrderState.READY]
+    ready = [order for order in orders if order.is_claimable(around.now)]
+    leased = [order for order in orders if order.state is OrderState.LEASED and order not in ready]
     if run.loop is not None:
         progress = loop_of(run) or {}
         ended = progress.get("done", 0) + progress.get("failed", 0)
@@ -189,8 +193,15 @@ def _state_and_wait(run: StepRun, orders: list[OrderRow], around: _Surrounding) 
         owners = ", ".join(sorted({order.lease_owner or "" for order in leased}))
         return "running", f"worker {owners} to report"
     if ready:
-        return "queued", f'a worker of the pool "{ready[0].pool}" to take it'
+        return "queued", _queued_text(ready[0])
     return "waiting", "an event, or a moment that has not come"
+
+
+def _queued_text(order: OrderRow) -> str:
+    if order.state is OrderState.READY:
+        return f'a worker of the pool "{order.pool}" to take it'
+    what = "is lost" if order.lease_until else "has given it back"
+    return f'a worker of the pool "{order.pool}" to take it again: worker {order.lease_owner}, which held it, {what}'
 
 
 def _outside_text(step_run_id: str, around: _Surrounding) -> str:
@@ -259,7 +270,7 @@ def _side_run_view(run: StepRun, side_run: SideRun, order: OrderRow | None, now:
         about["owner"] = side_run.of
     if side_run.event is not None:
         about |= {"event": side_run.event.name, "interrupting": side_run.interrupting}
-    leased = order if order is not None and order.state is OrderState.LEASED else None
+    leased = order if order is not None and not order.is_claimable(now) else None
     return SideRunView(
         kind=side_run.kind.value,
         step=run.step,
@@ -278,9 +289,10 @@ def _side_run_view(run: StepRun, side_run: SideRun, order: OrderRow | None, now:
 
 
 def _side_run_state_and_wait(run: StepRun, order: OrderRow | None, now: float) -> tuple[str, str]:
-    if order is None or order.state is not OrderState.LEASED:
-        pool = order.pool if order is not None else run.lease.pool or "default"
-        return "queued", f'a worker of the pool "{pool}" to take it'
+    if order is None:
+        return "queued", f'a worker of the pool "{run.lease.pool or "default"}" to take it'
+    if order.is_claimable(now):
+        return "queued", _queued_text(order)
     lease = f"lease {order.lease_epoch}, which ends at {rfc3339(order.lease_until)}" if order.lease_until else ""
     position = run.progress.position
     if not run.progress.in_task and position.attempt > 1 and position.not_before > now:

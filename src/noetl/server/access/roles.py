@@ -173,6 +173,7 @@ RULES: dict[tuple[str, str], AccessRule] = {
     ("POST", "/api/executions/{execution_id}/rerun"): OPERATES,
     ("GET", "/api/stream"): VIEWER,
     ("GET", "/api/overview"): VIEWER,
+    ("GET", "/api/stuck"): VIEWER,
     ("GET", "/api/trends"): VIEWER,
     ("POST", "/api/demo"): WRITES,  # it registers what it runs
     ("POST", "/api/render"): OPERATOR,  # a template of the caller's own, on recorded data

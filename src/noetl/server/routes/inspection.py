@@ -122,8 +122,9 @@ async def tokens(request: Request, execution_id: str) -> Response:
     """Where each token is, and what it waits for; and what runs beside them."""
     services, row = services_of(request), await execution_of(request, execution_id)
     execution = await state_of(services, row)
-    tokens_here = await live_tokens(services.store, execution)
-    side_runs = await live_side_runs(services.store, execution, services.clock.now())
+    now = services.clock.now()
+    tokens_here = await live_tokens(services.store, execution, now)
+    side_runs = await live_side_runs(services.store, execution, now)
     return Json(TokenList(execution_id=execution_id, status=row.status, tokens=tokens_here, side_runs=side_runs))
 
 

@@ -16,7 +16,7 @@ from noetl.operations.api_shapes import view_of
 from noetl.server.guarded_router import GuardedRouter, Json, openapi_docs
 from noetl.server.problem_details import ProblemDetails
 from noetl.server.services import Services, services_of
-from noetl.server.workers import LIVE_S
+from noetl.server.workers import live_workers
 from noetl.store.notices import NoticeState
 
 router = GuardedRouter(tags=["operation"])
@@ -82,9 +82,8 @@ async def _update_store_metrics(services: Services) -> None:
     meters.set_open_orders(ready=await store.unclaimed(now=now), leased=await store.leased(now=now))
     for state, number in (dict.fromkeys(NoticeState, 0) | await store.notices.tally()).items():
         meters.notices.labels(str(state)).set(number)
-    rows = await services.roster.list()
     meters.incidents.set(len(await store.key_values.list(INCIDENT)))
-    meters.workers.set(sum(now - row.last_seen < LIVE_S for row in rows))
+    meters.workers.set(len(await live_workers(services)))
 
 
 _OWN = ("script-src", "style-src", "connect-src")

@@ -18,7 +18,8 @@ from noetl.server.guarded_router import GuardedRouter, Json, openapi_docs
 from noetl.server.playbook_texts import PlaybookText, check_text, playbook_problem
 from noetl.server.services import Services, identity_of, services_of
 from noetl.server.start_requests import Started, StartRequest, start
-from noetl.server.workers import LIVE_S
+from noetl.server.stuck import StuckExecutions, stuck_executions
+from noetl.server.workers import live_workers
 from noetl.store.contract import ExecutionRow
 from noetl.store.installation import CatalogRow
 
@@ -92,12 +93,17 @@ async def overview(request: Request) -> Response:
         orders={"ready": ready, "leased": leased},
         # The roster remembers a worker for a day after its last word; only those that are there count.
         # Neither do those that are drained: they take none of the orders that wait.
-        workers=sum(
-            now - row.last_seen < LIVE_S and row.worker_id not in drains for row in await services.roster.list()
-        ),
+        workers=sum(row.worker_id not in drains for row in await live_workers(services)),
         late=await services.notifications.late(services.store),
     )
     return Json(answer)
+
+
+@router.get("/api/stuck", **openapi_docs(StuckExecutions, summary="What no worker takes"))
+async def stuck(request: Request, execution_id: Annotated[str | None, Query(max_length=100)] = None) -> Response:
+    """The executions whose orders no worker takes, and why; or one of them. `explain` also knows it of orders that no
+    worker was offered yet."""
+    return Json(await stuck_executions(services_of(request), execution_id))
 
 
 @router.get("/api/trends", **openapi_docs(Trends, summary="What began and ended by hour or by day"))

@@ -344,6 +344,11 @@ SELECT pool, count(*) FROM orders
 WHERE state = 'leased' AND lease_until >= $1 AND ($2::text[] IS NULL OR pool = ANY ($2))
 GROUP BY pool;
 
+-- name: select_lapsed
+SELECT lease_owner, max(lease_until) FROM orders
+WHERE state = 'leased' AND lease_until < $1 AND lease_until > 0
+GROUP BY lease_owner;
+
 -- name: select_held_by
 SELECT order_id, execution_id, step_run_id, state, pool, priority, lease_owner, lease_epoch, lease_until
 FROM orders WHERE state = 'leased' AND lease_owner = $1 ORDER BY number;

@@ -223,6 +223,9 @@ class PostgresStore(PostgresHistory):
         found: float | None = await self._db.value("select_next_due")
         return found
 
+    async def lapsed(self, *, now: float) -> dict[str, float]:
+        return {row[0]: row[1] for row in await self._db.rows("select_lapsed", now)}
+
     async def held_by(self, owner: str) -> list[OrderRow]:
         return [row_codecs.order_of(row) for row in await self._db.rows("select_held_by", owner)]
 

@@ -202,6 +202,11 @@ WHERE state = 'leased' AND lease_until >= :now
   AND (:pools IS NULL OR pool IN (SELECT value FROM json_each(:pools)))
 GROUP BY pool;
 
+-- name: select_lapsed
+SELECT lease_owner, max(lease_until) FROM orders
+WHERE state = 'leased' AND lease_until < :now AND lease_until > 0
+GROUP BY lease_owner;
+
 -- name: select_held_by
 SELECT order_id, execution_id, step_run_id, state, pool, priority, lease_owner, lease_epoch, lease_until
 FROM orders WHERE state = 'leased' AND lease_owner = ? ORDER BY rowid;

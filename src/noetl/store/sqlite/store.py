@@ -242,6 +242,9 @@ class SqliteStore(SqliteHistory):
         found: float | None = self._row("select_next_due")[0]
         return found
 
+    async def lapsed(self, *, now: float) -> dict[str, float]:
+        return dict(self._rows("select_lapsed", {"now": now}))
+
     async def held_by(self, owner: str) -> list[OrderRow]:
         return self._decoded(row_codecs.order_of, "select_held_by", (owner,))
 

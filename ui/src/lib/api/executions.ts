@@ -17,6 +17,7 @@ import type {
   Rerun,
   Started,
   StateView,
+  StuckExecutions,
   StepLimits,
   Timeline,
 } from "./shapes";
@@ -34,6 +35,8 @@ export interface ExecutionFilter {
 export const listExecutions = (filter: ExecutionFilter, cursor?: string | null, limit = 100) =>
   get<ExecutionPage>("executions", { ...filter, cursor, limit });
 
+/** Executions whose orders no worker takes; one of them by its id. */
+export const getStuck = (id?: string) => get<StuckExecutions>("stuck", { execution_id: id });
 export const getExecution = (id: string) => get<ExecutionDetail>(`executions/${id}`);
 export const getState = (id: string, at?: number) => get<StateView>(`executions/${id}/state`, { at });
 /** What the server has folded: after event `at`, or now; only what changed after event `since`. */

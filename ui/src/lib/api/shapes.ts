@@ -41,6 +41,7 @@ export type Outline = Shape["Outline"];
 export type Inputs = Shape["Inputs"];
 export type Input = Shape["WorkloadInput"];
 export type Migrated = Shape["Migrated"];
+export type StuckExecutions = Shape["StuckExecutions"];
 export type Overview = Shape["Overview"];
 export type Waiting = Shape["Waiting"];
 export type Kept = Shape["StoredMessagePage"];

@@ -2056,6 +2056,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/stuck": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What no worker takes
+         * @description The executions whose orders no worker takes, and why; or one of them. `explain` also knows it of orders that no
+         *     worker was offered yet.
+         */
+        get: operations["stuck_api_stuck_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/tasks": {
         parameters: {
             query?: never;
@@ -5345,6 +5366,27 @@ export interface components {
         StoredMessagePage: {
             messages: components["schemas"]["StoredMessage"][];
             next: string | null;
+        };
+        /**
+         * StuckExecution
+         * @description `obstacles` say why no worker takes `orders` of its orders.
+         */
+        StuckExecution: {
+            execution_id: string;
+            obstacles: string[];
+            orders: number;
+        };
+        /**
+         * StuckExecutions
+         * @description `orders` is how many orders no worker takes, of all executions; `more`: not all of them were looked at.
+         */
+        StuckExecutions: {
+            /** @default [] */
+            executions: components["schemas"]["StuckExecution"][];
+            /** @default false */
+            more: boolean;
+            /** @default 0 */
+            orders: number;
         };
         /**
          * TablePage
@@ -9729,6 +9771,37 @@ export interface operations {
                 };
                 content: {
                     "text/event-stream": string;
+                };
+            };
+            /** @description Anything that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemShape"];
+                };
+            };
+        };
+    };
+    stuck_api_stuck_get: {
+        parameters: {
+            query?: {
+                execution_id?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StuckExecutions"];
                 };
             };
             /** @description Anything that went wrong. */

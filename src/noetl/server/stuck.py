@@ -1,0 +1,69 @@
+"""Stuck executions: those whose orders no worker takes, for lists of executions.
+
+It costs one count of the store where every pool is served. `obstacles_of` says the same of one execution, exactly.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from noetl.server.services import Services
+from noetl.server.workers import Crews, crews_of
+from noetl.store.contract import OrderRow
+
+_LOOKED_AT = 1_000  # orders that are looked at
+
+
+class StuckExecution(msgspec.Struct, frozen=True, kw_only=True):
+    """`obstacles` say why no worker takes `orders` of its orders."""
+
+    execution_id: str
+    orders: int
+    obstacles: list[str]
+
+
+class StuckExecutions(msgspec.Struct, frozen=True, kw_only=True):
+    """`orders` is how many orders no worker takes, of all executions; `more`: not all of them were looked at."""
+
+    executions: list[StuckExecution] = []
+    orders: int = 0
+    more: bool = False
+
+
+async def stuck_executions(services: Services, execution_id: str | None = None) -> StuckExecutions:
+    """Executions with an order in a pool that no worker serves, or one that needs what none of its workers runs; with
+    `execution_id` that one alone. Of an order that nobody was offered yet, what it needs is not known here."""
+    now = services.clock.now()
+    if execution_id is not None:
+        own = [row for row in await services.store.orders(execution_id) if row.is_claimable(now)]
+        return _stuck(services, await crews_of(services), own) if own else StuckExecutions()
+    waiting = await services.store.unclaimed(now=now)
+    if not waiting:
+        return StuckExecutions()
+    crews, ready = await crews_of(services), services.control.decisions.ready
+    found = {name: crews.of(name) for name in waiting}
+    needy = {pool for pool, needs in ready.needed if pool in found and found[pool].obstacle(needs)}
+    pools = sorted(needy | {name for name, crew in found.items() if crew.obstacle(())})
+    rows = await services.store.claimable(now=now, limit=_LOOKED_AT, pools=pools) if pools else []
+    return _stuck(services, crews, rows)
+
+
+def _stuck(services: Services, crews: Crews, rows: list[OrderRow]) -> StuckExecutions:
+    ready = services.control.decisions.ready
+    obstacles = ((row, crews.of(row.pool).obstacle(ready.needs_of(row.order_id) or ())) for row in rows)
+    reasons = [(row, why) for row, why in obstacles if why is not None]
+    return StuckExecutions(executions=_by_execution(reasons), orders=len(reasons), more=len(rows) == _LOOKED_AT)
+
+
+def _by_execution(reasons: list[tuple[OrderRow, str]]) -> list[StuckExecution]:
+    counted: dict[str, int] = {}
+    obstacles: dict[str, list[str]] = {}
+    for row, why in reasons:
+        counted[row.execution_id] = counted.get(row.execution_id, 0) + 1
+        known = obstacles.setdefault(row.execution_id, [])
+        if why not in known:
+            known.append(why)
+    return [
+        StuckExecution(execution_id=execution_id, orders=orders, obstacles=obstacles[execution_id])
+        for execution_id, orders in counted.items()
+    ]
