@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from noetl.language.reading.shared_checks import is_typo, nearest
+from noetl.base.near_words import nearest_word
+from noetl.language.reading.shared_checks import is_typo
 
 if TYPE_CHECKING:
     from noetl.operations.attempt_shapes import StepTestInputs
@@ -23,7 +24,7 @@ def doubts(payload: Collection[str], workload: Collection[str]) -> list[str]:
     """A warning for each input that is probably a misspelt name of the workload. The input is still passed on: a
     playbook may read names that its workload does not have."""
     unknown = [name for name in payload if name not in workload][:_MOST_DOUBTED]
-    guesses = {name: nearest(name, workload) for name in unknown if is_typo(name, workload)}
+    guesses = {name: nearest_word(name, workload) for name in unknown if is_typo(name, workload)}
     return [
         f'warning: the workload has no "{name}"; did you mean "{guess}"?' for name, guess in guesses.items() if guess
     ]

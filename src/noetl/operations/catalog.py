@@ -10,8 +10,8 @@ import msgspec
 from noetl.base.clock import rfc3339
 from noetl.base.diagnostics import is_template
 from noetl.base.errors import NotFoundError, ReplacedError
+from noetl.base.near_words import nearest_word
 from noetl.control.schedules import ScheduleStore
-from noetl.language.reading.shared_checks import nearest
 from noetl.net.net import Net, from_json
 from noetl.operations.api_shapes import PlaybookInfo, PlaybookStep, VersionView
 from noetl.store.contract import Store
@@ -196,7 +196,7 @@ async def nearest_path_text(catalog: Catalog, path: str) -> str:
     known = [row.path for row in await catalog.paths(limit=_COMPARED)]
     if not known:
         return ": nothing is registered yet (noetl register FILE)"
-    guess = nearest(_clipped(path), known)
+    guess = nearest_word(_clipped(path), known)
     suggestion = f'did you mean "{guess}"? ' if guess else ""
     return f": {suggestion}noetl catalog list shows the registered playbooks"
 

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from noetl.base.errors import TemplateError
+from noetl.base.near_words import nearest_word
 from noetl.templates import budget
 from noetl.templates.attribute_access import LoopVariable, elements
 from noetl.templates.budget import MAX_TEXT, Evaluation
@@ -76,11 +77,8 @@ def _no_method(value: Any, name: str, known: dict[str, Method]) -> str:
         return f"{message}: templates read data and never change it"
     if name == "format":
         return f"{message}: use '%.2f' % value, or join text with ~"
-    from difflib import get_close_matches  # only who made a mistake waits for it
-
-    near = get_close_matches(name, known, n=1)
-    if near:
-        return f'{message}: did you mean "{near[0]}"?'
+    if near := nearest_word(name, known):
+        return f'{message}: did you mean "{near}"?'
     return f"{message}: there are {', '.join(sorted(known))}" if 0 < len(known) < 10 else message
 
 

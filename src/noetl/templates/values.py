@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from noetl.base.errors import TemplateError
+from noetl.base.near_words import nearest_word
 
 SEQUENCES = (list, tuple, range)
 
@@ -206,11 +207,8 @@ class UndefinedNameError(KeyError):
     @property
     def message(self) -> str:
         """What to say of it: made only when it is said, since tools ask for many names that are not there."""
-        known = sorted({name for names in self._known for name in names})
-        from difflib import get_close_matches  # only who made a mistake waits for it
-
-        near = get_close_matches(self._name, known, n=1, cutoff=0.6)
-        way_out = f'did you mean "{near[0]}"?' if near else "declare it under workload, or test it with is defined"
+        near = nearest_word(self._name, {name for names in self._known for name in names})
+        way_out = f'did you mean "{near}"?' if near else "declare it under workload, or test it with is defined"
         way_out = NAMES_OF_OTHERS.get(self._name, way_out)
         return f'nothing is called "{clipped(self._name)}" here: {way_out}'
 
@@ -240,11 +238,9 @@ _WAYS_OUT = {
 def unknown(kind: str, name: str, known: Collection[str]) -> TemplateError:
     """The error for a `kind` ("filter", "test", "function") that is not on the allow-list."""
     way_out = _WAYS_OUT.get(name)
-    from difflib import get_close_matches  # only who made a mistake waits for it
-
-    near = get_close_matches(name, known, n=1, cutoff=0.7)
+    near = nearest_word(name, known, cutoff=0.7)
     if way_out is None and near:
-        way_out = f'did you mean "{near[0]}"?'
+        way_out = f'did you mean "{near}"?'
     if way_out is None:  # all of them: who comes from another system cannot guess which of Jinja's are here
         way_out = f"there are {', '.join(sorted(name for name in known if name[0].isalpha()))}"
     return TemplateError(f'there is no {kind} "{clipped(name)}": {way_out}')

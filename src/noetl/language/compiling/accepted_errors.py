@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from noetl.base.diagnostics import PositionedDiagnostic, is_template
+from noetl.base.near_words import nearest_word
 from noetl.base.template_names import paths
 from noetl.language.compiling.guards import ERROR_OUTCOME, FAILED, Facts, cover, decided, names_of, shape_of, tests_of
 from noetl.language.compiling.passes import Compilation, Pipeline, every_task, key_place
@@ -29,7 +30,6 @@ from noetl.language.reading.playbook import (
     Sugar,
     TaskSyntax,
 )
-from noetl.language.reading.shared_checks import nearest
 from noetl.net.kinds import COMMON_ERRORS, STEP_ERRORS
 from noetl.templates.logic import And, Compare, Path, Shape
 
@@ -209,7 +209,7 @@ def _check_kinds(
     names = " or ".join(f'"{name}"' for name in dict.fromkeys(kind.name for kind in known))
     for word in words:
         if word not in own and word not in COMMON_ERRORS and (places is _OF_TASK or word not in STEP_ERRORS):
-            guess = nearest(word, own) or nearest(word, COMMON_ERRORS)
+            guess = nearest_word(word, own) or nearest_word(word, COMMON_ERRORS)
             here = f"it gives {', '.join((*given, *COMMON_ERRORS))}"
             hint = f'did you mean "{guess}"? {here}' if guess else here
             place = name_in(when, word, playbook.source, quoted=True)

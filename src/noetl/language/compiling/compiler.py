@@ -12,6 +12,7 @@ import msgspec
 
 from noetl.base.diagnostics import Findings
 from noetl.base.durations import seconds
+from noetl.base.near_words import guesses_of_one_text
 from noetl.language.compiling import (
     accepted_errors,
     embedded_code,
@@ -97,6 +98,7 @@ class Compiled(msgspec.Struct, frozen=True):
     debug: DebugMap
 
 
+@guesses_of_one_text()
 def compile_playbook(playbook: Playbook, kinds: Kinds, findings: Findings, *, extensions: bool = False) -> Compiled:
     """Run every pass, then lower what they made."""
     compilation = Compilation(kinds, findings, extensions)

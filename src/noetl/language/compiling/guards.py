@@ -15,6 +15,7 @@ from collections.abc import Mapping as ReadOnlyMapping
 from itertools import product
 
 from noetl.base.diagnostics import PositionedDiagnostic, is_template
+from noetl.base.near_words import nearest_word
 from noetl.base.template_names import paths
 from noetl.language.compiling.lowering.values import loops_of, word
 from noetl.language.compiling.passes import Compilation, every_task, head, key_place
@@ -31,7 +32,6 @@ from noetl.language.reading.playbook import (
     StepSyntax,
     TaskSyntax,
 )
-from noetl.language.reading.shared_checks import nearest
 from noetl.templates.logic import And, Compare, Const, Not, Opaque, Or, Path, Shape
 
 _ENTRIES = ("step.enter", "start")
@@ -107,7 +107,7 @@ def _check_arc_event(name: str, place: PositionedDiagnostic, step: StepSyntax, c
         message = f'"{name}" never reaches an arc: arcs are looked at when the step has ended'
         compilation.note("W_EVENT_NEVER", place, message, ends)
         return
-    guess = nearest(name, events)
+    guess = nearest_word(name, events)
     hint = f'did you mean "{guess}"? {ends}' if guess else ends
     compilation.note("W_EVENT_NEVER", place, f'step "{step.name}" never has the event "{name}"', hint)
 

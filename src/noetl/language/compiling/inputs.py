@@ -18,7 +18,7 @@ from noetl.language.compiling.passes import Compilation, Pipeline, head, rewrite
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
 from noetl.language.reading.old_keys import WORDS_OF_OTHERS
 from noetl.language.reading.playbook import Playbook, TaskSyntax
-from noetl.language.reading.shared_checks import DECIDING, did_you_mean, distance, is_typo
+from noetl.language.reading.shared_checks import DECIDING, did_you_mean, is_typo, is_within
 from noetl.language.reading.spellings.casing import snake
 from noetl.net.kinds import COMMON_SPEC, Input, ToolKind
 
@@ -310,7 +310,7 @@ def _is_one_of(value: object, words: list[str]) -> bool:
 def _slip(written: str, words: list[str]) -> str | None:
     """The word that is one letter away, or two of a long one: FETCH is not PATCH misspelt."""
     reach = 2 if len(written) > 5 else 1
-    return next((word for word in words if distance(written.lower(), word.lower()) <= reach), None)
+    return next((word for word in words if is_within(written.lower(), word.lower(), reach)), None)
 
 
 def _without_cases(words: list[str]) -> list[str]:

@@ -16,7 +16,7 @@ from noetl.language.compiling.embedded_code import sql_texts
 from noetl.language.compiling.passes import Compilation, every_task
 from noetl.language.compiling.text_positions import parsed, word_in
 from noetl.language.reading.playbook import Playbook
-from noetl.language.reading.shared_checks import distance
+from noetl.language.reading.shared_checks import is_within
 from noetl.templates.sql.lexer import HOLE, Kind, cut, has_blocks, tokens
 
 # Per text. Longer texts are not checked.
@@ -123,7 +123,7 @@ def _first(word: _Word) -> Iterator[SqlFlaw]:
     written = word.text.upper()
     if word.kind is not Kind.WORD or HOLE in written or written in _ALSO or written in _VERBS:
         return
-    meant = next((verb for verb in _VERBS if distance(written, verb) <= (2 if len(verb) > 5 else 1)), None)
+    meant = next((verb for verb in _VERBS if is_within(written, verb, 2 if len(verb) > 5 else 1)), None)
     if meant is not None:
         shown = meant if word.text.isupper() else meant.lower()
         yield SqlFlaw(

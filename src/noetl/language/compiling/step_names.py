@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from noetl.base.diagnostics import PositionedDiagnostic
+from noetl.base.near_words import nearest_word
 from noetl.language.compiling.lowering.values import loops_of
 from noetl.language.compiling.passes import MAIN, Compilation, Pipeline, key_place, pipelines
 from noetl.language.compiling.text_positions import name_in, parsed
@@ -27,7 +28,7 @@ from noetl.language.reading.playbook import (
     StepSyntax,
     Then,
 )
-from noetl.language.reading.shared_checks import did_you_mean, distance, nearest
+from noetl.language.reading.shared_checks import did_you_mean, is_within
 from noetl.templates.scope import RESERVED, is_reserved, reserved_names
 
 START = "start"
@@ -88,7 +89,7 @@ def _likely_entry(playbook: Playbook) -> str:
     }
     free = [step.name for step in playbook.steps if step.name not in entered] or [step.name for step in playbook.steps]
     # Only one slip of the fingers counts: "store" resembles "start", but is no misspelling of it.
-    return next((name for name in free if distance(name.lower(), START) <= 1), free[0])
+    return next((name for name in free if is_within(name.lower(), START, 1)), free[0])
 
 
 def _note_duplicate(compilation: Compilation, index: int, step: StepSyntax, again: int, repeated: StepSyntax) -> None:
@@ -176,7 +177,7 @@ def _check_target(
 ) -> None:
     if name in lines:
         return
-    guess = nearest(name, list(lines))
+    guess = nearest_word(name, list(lines))
     where = f" (line {lines[guess]})" if guess and lines[guess] else ""
     hint = f'did you mean "{guess}"{where}?' if guess else f"add - step: {name}, or lead to one of {', '.join(lines)}"
     # A long list of names would hide the way out.

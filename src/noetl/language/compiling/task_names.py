@@ -11,6 +11,7 @@ import re
 from msgspec.structs import replace
 
 from noetl.base.diagnostics import PositionedDiagnostic
+from noetl.base.near_words import nearest_word
 from noetl.language.compiling import passes
 from noetl.language.compiling.lowering.values import loops_of
 from noetl.language.compiling.passes import Compilation, Pipeline
@@ -26,7 +27,6 @@ from noetl.language.reading.playbook import (
     Sugar,
     TaskSyntax,
 )
-from noetl.language.reading.shared_checks import nearest
 from noetl.templates.scope import RESERVED, TemplateSite, is_reserved
 
 # Words of the template language: `{{ if.data }}` does not parse, so no task can be read by such a name.
@@ -215,7 +215,7 @@ def _note(compilation: Compilation, to: Scalar, names: list[str], pipeline: Pipe
     authored = [task.name or "" for task in pipeline.tasks if not task.generated]
     where = f'step "{pipeline.step.name}"' if pipeline.step else "this list"
     listing = f"its tasks are {', '.join(authored)}" if authored else "it has no tasks"
-    guess = nearest(str(to.value), names)
+    guess = nearest_word(str(to.value), names)
     message = f'this jump leads to "{to.value}", which is not a task of {where}'
     compilation.note("E_JUMP_TARGET", to, message, f'did you mean "{guess}"? {listing}' if guess else listing)
 

@@ -8,6 +8,7 @@ is only a warning. Older dialects need no keychain: nothing can be said about a 
 from __future__ import annotations
 
 from noetl.base.diagnostics import PositionedDiagnostic, is_template
+from noetl.base.near_words import nearest_word
 from noetl.language.compiling.lowering.values import EXECUTOR_OPTIONS, LOOP_OPTIONS, loops_of, step_options
 from noetl.language.compiling.passes import Compilation, every_task, head
 from noetl.language.compiling.template_sites import written_texts
@@ -16,7 +17,7 @@ from noetl.language.grammar.root import KEYCHAIN_KINDS
 from noetl.language.reading.nodes import Mapping, Scalar
 from noetl.language.reading.old_keys import WORDS_OF_OTHERS
 from noetl.language.reading.playbook import Dialect, KeychainEntrySyntax, Playbook, TaskSyntax
-from noetl.language.reading.shared_checks import did_you_mean, is_typo, nearest
+from noetl.language.reading.shared_checks import did_you_mean, is_typo
 from noetl.language.reading.steps import REPLACED_OPTIONS
 from noetl.net.kinds import COMMON_SPEC
 from noetl.net.secret_reads import credential_name
@@ -84,7 +85,7 @@ def _note_unknown(kind: str, place: PositionedDiagnostic, compilation: Compilati
         compilation.note("W_TOOL_KIND", place, message, "a worker without it ends the task with tool.unknown_kind")
         return
     meant = _MEANT.get(kind.lower())
-    guess = meant if meant in compilation.kinds else nearest(kind, list(compilation.kinds))
+    guess = meant if meant in compilation.kinds else nearest_word(kind, list(compilation.kinds))
     known = f"known kinds: {', '.join(compilation.kinds)}"
     hint = f'did you mean "{guess}"? {known}' if guess else f"{known}; plug-ins add more (--allow-extensions)"
     compilation.note("E_TOOL_KIND", place, f'"{kind}" is not a tool kind', hint)
@@ -202,6 +203,6 @@ def _check_kind(entry: KeychainEntrySyntax, compilation: Compilation) -> None:
 
 
 def _note(place: PositionedDiagnostic, name: str, message: str, declared: list[str], compilation: Compilation) -> None:
-    guess = nearest(name, declared)
+    guess = nearest_word(name, declared)
     hint = f'did you mean "{guess}"?' if guess else f"add - {{name: {name}, kind: credential}} under keychain"
     compilation.note("W_KEYCHAIN", place, message, hint)

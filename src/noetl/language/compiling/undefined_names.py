@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from noetl.base.diagnostics import is_template
+from noetl.base.near_words import nearest_word
 from noetl.language.compiling.lowering.values import loops_of
 from noetl.language.compiling.passes import Compilation, every_task
 from noetl.language.compiling.step_names import arcs_of
@@ -22,7 +23,7 @@ from noetl.language.compiling.template_sites import TemplateText, written_texts
 from noetl.language.compiling.text_positions import key_in, name_in, parsed
 from noetl.language.reading.nodes import Mapping
 from noetl.language.reading.playbook import Dialect, LoopSyntax, Playbook, SetVars, StepSyntax
-from noetl.language.reading.shared_checks import is_typo, nearest
+from noetl.language.reading.shared_checks import is_typo
 from noetl.net.names import collecting_steps, defined_names, names_beside_collected
 from noetl.net.net import Net
 from noetl.templates.logic import GuardReference
@@ -73,7 +74,7 @@ def check_collected_names(playbook: Playbook, net: Net, compilation: Compilation
 
 def _note(name: str, here: frozenset[str], written: TemplateText, playbook: Playbook, compilation: Compilation) -> None:
     place = name_in(written.scalar, name, playbook.source)
-    guess = nearest(name, [each for each in here if not each.startswith("_")])
+    guess = nearest_word(name, [each for each in here if not each.startswith("_")])
     hint = NAMES_OF_OTHERS.get(name) or (f'did you mean "{guess}"? Else {_WAY_OUT}' if guess else _WAY_OUT)
     if (instead := foreign(name, playbook.dialect.rules.value, written.site)) is not None:
         hint = f"write {instead}"
@@ -340,7 +341,7 @@ def _note_key(
     compilation: Compilation,
 ) -> None:
     place = key_in(written.scalar, read.root, read.path[: read.path.index(key) + 1], playbook.source)
-    guess = nearest(key, known)
+    guess = nearest_word(key, known)
     there = f"there are {', '.join(sorted(known))}"
     hint = f'did you mean "{guess}"? Else write | default(…)' if guess else f"{there}; or write | default(…)"
     holder = f"outcome.{read.path[0]}" if read.root == "outcome" and key != read.path[0] else read.root

@@ -13,6 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from noetl.base.diagnostics import DiagnosticPosition, Findings, Source
+from noetl.base.near_words import guesses_of_one_text
 from noetl.language.grammar.root import API_V2, API_V10
 from noetl.language.grammar.steps import STEP
 from noetl.language.reading.constructs import DocumentParts, document_parts
@@ -219,6 +220,7 @@ _READERS: dict[Dialect, Callable[[Mapping, ReadContext], Playbook | None]] = {
 NO_KINDS: Kinds = {}
 
 
+@guesses_of_one_text()
 def read_playbook(
     source: Source,
     findings: Findings,

@@ -14,6 +14,7 @@ import msgspec
 
 from noetl.base.diagnostics import DiagnosticPosition, Findings, PositionedDiagnostic, is_template
 from noetl.base.durations import FORMS, seconds
+from noetl.base.near_words import may_compare, nearest_word
 from noetl.language.grammar.model import Construct, Unknown
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence, describe
 from noetl.language.reading.playbook import Dialect
@@ -49,30 +50,33 @@ def distance(a: str, b: str) -> int:
     return row[-1]
 
 
-def nearest(word: str, allowed: Collection[str]) -> str | None:
-    """The allowed word this one was probably meant to be."""
-    # Imported here because only a playbook with a mistake needs it.
-    from difflib import get_close_matches
-
-    close = get_close_matches(word, sorted(allowed), n=1, cutoff=0.6)
-    return close[0] if close else None
+def is_within(a: str, b: str, reach: int) -> bool:
+    """Whether at most `reach` edits lie between two words."""
+    # By their lengths first: a word may be as long as the text.
+    return abs(len(a) - len(b)) <= reach and distance(a, b) <= reach
 
 
 def did_you_mean(word: str, allowed: Collection[str], otherwise: str = "") -> str:
     """A hint for an unknown word: the nearest allowed one, else the allowed set when it is short."""
-    guess = nearest(word, allowed)
+    guess = nearest_word(word, allowed)
     if guess:
         return f'did you mean "{guess}"?'
     return otherwise or f"allowed here: {', '.join(allowed)}"
 
 
+_FAR = 2  # edits of a long word
+
+
 def is_typo(word: str, allowed: Collection[str]) -> bool:
     """One or two letters from a known key (DOC-10); a short word must also begin like it, or most words would be."""
-    return any(0 < distance(word, known) <= _reach(word, known) for known in allowed)
+    near = [known for known in allowed if known != word and abs(len(word) - len(known)) <= _FAR]
+    if not may_compare(sum(len(word) * len(known) for known in near)):
+        return False
+    return any(is_within(word, known, _reach(word, known)) for known in near)
 
 
 def _reach(word: str, known: str) -> int:
-    return 2 if min(len(word), len(known)) > 4 or word[:2] == known[:2] else 1
+    return _FAR if min(len(word), len(known)) > 4 or word[:2] == known[:2] else 1
 
 
 # Words of other systems for whether, when or how often something runs: with one ignored it would run otherwise.

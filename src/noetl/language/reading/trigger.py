@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from noetl.base.near_words import nearest_word
 from noetl.language.grammar.root import DESTINATION, NOTIFICATION, ON, TRIGGER, TRIGGER_SPEC, TRIGGER_TIMER
 from noetl.language.reading.nodes import Mapping, Node, Scalar, describe
 from noetl.language.reading.playbook import DestinationSyntax, NotificationSyntax, TriggerSyntax
@@ -25,7 +26,6 @@ from noetl.language.reading.shared_checks import (
     is_typo,
     known_block,
     mapping,
-    nearest,
     opening,
     sequence,
     text,
@@ -127,7 +127,7 @@ def _zone_exists(reading: ReadContext, node: Scalar) -> bool:
         ZoneInfo(name)
     except (LookupError, ValueError, OSError):
         # Only for a near miss: among hundreds of zones something always looks alike.
-        guess = nearest(name, available_timezones()) if is_typo(name, available_timezones()) else None
+        guess = nearest_word(name, available_timezones()) if is_typo(name, available_timezones()) else None
         hint = f'did you mean "{guess}"?' if guess else "write a zone like America/New_York"
         reading.error(_TRIGGER_CODE, opening(node), f'"{name}" is not a time zone', hint)
         return False
