@@ -16,4 +16,5 @@ async def test_a_caught_delivery_takes_no_id_of_a_later_one() -> None:
 
     assert (first.status_code, copy.status_code, later.status_code) == (202, 202, 202)
     assert copy.json()["execution_id"] == first.json()["execution_id"]
-    assert [payload["body"]["order"] for payload in await sender.started()] == [7, 8]
+    # The clock stands still, so the two have no order.
+    assert sorted(payload["body"]["order"] for payload in await sender.started()) == [7, 8]
