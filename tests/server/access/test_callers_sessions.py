@@ -6,7 +6,9 @@ from __future__ import annotations
 import httpx2
 import pytest
 
+from noetl.base.clock import rfc3339
 from noetl.operations.administration_shapes import Role
+from noetl.operations.tokens import TokenRequest
 from noetl.server.access.access import Rates, RequestRate
 from noetl.server.access.callers import IDLE_S, KIND, WHOLE_S
 from noetl.store.installation import KeyValue
@@ -206,3 +208,16 @@ async def test_an_administrator_sees_who_is_signed_in_and_ends_a_session() -> No
     assert (await browser.get("/api/session")).status_code == 401
     assert (await admin.get("/api/session")).status_code == 200
     assert (await admin.delete(gone, headers=own)).status_code == 404
+
+
+async def test_a_listed_session_ends_with_its_token_and_was_used_just_now() -> None:
+    ground = Ground()
+    text, _ = await ground.access.tokens.create(TokenRequest(subject="ann", role=Role.ADMIN, expires_in_s=3_600.0))
+    browser = ground.client(origin="http://localhost")
+    assert (await browser.post("/api/session", json={"token": text})).status_code == 201
+    ground.clock.advance(90)  # less than the time after which the last use is stored again
+
+    (session,) = (await browser.get("/api/sessions")).json()["sessions"]
+
+    assert session["expires_at"] == rfc3339(ground.clock.now() - 90 + 3_600)
+    assert session["last_seen"] == rfc3339(ground.clock.now())

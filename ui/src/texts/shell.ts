@@ -19,6 +19,7 @@ export const t = area("shell", {
   timesIn: (shownZone: Value) => `Times in ${shownZone}`,
   role: (role: Value) => `role: ${role}`,
   signOut: "Sign out",
+  yourTokenExpires: (soon: Value) => `Your token expires ${soon}`,
   home: "Home",
   playbooks: "Playbooks",
   executions: "Executions",

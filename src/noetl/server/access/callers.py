@@ -39,6 +39,8 @@ class BrowserSession(msgspec.Struct, frozen=True, kw_only=True):
 class Sessions:
     def __init__(self, key_values: KeyValues, tokens: AccessTokens, clock: Clock) -> None:
         self._key_values, self._tokens, self._clock = key_values, tokens, clock
+        # When sessions were last used at this server, by the hash they are stored under; idle ones are swept out.
+        self._used: dict[str, float] = {}
 
     async def open(self, token: AccessToken) -> str:
         """Open a session for this token and delete old ones; returns the value of the cookie."""
@@ -50,6 +52,8 @@ class Sessions:
 
     async def sweep(self) -> int:
         """Delete sessions that are idle for too long."""
+        idle_since = self._clock.now() - IDLE_S
+        self._used = {key: used for key, used in self._used.items() if used > idle_since}
         return await self._key_values.sweep(KIND, before=self._clock.now() - IDLE_S - NOTED_EVERY_S)
 
     async def token_of(self, session_id: str) -> AccessToken | None:
@@ -64,6 +68,8 @@ class Sessions:
             await self._key_values.delete(KIND, row.name)
             return None
         token = await self._tokens.find_active(session.token_id)
+        if token is not None:
+            self._used[row.name] = now
         if token is not None and now - session.seen_at >= NOTED_EVERY_S:
             await self._note(row, session, now)
         return token
@@ -78,6 +84,7 @@ class Sessions:
 
     async def end(self, session_key: str) -> bool:
         """End the session that is stored under this hash. Its cookie is refused from the next request on."""
+        self._used.pop(session_key, None)
         return await self._key_values.delete(KIND, session_key)
 
     async def active(self) -> list[tuple[str, BrowserSession, AccessToken]]:
@@ -87,7 +94,9 @@ class Sessions:
             session = msgspec.json.decode(row.body, type=BrowserSession)
             token = await self._tokens.find_active(session.token_id) if session.is_alive(now) else None
             if token is not None:
-                sessions.append((row.name, session, token))
+                # Uses are stored now and then; those at this server are known to the second.
+                used = max(session.seen_at, self._used.get(row.name, 0.0))
+                sessions.append((row.name, msgspec.structs.replace(session, seen_at=used), token))
         return sorted(sessions, key=lambda item: -item[1].seen_at)
 
 

@@ -7,6 +7,7 @@ and never again. Nothing here or elsewhere changes the audit log. Values of cred
 from __future__ import annotations
 
 import hmac
+import math
 import os
 from typing import Annotated, Any
 
@@ -133,7 +134,7 @@ def _session_view(key: str, session: BrowserSession, token: AccessToken, own_key
         token_id=token.token_id,
         created_at=rfc3339(session.created_at),
         last_seen=rfc3339(session.seen_at),
-        expires_at=rfc3339(session.created_at + WHOLE_S),
+        expires_at=rfc3339(min(session.created_at + WHOLE_S, token.expires_at or math.inf)),
         is_own=own_key is not None and hmac.compare_digest(key, own_key),
     )
 

@@ -32,6 +32,10 @@ function endWithToken(): void {
   if (left < LONGEST_TIMER_MS) ending = setTimeout(() => void checkSession(), Math.max(left, CLOCKS_DIFFER_MS));
 }
 
+const WARNING_MS = 7 * 86_400_000;
+/** Whether to speak of the end of this token: it is less than a week away. */
+export const expiresSoon = (): boolean => Date.parse(session.who?.token_expires_at ?? "") - Date.now() < WARNING_MS;
+
 /** Show the way in, and say why. */
 function leave(): string {
   const expiry = session.who?.token_expires_at;
