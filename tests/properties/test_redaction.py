@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from noetl.base.redaction import MASK, SHORTEST, Redactor, forms_of
+from noetl.base.redaction import MASK, Redactor
+from noetl.base.secret_forms import SHORTEST, forms_of
 
 # a star could join with a mask into the secret itself, and a lone surrogate cannot be written anywhere
 _CHARACTERS = st.characters(codec="utf-8", exclude_characters="*")

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from noetl.base.redaction import forms_of
+from noetl.base.secret_forms import forms_of
 from tests.cli.running import call, process
 
 COUNT = 50

@@ -12,7 +12,7 @@ from textwrap import indent
 
 import pytest
 
-from noetl.base.redaction import forms_of
+from noetl.base.secret_forms import forms_of
 from tests.cli.running import call
 from tests.servers.http import HttpServer, Reply, Request, reply
 

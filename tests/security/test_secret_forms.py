@@ -6,7 +6,9 @@ import html
 import json
 import re
 import shlex
+import unicodedata
 from collections.abc import Callable
+from urllib.parse import quote
 
 import pytest
 
@@ -30,6 +32,11 @@ FORMS: dict[str, Callable[[str], str]] = {
     "bytes": lambda text: repr(text.encode()),
     "upper": str.upper,
     "lower": str.lower,
+    "header": lambda text: text.encode().decode("latin-1"),
+    "latin-1 url": lambda text: quote(text, safe="", encoding="latin-1"),
+    "references": lambda text: text.encode("ascii", "xmlcharrefreplace").decode(),
+    "html references": lambda text: html.escape(text).encode("ascii", "xmlcharrefreplace").decode(),
+    "decomposed": lambda text: unicodedata.normalize("NFD", text),
 }
 
 

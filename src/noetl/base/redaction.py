@@ -3,132 +3,19 @@
 One matcher serves all secrets of an execution: it looks for the heads of their forms in one pass and compares the rest
 only where a head was found. What the secrets are, and where text leaves to, is not known here.
 
-A secret is masked in every form that it takes on its way through programs: encoded for URLs, JSON, HTML, SQL, shells,
-headers and dumps. What a program does to it beyond these (reversing, hashing, cutting) is not recognised.
+A secret is masked in every form of `secret_forms.py`, which it takes on its way through programs.
 """
 
 from __future__ import annotations
 
-import json
 import re
-from base64 import b64encode
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from string import punctuation
 from typing import Any, AnyStr, Generic
-from urllib.parse import quote, quote_plus
 
 import msgspec
 
-SHORTEST = 6  # characters; a shorter value would mask innocent text everywhere, so it is warned about instead
-
-SHORTEST_LINE = 12  # characters of a line that is masked by itself
-_WIDTHS = (64, 76)  # of base64 in lines: PEM, and MIME, which is what PostgreSQL's encode() gives
-
-_NESTED = 3  # JSON text inside JSON text, so deep; a secret without quotes and backslashes stays the same in it
-
-# what URL parsers leave as it is: in a component (ECMAScript), in a path and in a query (WHATWG, httpx)
-_COMPONENT = "!'()*"
-_PATH = "".join(sign for sign in punctuation if sign not in '"#<>?`{}')
-_QUERY = "".join(sign for sign in punctuation if sign not in '"#<>')
-
-_ESCAPES = msgspec.json.Encoder()
-_TO_URL_ALPHABET = bytes.maketrans(b"+/", b"-_")
-
-
-def _html_escaped(text: str, *, quote: bool) -> str:
-    from html import escape  # with a table of all entities, which runs without secrets never need
-
-    return escape(text, quote=quote)
-
-
-def forms_of(secret: str) -> set[str]:
-    """Every form of `secret` that is masked, itself included; none is shorter than SHORTEST."""
-    body = secret.encode("utf-8", "surrogatepass")
-    # Masking goes by value, so each way of writing the value has to be known beforehand.
-    forms = {secret, body.hex(), body.hex().upper(), *_base64_forms(body)}
-    forms |= {form(secret) for form in _TEXT_FORMS} | {repr(body)[2:-1], secret.upper(), secret.lower()}
-    forms |= {form for encoded in _ascii_escapes(secret) for form in (encoded, encoded.replace("/", "\\/"))}
-    for _ in range(_NESTED):
-        forms |= {escaped(form) for form in forms for escaped in (json_escaped, _ascii_json)}
-    return {form for form in forms if len(form) >= SHORTEST}
-
-
-def json_escaped(text: str) -> str:
-    """The text as it stands inside a JSON string. It is made character by character, so the escaped form of a part
-    is a part of the escaped form."""
-    return _ESCAPES.encode(text)[1:-1].decode()
-
-
-def _ascii_json(text: str) -> str:
-    """The same with \\uXXXX, as many libraries write it."""
-    return json.dumps(text)[1:-1]
-
-
-def _lower_percents(text: str) -> str:
-    pieces = quote(text, safe="").split("%")
-    return pieces[0] + "".join("%" + piece[:2].lower() + piece[2:] for piece in pieces[1:])
-
-
-# what encoders of JSON write as \\uXXXX besides: Go, Jinja2 and Django, Gson
-_ESCAPED_BESIDES = ("&<>", "&<>'", "&<>'=")
-
-
-def _ascii_escapes(text: str) -> Iterator[str]:
-    """The text in a JSON string that may stand in HTML, with the hexadecimal digits in either case."""
-    for besides in _ESCAPED_BESIDES:
-        for form in ("\\u%04x", "\\u%04X"):
-            yield "".join(form % ord(sign) if sign in besides else _ascii_json(sign) for sign in text)
-            yield "".join(form % ord(sign) if sign in besides else json_escaped(sign) for sign in text)
-
-
-_UNSAFE = re.compile(r"[^\w@%+=:,./-]", re.ASCII)
-
-
-def _html(text: str, apostrophe: str, quote: str) -> str:
-    return _html_escaped(text, quote=False).replace("'", apostrophe).replace('"', quote)
-
-
-_TEXT_FORMS: tuple[Callable[[str], str], ...] = (
-    lambda text: quote(text, safe=""),
-    lambda text: quote(text),
-    lambda text: quote(text, safe=_COMPONENT),
-    lambda text: quote(text, safe=_PATH),
-    lambda text: quote(text, safe=_QUERY),
-    quote_plus,
-    _lower_percents,
-    lambda text: _ascii_json(text).replace("/", "\\/"),
-    lambda text: repr(text)[1:-1],
-    lambda text: _html_escaped(text, quote=True),
-    lambda text: _html_escaped(text, quote=False),
-    lambda text: _html(text, "&#39;", "&#34;"),
-    lambda text: _html(text, "&#39;", "&quot;"),
-    lambda text: _html(text, "&apos;", "&quot;"),
-    lambda text: text.replace("'", "''"),  # a text in SQL, and a scalar of YAML
-    lambda text: text.replace('"', '""'),  # a name in SQL, and a field of CSV
-    lambda text: text.replace("'", "''").replace("\\", "\\\\"),
-    lambda text: text.replace("'", "'\"'\"'"),  # shlex.quote
-    lambda text: text.replace("'", "'\\''"),
-    lambda text: re.sub(r'(["$`\\])', r"\\\1", text),  # between double quotes of a shell
-    lambda text: _UNSAFE.sub(r"\\\g<0>", text),  # printf %q
-)
-
-
-def _base64_forms(body: bytes) -> Iterator[str]:
-    """The characters of base64 that depend on nothing but `body`, wherever it begins within a group of three."""
-    # Base64 writes three bytes as four characters: a secret inside a longer text looks different by where it begins.
-    for before in range(3):
-        code = b64encode(b"\0" * before + body)
-        first = -(-8 * before // 6)
-        last = 8 * (before + len(body)) // 6
-        sure = code[first:last]
-        yield sure.decode()
-        yield sure.translate(_TO_URL_ALPHABET).decode()
-    code = b64encode(body).rstrip(b"=")
-    for width in _WIDTHS:
-        lines = (code[at : at + width] for at in range(0, len(code) if len(code) > width else 0, width))
-        yield from (line.decode() for line in lines if len(line) >= SHORTEST_LINE)
-
+from noetl.base.secret_forms import SHORTEST, forms_of, json_escaped
 
 MASK = "***"
 TELLING = 12  # characters of a secret that was cut off; fewer, and less than half of it, are let through

@@ -166,7 +166,7 @@ def _parsed(value: str) -> str | dict[str, Any]:
 
 
 def _too_short(kind: str, value: str | dict[str, Any]) -> list[str]:
-    from noetl.base.redaction import SHORTEST
+    from noetl.base.secret_forms import SHORTEST
     from noetl.events.secret_materials import Material, secrets_in
     from noetl.secrets.credential_types import shaped
 

@@ -17,7 +17,7 @@ import msgspec
 from noetl.base.addresses.policy import UNGUARDED
 from noetl.base.clock import Clock
 from noetl.base.errors import BackendError, RefusedError, ToolError
-from noetl.base.redaction import SHORTEST
+from noetl.base.secret_forms import SHORTEST
 from noetl.events.secret_materials import VALUE, Material, SealedCredential, secrets_in
 from noetl.net.net import KeychainEntry
 from noetl.secrets.contract import UNRESOLVED, Resolvers, Sources, unresolved

@@ -12,7 +12,7 @@ from urllib.parse import quote, urlencode, urlsplit
 import msgspec
 
 from noetl.base.errors import ToolError
-from noetl.base.redaction import SHORTEST
+from noetl.base.secret_forms import SHORTEST
 from noetl.tools.contract import ToolContext
 from noetl.tools.input_shapes import UNRESOLVED
 
