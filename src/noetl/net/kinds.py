@@ -60,6 +60,7 @@ class ToolKind(msgspec.Struct, frozen=True, kw_only=True):
 
     `one_of`: groups of inputs of which at least one must be present. `plugin`: the kind is of a plug-in that cannot be
     imported here; text says what would run it. `unwraps`: the payload of its result is the `data` member (O-22).
+    `result_keys`: members that each of its results has; none where they are not known.
     `defaults`: kind defaults of the effective spec (SPEC-02). `open_inputs`: further keys are passed on unchecked.
     """
 
@@ -70,6 +71,7 @@ class ToolKind(msgspec.Struct, frozen=True, kw_only=True):
     one_of: tuple[tuple[str, ...], ...] = ()
     plugin: str | None = None
     unwraps: bool = False
+    result_keys: tuple[str, ...] = ()
     defaults: dict[str, Any] = {}
     open_inputs: bool = False
     error_kinds: tuple[str, ...] = ()  # of the errors it ends with, besides COMMON_ERRORS; empty: unknown

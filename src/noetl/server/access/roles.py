@@ -126,6 +126,7 @@ RULES: dict[tuple[str, str], AccessRule] = {
     ("GET", "/api/catalog/{path:path}/inputs"): VIEWER,
     ("GET", "/api/catalog/{path:path}/runs"): VIEWER,
     ("POST", "/api/validate"): VIEWER,
+    ("POST", "/api/names"): VIEWER,
     ("POST", "/api/analyze"): VIEWER,
     ("POST", "/api/inputs"): VIEWER,
     ("POST", "/api/cost"): VIEWER,

@@ -73,6 +73,33 @@ async def validate(request: Request) -> Response:
     return Json(await computed(playbook_outline, result, migration=migration))
 
 
+class NamesRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`offset` counts the characters (code points) before the place."""
+
+    source: str
+    offset: int
+
+
+class ReadableNames(msgspec.Struct, frozen=True, kw_only=True):
+    names: list[str]
+
+
+@language_router.post(
+    "/api/names", **openapi_docs(ReadableNames, reads=NamesRequest, summary="Names that a template can read")
+)
+async def readable_names(request: Request) -> Response:
+    """The names that a template at one place of a text can read, with their known members (`workload.day`). The text
+    may be unfinished there. None where no template can stand."""
+    asked = await read(request, NamesRequest)
+    return Json(ReadableNames(names=await computed(_readable_names, asked)))
+
+
+def _readable_names(asked: NamesRequest) -> list[str]:
+    from noetl.language.compiling.template_names import template_names
+
+    return template_names(asked.source, min(max(asked.offset, 0), len(asked.source)), load_kinds())
+
+
 @language_router.post("/api/format", **openapi_docs(Formatted, reads=PlaybookText, summary="Format a playbook"))
 async def formatted(request: Request) -> Response:
     from noetl.language.formatting.formatter import format_text

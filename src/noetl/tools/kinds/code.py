@@ -170,6 +170,7 @@ PYTHON = ToolKind(
 
 SHELL = ToolKind(
     name="shell",
+    result_keys=("exit_code", "stdout", "stderr"),
     error_kinds=("shell.exit", "shell.input", "shell.template", *_SANDBOX_ERRORS),
     doc="Runs a command, where the operator allows this kind. Template values in text are quoted as single arguments.",
     inputs=(
@@ -191,6 +192,7 @@ SHELL = ToolKind(
 
 SCRIPT = ToolKind(
     name="script",
+    result_keys=("exit_code", "stdout", "stderr"),
     error_kinds=("shell.exit", "shell.input", "shell.template", *_SANDBOX_ERRORS),
     doc="Runs a program text in the language it names, where the operator allows this kind.",
     inputs=(

@@ -82,6 +82,7 @@ SFTP_OPERATIONS = ("get", "put", "list", "delete", "download", "upload")
 
 SSH = ToolKind(
     name="ssh",
+    result_keys=("exit_code", "stdout", "stderr"),
     credential_types=("ssh",),
     error_kinds=("ssh.denied", "ssh.error", "ssh.exit", "ssh.host_key", "ssh.input"),
     doc="Runs a command on another machine. Template values in the command are quoted as single arguments.",

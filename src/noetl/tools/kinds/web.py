@@ -69,6 +69,7 @@ HTTP = ToolKind(
         _AUTH_MODE,
     ),
     unwraps=True,
+    result_keys=("status", "data", "headers", "url"),
     defaults={"timeout": 30},
     credential_types=("bearer", "basic"),
 )

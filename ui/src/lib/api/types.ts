@@ -1277,6 +1277,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/names": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Names that a template can read
+         * @description The names that a template at one place of a text can read, with their known members (`workload.day`). The text
+         *     may be unfinished there. None where no template can stand.
+         */
+        post: operations["readable_names_api_names_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/nets/{net_hash}": {
         parameters: {
             query?: never;
@@ -3930,6 +3951,14 @@ export interface components {
             started: number;
         };
         /**
+         * NamesRequest
+         * @description `offset` counts the characters (code points) before the place.
+         */
+        NamesRequest: {
+            offset: number;
+            source: string;
+        };
+        /**
          * NetCost
          * @description `steps` has the critical path first, in its order, then the others, the longest first. `total_s` is the sum of
          *     the medians on the critical path; null if no step has a history. `arcs` are the arcs of that path, as pairs of
@@ -4528,6 +4557,10 @@ export interface components {
         RateView: {
             limit: unknown;
             per: unknown;
+        };
+        /** ReadableNames */
+        ReadableNames: {
+            names: string[];
         };
         /**
          * Reason
@@ -8316,6 +8349,39 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Migrated"];
+                };
+            };
+            /** @description Anything that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemShape"];
+                };
+            };
+        };
+    };
+    readable_names_api_names_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NamesRequest"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReadableNames"];
                 };
             };
             /** @description Anything that went wrong. */
