@@ -49,6 +49,32 @@ def test_a_task_is_completed_by_its_kind_in_any_step(open_at: Open) -> None:
     page.keyboard.press("Escape")
 
 
+def test_a_task_begins_with_its_kind_and_a_template_offers_what_its_place_can_read(
+    open_at: Open, picture: Picture
+) -> None:
+    page = open_at("/catalog/edit/tests/chain")
+    expect(page.locator(WITH_SCHEMA)).to_be_visible()
+    page.locator(".editor .cm-content").click()
+    page.keyboard.press("Control+End")
+    page.keyboard.insert_text("  - step: more\n    tool:\n      ")
+    page.keyboard.press("Control+Space")
+    options = page.locator(".cm-tooltip-autocomplete li")
+    expect(options).to_have_count(1)
+    expect(options).to_contain_text("kind")
+    page.keyboard.press("Escape")
+    page.keyboard.insert_text("kind: ")
+    page.keyboard.press("Control+Space")
+    expect(options.filter(has_text="Calls a URL.")).to_be_visible()
+    picture(page, "editor-kinds")
+    page.keyboard.press("Escape")
+    page.keyboard.insert_text("python\n      args: { got: '")
+    page.keyboard.type("{{ ")
+    expect(options.filter(has_text="execution_id")).to_be_visible()
+    expect(options.filter(has_text="outcome")).to_have_count(0)
+    expect(options.filter(has_text="more")).to_have_count(0)
+    picture(page, "editor-template")
+
+
 @pytest.fixture(scope="module")
 def asks_first(here: Site) -> str:
     """A playbook with all that a template can read: inputs, variables, results of steps and fields of a form."""
@@ -77,6 +103,8 @@ def test_a_template_is_completed_by_all_that_it_can_read(open_at: Open, asks_fir
     # Its quote is not closed yet, so the text is no YAML, and the server knows no step of it.
     expect(page.get_by_role("button", name="E_YAML")).to_be_visible()
     offers(" + sta", "start")
+    expect(labels.get_by_text("outcome.status", exact=True)).to_have_count(0)  # of a task's rules
+    offers(" + exec", "execution_id")
 
 
 def test_keys_and_values_are_completed_from_the_schema(open_at: Open, picture: Picture) -> None:

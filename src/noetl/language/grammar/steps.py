@@ -56,24 +56,27 @@ FORM_FIELD = Construct(
     "a form field",
     (
         Key("field", model.TEXT, "Name of the value.", required=True),
-        Key("type", model.words("enum", "string", "text", "number", "integer", "boolean", "date")),
+        Key("type", model.words("enum", "string", "text", "number", "integer", "boolean", "date"), "Of the answer."),
         Key("options", {"type": "array"}, "Of an enum: the values to choose from."),
-        Key("required", model.FLAG),
-        Key("default", model.ANYTHING, rendered=_OF_A_PERSON),
+        Key("required", model.FLAG, "Whether it must be answered."),
+        Key("default", model.ANYTHING, "What the form begins with.", rendered=_OF_A_PERSON),
     ),
 )
 ASSIGNEE = Construct(
     "a human task's assignee",
-    (Key("role", model.TEXT, rendered=_OF_A_PERSON), Key("user", model.TEXT, rendered=_OF_A_PERSON)),
+    (
+        Key("role", model.TEXT, "Whoever has this human role.", rendered=_OF_A_PERSON),
+        Key("user", model.TEXT, "This person.", rendered=_OF_A_PERSON),
+    ),
     doc="Who is asked: a role or a user.",
     rules={"minProperties": 1, "maxProperties": 1},
 )
 ESCALATION = Construct(
     "a human task's escalation",
     (
-        Key("after", model.DURATION, required=True, rendered=_OF_A_PERSON),
-        Key("to_role", model.TEXT, rendered=_OF_A_PERSON),
-        Key("to_user", model.TEXT, rendered=_OF_A_PERSON),
+        Key("after", model.DURATION, "How long an answer is waited for before.", required=True, rendered=_OF_A_PERSON),
+        Key("to_role", model.TEXT, "The human role it goes to.", rendered=_OF_A_PERSON),
+        Key("to_user", model.TEXT, "The person it goes to.", rendered=_OF_A_PERSON),
     ),
 )
 HUMAN_TASK_SPEC = Construct("the spec of a human task", (Key("escalation_mode", model.words("reassign", "notify")),))
@@ -91,7 +94,7 @@ HUMAN_TASK = Construct(
             "When it is due: a time, or a length of time from now.",
             rendered=_OF_A_PERSON,
         ),
-        Key("escalation", ESCALATION),
+        Key("escalation", ESCALATION, "Who it goes to when nobody answers."),
         Key("spec", HUMAN_TASK_SPEC),
     ),
     doc="Asks a person, and waits for the answer.",
@@ -164,9 +167,9 @@ BLOCKS = (
 CONCURRENCY = Construct(
     "concurrency",
     (
-        Key("key", model.TEXT),
-        Key("limit", model.COUNT, required=True),
-        Key("on_limit", model.words("queue", "drop", "cancel_oldest")),
+        Key("key", model.TEXT, "Runs of the same key share the limit."),
+        Key("limit", model.COUNT, "How many go on at once.", required=True),
+        Key("on_limit", model.words("queue", "drop", "cancel_oldest"), "What becomes of those over the limit."),
     ),
     doc="How many runs of one key go on at once.",
     ref="concurrency",
@@ -270,7 +273,7 @@ LOOP = Construct(
         Key("collection", model.ANYTHING, "Another spelling of in.", dialects=ONLY_V2_CASE),
         Key("element", model.TEXT, "Another spelling of iterator.", dialects=ONLY_V2_CASE),
         Key("mode", model.words("sequential", "parallel"), "Another place of spec.mode.", dialects=ONLY_V2_CASE),
-        Key("spec", LOOP_SPEC),
+        Key("spec", LOOP_SPEC, "How it runs: several items at once, limits, and what completes it."),
         Key("loop", model.ref("loop"), "A loop inside this one."),
     ),
     doc="Runs the step's tasks once per item.",
@@ -312,7 +315,12 @@ ARC = Construct(
             "Variables of the execution, written when the arc fires.",
             rendered=RenderedAt(TemplateSite.ARC, names=True, into_ctx=True),
         ),
-        Key("spec", ARC_SPEC, rendered=RenderedAt(TemplateSite.ARC)),
+        Key(
+            "spec",
+            ARC_SPEC,
+            "How its token is sent: later, with priority, once per key.",
+            rendered=RenderedAt(TemplateSite.ARC),
+        ),
     ),
     unknown=Unknown.WARNED,
     ref="arc",
@@ -327,7 +335,10 @@ ROUTER_SPEC = Construct(
 )
 ROUTER = Construct(
     "next",
-    (Key("spec", ROUTER_SPEC), Key("arcs", ARC, required=True, items=True)),
+    (
+        Key("spec", ROUTER_SPEC, "Whether the first arc that holds is taken, or every one."),
+        Key("arcs", ARC, "The steps that may come next, each with its condition.", required=True, items=True),
+    ),
     doc="Where tokens go when the step has ended.",
     ref="router",
 )

@@ -192,8 +192,14 @@ EMIT = Construct(
 )
 TRACING = Construct("tracing", (Key("enabled", model.FLAG), Key("attributes", model.FREE)))
 QUOTAS = Construct("quotas", (Key("max_runs", model.FIXED_COUNT), Key("max_concurrent", model.FIXED_COUNT)))
-BACKPRESSURE = Construct("backpressure", (Key("max_queue", model.COUNT),))
-PARTITIONING = Construct("partitioning", (Key("key", model.ANYTHING),))
+BACKPRESSURE = Construct(
+    "backpressure",
+    (Key("max_queue", model.COUNT, "How many items may wait for a worker."),),
+    doc="Bounds what waits for workers.",
+)
+PARTITIONING = Construct(
+    "partitioning", (Key("key", model.ANYTHING),), doc="Runs of an equal key go one after another."
+)
 _PARTITIONING_FORMS: model.Schema = {"anyOf": [model.TEXT, PARTITIONING.schema()]}
 DEDUPE = Construct(
     "dedupe",
@@ -234,15 +240,15 @@ LOOP_POLICY = Construct(
     "loop.spec.policy",
     (
         Key("exec", model.words("distributed", "local"), "Whether iterations are spread over workers."),
-        Key("mode", model.words("sequential", "parallel")),
-        Key("max_in_flight", model.COUNT),
-        Key("ordering", model.words("index", "shuffle")),
+        Key("mode", model.words("sequential", "parallel"), "One item at a time, or several at once."),
+        Key("max_in_flight", model.COUNT, "How many items at once."),
+        Key("ordering", model.words("index", "shuffle"), "In which order items are taken up."),
         Key(
             "reducers",
             {"type": "object", "additionalProperties": model.words(*REDUCERS)},
             "How writes to a key of ctx are folded.",
         ),
-        Key("ctx_writes", model.words("once", "last")),
+        Key("ctx_writes", model.words("once", "last"), "Whether iterations may overwrite a key of ctx."),
         Key("backpressure", BACKPRESSURE, rendered=RenderedAt(TemplateSite.LOOP_IN, "backpressure")),
         Key("partitioning", _PARTITIONING_FORMS, rendered=RenderedAt(TemplateSite.NESTED_LOOP_IN, "partitioning")),
     ),
@@ -360,6 +366,8 @@ def _of_kind(kind: ToolKind) -> Schema:
 def _value(declared: Input, spelling: str = "") -> Schema:
     doc = declared.doc if spelling in ("", declared.name) else f"Another spelling of {declared.name}."
     schema = declared.schema if declared.verbatim else model.templated(declared.schema)
+    if spelling not in ("", declared.name):
+        schema = schema | {"deprecated": True}  # an editor offers the other spelling
     return model.described_schema(schema, doc) if doc else schema
 
 

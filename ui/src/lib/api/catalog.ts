@@ -52,6 +52,9 @@ export const register = (source: string, over: { opened_from?: string; may_remov
   send<Registered>("POST", "catalog", { source, ...over });
 export const validate = (source: string, signal?: AbortSignal) =>
   send<Outline>("POST", "validate", { source }, { signal });
+/** The names that a template at one place of a text can read. */
+export const templateNames = async (source: string, offset: number) =>
+  (await send<{ names: string[] }>("POST", "names", { source, offset })).names;
 export const format = (source: string) => send<{ source: string; changed: boolean }>("POST", "format", { source });
 export const migrate = (source: string) => send<Migrated>("POST", "migrate", { source });
 export const draw = async (source: string, signal?: AbortSignal) =>

@@ -1,7 +1,7 @@
 import { CompletionContext } from "@codemirror/autocomplete";
 import { EditorState, Text } from "@codemirror/state";
 import { describe, expect, it } from "vitest";
-import { complete, pathAt, schemasAt, type Schema } from "./completion";
+import { complete, pathAt, schemasAt, type Schema, type Words } from "./completion";
 
 const TEXT = Text.of(
   [
@@ -30,30 +30,44 @@ describe("completion", () => {
     $defs: {
       step: { properties: { step: {}, tool: { items: { $ref: "#/$defs/task" } } } },
       task: {
-        properties: { kind: { enum: ["http", "python"] } },
+        properties: {
+          kind: {
+            enum: ["http", "python"],
+            anyOf: [{ const: "http", description: "Calls a URL." }],
+            description: "Which tool runs. Required.",
+          },
+        },
         allOf: [
           { if: { properties: { kind: { const: "http" } }, required: ["kind"] }, then: { $ref: "#/$defs/http" } },
           { if: { properties: { kind: { const: "python" } }, required: ["kind"] }, then: { $ref: "#/$defs/python" } },
         ],
       },
-      http: { properties: { kind: {}, url: {}, method: { enum: ["GET", "POST"] } } },
+      http: {
+        properties: {
+          kind: {},
+          url: {},
+          uri: { deprecated: true },
+          method: { enum: ["GET", "get", "POST", "post"] },
+        },
+      },
       python: { properties: { kind: {}, code: {} } },
     },
   };
-  function offered(lines: string[]): string[] {
+  async function options(lines: string[], words: Words = { schema }) {
     const state = EditorState.create({ doc: lines.join("\n") });
-    const found = complete({ schema }, new CompletionContext(state, state.doc.length, true));
-    return (found?.options ?? []).map((one) => one.label).sort();
+    const found = await complete(words, new CompletionContext(state, state.doc.length, true));
+    return [...(found?.options ?? [])];
   }
+  const offered = async (lines: string[]): Promise<string[]> => (await options(lines)).map((one) => one.label).sort();
 
-  it("is there in every item of a list, indented or not", () => {
-    expect(offered(["workflow:", "  - step: a", "  - step: b", "  - "])).toEqual(["step", "tool"]);
-    expect(offered(["workflow:", "  - step: a", "  - step: b", "    t"])).toEqual(["tool"]);
-    expect(offered(["workflow:", "- step: a", "- step: b", "  "])).toEqual(["tool"]);
-    expect(offered(["workflow:", "- step: a", "- "])).toEqual(["step", "tool"]);
+  it("is there in every item of a list, indented or not", async () => {
+    expect(await offered(["workflow:", "  - step: a", "  - step: b", "  - "])).toEqual(["step", "tool"]);
+    expect(await offered(["workflow:", "  - step: a", "  - step: b", "    t"])).toEqual(["tool"]);
+    expect(await offered(["workflow:", "- step: a", "- step: b", "  "])).toEqual(["tool"]);
+    expect(await offered(["workflow:", "- step: a", "- "])).toEqual(["step", "tool"]);
   });
 
-  it("offers in a template what its text gives: inputs, variables, results of steps and fields of forms", () => {
+  it("offers in a template what its text gives: inputs, variables, results of steps and fields of forms", async () => {
     const text = [
       "workload: { amount: 5 }",
       "workflow:",
@@ -64,16 +78,47 @@ describe("completion", () => {
       '    args: { a: "{{ ',
     ];
     const state = EditorState.create({ doc: text.join("\n") });
-    const found = complete({ steps: ["ask", "end"] }, new CompletionContext(state, state.doc.length, false));
+    const found = await complete({ steps: ["ask", "end"] }, new CompletionContext(state, state.doc.length, false));
     const labels = found!.options.map((one) => one.label);
     expect(labels).toEqual(expect.arrayContaining(["workload.amount", "ctx.seen", "ask", "ask.decision"]));
   });
 
-  it("offers the keys and values of the kind that is written, and all while none is", () => {
+  it("offers in a template what the checker lets pass there, where it can tell", async () => {
+    const asked: [string, number][] = [];
+    const names = (text: string, offset: number): Promise<string[]> => {
+      asked.push([text, offset]);
+      return Promise.resolve(["workload.url", "execution_id"]);
+    };
+    const labels = (await options(["a: 🙂", 'b: "{{ wo'], { names })).map((one) => one.label);
+    expect(labels).toEqual(["workload.url", "execution_id"]);
+    expect(asked).toEqual([['a: 🙂\nb: "{{ wo', 14]]); // code points, as the server counts
+  });
+
+  it("says what a key and a kind are for, one choice a spelling", async () => {
+    const head = ["workflow:", "  - step: a", "    tool:"];
+    expect((await options([...head, "      - "])).map((one) => one.detail)).toEqual(["Which tool runs"]);
+    expect((await options([...head, "      - kind: "])).map((one) => [one.label, one.detail])).toEqual([
+      ["http", "Calls a URL."],
+      ["python", undefined],
+    ]);
+    expect(await offered([...head, "      - kind: http", "        method: "])).toEqual(["GET", "POST"]);
+  });
+
+  it("offers another spelling of a key to whoever types it", async () => {
+    const task = ["workflow:", "  - step: a", "    tool:", "      - kind: http"];
+    expect(await offered([...task, "        "])).toEqual(["method", "url"]);
+    expect(await offered([...task, "        ur"])).toEqual(["method", "uri", "url"]);
+  });
+
+  it("begins the first item of a list", async () => {
+    expect((await options(["workflow:", "  "])).map((one) => one.apply)).toEqual(["- step: ", "- tool: "]);
+  });
+
+  it("offers the keys and values of the kind that is written, and kind alone while none is", async () => {
     const task = ["workflow:", "  - step: a", "    tool:", "      - kind: python", "      - kind: http"];
-    expect(offered([...task, "        "])).toEqual(["method", "url"]);
-    expect(offered([...task, "        method: "])).toEqual(["GET", "POST"]);
-    expect(offered([...task.slice(0, 3), "      - "])).toEqual(["code", "kind", "method", "url"]);
+    expect(await offered([...task, "        "])).toEqual(["method", "url"]);
+    expect(await offered([...task, "        method: "])).toEqual(["GET", "POST"]);
+    expect(await offered([...task.slice(0, 3), "      - "])).toEqual(["kind"]);
   });
 });
 

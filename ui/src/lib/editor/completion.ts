@@ -11,6 +11,8 @@ export interface Words {
   tasks?: string[];
   credentials?: string[];
   kinds?: string[];
+  /** The names that a template can read at a place of a text, asked of the checker; the offset counts code points. */
+  names?: (text: string, offset: number) => Promise<string[]>;
 }
 
 export interface Schema {
@@ -32,6 +34,7 @@ export interface Schema {
   const?: unknown;
   type?: string | string[];
   description?: string;
+  deprecated?: boolean; // another spelling of a key
   default?: unknown;
 }
 
@@ -149,19 +152,38 @@ export function schemasAt(root: Schema, path: string[], siblings: Record<string,
   return here;
 }
 
-function keys(root: Schema, path: string[], siblings: Record<string, string>): Completion[] {
+/** What a key is for: its own words, else those of what it holds. */
+function wordsOf(inner: Schema, root: Schema): string | undefined {
+  const said = resolved(inner, root).map((one) => one.description);
+  return (inner.description ?? said.find((one) => one && !one.startsWith("A template:")))?.split(". ")[0];
+}
+
+/** Whether what is here depends on its `kind`: before that is written, nothing else can be said of it. */
+const needsKind = (found: Schema[]): boolean =>
+  found.some((one) => one.if?.properties?.kind && one.if.required?.includes("kind"));
+
+function keys(root: Schema, path: string[], siblings: Record<string, string>, typed: string): Completion[] {
   const found = new Map<string, Completion>();
-  for (const one of schemasAt(root, path, siblings)) {
+  const here = schemasAt(root, path, siblings);
+  const add = (one: Schema, begin: string, isKindless: boolean): void => {
     for (const [name, inner] of Object.entries(one.properties ?? {})) {
-      if (!found.has(name) && !(name in siblings))
-        found.set(name, {
-          label: name,
-          apply: `${name}: `,
-          type: "property",
-          detail: inner.description?.split(". ")[0],
-        });
+      if (found.has(name) || name in siblings || (isKindless && name !== "kind")) continue;
+      // Another spelling of a key is there for whoever types it, and drowns no list.
+      if (inner.deprecated && !(typed && name.startsWith(typed))) continue;
+      found.set(name, {
+        label: name,
+        apply: `${begin}${name}: `,
+        type: "property",
+        detail: wordsOf(inner, root),
+        boost: inner.deprecated ? -50 : one.required?.includes(name) ? 1 : 0,
+      });
     }
-  }
+  };
+  const isKindless = !siblings.kind && needsKind(here);
+  for (const one of here) add(one, "", isKindless);
+  if (found.size || path.at(-1) === "-") return [...found.values()];
+  const items = schemasAt(root, [...path, "-"]); // of a list whose first item is not begun yet
+  for (const one of items) add(one, "- ", needsKind(items));
   return [...found.values()];
 }
 
@@ -173,24 +195,15 @@ function values(root: Schema, path: string[], siblings: Record<string, string>):
       ...(one.const !== undefined ? [one.const] : []),
       ...(one.type === "boolean" ? [true, false] : []),
     ];
-    for (const choice of choices) found.set(String(choice), { label: String(choice), type: "enum" });
+    for (const choice of choices) {
+      const [label, spelling] = [String(choice), String(choice).toLowerCase()]; // GET and get are one choice
+      const before = found.get(spelling);
+      const detail = (one.const !== undefined ? one.description : undefined) ?? before?.detail;
+      found.set(spelling, { label: before?.label ?? label, type: "enum", detail });
+    }
   }
   return [...found.values()];
 }
-
-/** What a template of every playbook can read. */
-const ALWAYS = [
-  "workload.",
-  "ctx.",
-  "args.",
-  "iter.",
-  "event.name",
-  "event.result",
-  "outcome.status",
-  "outcome.result",
-  "_prev",
-  "keychain.",
-];
 
 const plain = (names: string[] | undefined, type: string): Completion[] =>
   (names ?? []).map((label) => ({ label, type }));
@@ -204,15 +217,32 @@ function named(key: string, words: Words): Completion[] {
   return [];
 }
 
-export function complete(words: Words | undefined, context: CompletionContext): CompletionResult | null {
+const TEMPLATE_NAME = /^[\w.]*$/;
+
+/** Names for a template: those that the checker lets pass there; where it cannot tell, those that stand in the text. */
+async function templateResult(
+  words: Words | undefined,
+  context: CompletionContext,
+  from: number,
+): Promise<CompletionResult | null> {
+  const text = context.state.doc.toString();
+  const told = await words?.names?.(text, [...text.slice(0, context.pos)].length).catch(() => []);
+  if (context.aborted) return null;
+  const names = told?.length ? told : [...new Set([...templateNames(text), ...(words?.steps ?? [])])];
+  // The rarely used ones come last.
+  const options = names.map((label) => ({ label, type: "variable", boost: label.startsWith("_") ? -10 : 0 }));
+  return { from, options, validFor: TEMPLATE_NAME };
+}
+
+export function complete(
+  words: Words | undefined,
+  context: CompletionContext,
+): CompletionResult | null | Promise<CompletionResult | null> {
   const document = context.state.doc;
   const line = document.lineAt(context.pos);
   const before = line.text.slice(0, context.pos - line.from);
   const template = /\{\{(?:(?!\}\}).)*?([\w.]*)$/.exec(before);
-  if (template) {
-    const names = new Set([...ALWAYS, ...templateNames(document.toString()), ...(words?.steps ?? [])]);
-    return { from: context.pos - template[1]!.length, options: plain([...names], "variable"), validFor: /^[\w.]*$/ };
-  }
+  if (template) return templateResult(words, context, context.pos - template[1]!.length);
   if (!words) return null;
   const value = /^(\s*(?:- )*)(["']?)([\w./-]+)\2\s*:\s+(["']?)([\w./-]*)$/.exec(before);
   if (value) {
@@ -226,7 +256,9 @@ export function complete(words: Words | undefined, context: CompletionContext): 
   if (key && words.schema && (key[2] || context.explicit)) {
     const path = around(document, line.number, key[1]!);
     const siblings = siblingsAt(document, line.number, key[1]!.length);
-    return { from: context.pos - key[2]!.length, options: keys(words.schema, path, siblings), validFor: /^[\w-]*$/ };
+    const options = keys(words.schema, path, siblings, key[2]!);
+    // The first letter asks anew: it may begin another spelling.
+    return { from: context.pos - key[2]!.length, options, validFor: key[2] ? /^[\w-]*$/ : undefined };
   }
   return null;
 }

@@ -1,6 +1,6 @@
 // The check of a text while it is typed: what is wrong with it, its net, and the names that completion offers.
 
-import { costOf, draw, playbookSchema, validate } from "../../lib/api/catalog";
+import { costOf, draw, playbookSchema, templateNames, validate } from "../../lib/api/catalog";
 import { get } from "../../lib/api/client";
 import type { Credentials, NetCost, Outline } from "../../lib/api/shapes";
 import type { Words } from "../../lib/editor/completion";
@@ -21,7 +21,7 @@ export class TextCheck {
   outline = $state.raw<Outline | null>(null);
   drawing = $state.raw<Drawing | null>(null);
   cost = $state.raw<NetCost | null>(null); // of the drawing, as the executions of `path` tell
-  words = $state.raw<Words>({});
+  words = $state.raw<Words>({ names: templateNames });
 
   constructor(private path: () => string) {
     // One writes without either of them too.
