@@ -11,6 +11,8 @@ from noetl.tools.kinds import KINDS
 
 HEAD = "apiVersion: noetl.io/{api}\nkind: Playbook\nmetadata: {{name: t, path: t/t, dialect: v10}}\nworkflow:\n"
 CALL = "kind: http, url: 'http://127.0.0.1/'"
+NOOP = "    tool: {kind: noop}\n"
+B = "\n  - {step: b, tool: {kind: noop}}\n  - {step: end, tool: {kind: noop}}"
 BEST_EFFORT = "    spec: {policy: {failure: {mode: best_effort}}}"
 ERROR = "{{ outcome.status == 'error' }}"
 
@@ -57,6 +59,23 @@ def retrying(then: str) -> str:
             f"    allow_failure: 'yes'\n    tool: {{{CALL}}}",
             f"    continue_on_error: true\n    tool: {{{CALL}}}",
         ),
+        (
+            f"{NOOP}    next: {{to: b, params: {{n: 1}}}}{B}",
+            f"{NOOP}    next: {{arcs: [{{step: b, args: {{n: 1}}}}]}}{B}",
+        ),
+        (
+            f"{NOOP}    next: {{if: '{{{{ workload.go }}}}', then: b, else: end}}{B}",
+            f"{NOOP}    next: {{arcs: [{{step: b, when: '{{{{ workload.go }}}}'}}, {{step: end}}]}}{B}",
+        ),
+        (
+            f"{NOOP}    next: [{{step: b, when: '{{{{ workload.go }}}}'}}, {{step: end, default: true}}]{B}",
+            f"{NOOP}    next: {{arcs: [{{step: b, when: '{{{{ workload.go }}}}'}}, {{step: end}}]}}{B}",
+        ),
+        (
+            f"{NOOP}    next: {{parallel: [b, end]}}{B}",
+            f"{NOOP}    next: {{spec: {{mode: inclusive}}, arcs: [b, end]}}{B}",
+        ),
+        (f"{NOOP}    set_vars: {{n: 1}}", f"{NOOP}    set_ctx: {{n: 1}}"),
         ("    timer: PT90S", "    timer: {duration: PT90S}"),
         ("    timer: {duration: {hours: 1, minutes: 30}}", "    timer: {duration: 1h30m}"),
         (

@@ -6,6 +6,7 @@ from noetl.base.diagnostics import is_template
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
 from noetl.language.reading.nodes import inner as inner_node
 from noetl.language.reading.spellings import model
+from noetl.language.reading.spellings.casing import with_snake_keys
 from noetl.language.reading.spellings.model import Rewriting, Spelling, Where
 
 _PARALLEL_WORDS = ("async", "concurrent", "asynchronous")
@@ -159,7 +160,8 @@ def _name_loop(node: Mapping, rewriting: Rewriting) -> Mapping:
         )
         if "loop" not in node and (is_loop or is_value):
             rewriting.note(node.keys[key], f'"{key}" of a step', "loop: {in: …, iterator: …}")
-            return model.with_key(node, key, "loop")
+            # Cased now, as the row for the errors of a loop comes next.
+            return with_snake_keys(model.with_key(node, key, "loop"), rewriting)
     return node
 
 

@@ -15,6 +15,7 @@ from noetl.language.reading.spellings import (
     eval_entries,
     input_output,
     loops,
+    next_shapes,
     plain_values,
     retries,
     retry_words,
@@ -47,6 +48,7 @@ SPELLINGS: tuple[Spelling, ...] = (
     # After retries: the writes of a task go behind its error rules.
     *input_output.SPELLINGS,
     *loops.SPELLINGS,
+    *next_shapes.SPELLINGS,
     *routing.SPELLINGS,
     *rules.SPELLINGS,
     *v2_case.rule_spellings(),

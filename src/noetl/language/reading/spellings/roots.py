@@ -11,7 +11,8 @@ from noetl.language.reading.root import ABOUT
 from noetl.language.reading.spellings import model
 from noetl.language.reading.spellings.casing import with_snake_keys
 from noetl.language.reading.spellings.model import EVERYWHERE, Rewriting, Spelling, Where, renames
-from noetl.language.reading.spellings.tool_words import name_tool
+from noetl.language.reading.spellings.next_shapes import read_next
+from noetl.language.reading.spellings.tool_words import name_kind, name_tool
 
 
 def _drop_auto(node: Mapping, rewriting: Rewriting) -> Mapping:
@@ -228,7 +229,13 @@ def with_listed_steps(root: Mapping) -> Mapping:
 
 
 def _plain_step(step: Mapping, quiet: Rewriting) -> Mapping:
-    return name_tool(with_snake_keys(step, quiet), quiet)
+    step = name_tool(with_snake_keys(step, quiet), quiet)
+    tool = step.get("tool")
+    if isinstance(tool, Sequence):
+        tasks = [name_kind(task, quiet) if isinstance(task, Mapping) else task for task in tool]
+        step = model.with_value(step, "tool", model.with_items(tool, tasks))
+    # A `next` of no dialect says nothing about which one it is.
+    return model.without_keys(step, "next") if read_next(step, quiet) is not step else step
 
 
 def _list_steps(node: Mapping, rewriting: Rewriting) -> Mapping:

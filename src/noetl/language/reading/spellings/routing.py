@@ -28,12 +28,15 @@ def _read_router(node: Mapping, rewriting: Rewriting) -> Mapping:
     return model.with_value(node, "next", arcs)
 
 
+_TARGETS = frozenset({"step", "to", "goto", "target", "name"})
+
+
 def _arcs_of(node: Node | None) -> Sequence | None:
     """The arcs of an older `next`; None when it is none, or when its meaning differs between dialects."""
     match node:
         case Scalar() if isinstance(node.value, str) and node.value.strip():
             return model.made_list([model.made_mapping([("step", node)], node)], node)
-        case Mapping() if "step" in node and "arcs" not in node:
+        case Mapping() if _TARGETS & node.values.keys() and "arcs" not in node:
             return model.made_list([node], node)
         # One name alone: what several mean differs between dialects (C-09).
         case Sequence() if (
@@ -48,7 +51,7 @@ def _arcs_of(node: Node | None) -> Sequence | None:
 def _read_single_target(node: Mapping, rewriting: Rewriting) -> Mapping:
     """v2-case takes a name or a list; one mapping is a list of one."""
     written = node.get("next")
-    if not isinstance(written, Mapping) or "step" not in written or "arcs" in written:
+    if not isinstance(written, Mapping) or not _TARGETS & written.values.keys() or "arcs" in written:
         return node
     rewriting.note(node.keys["next"], "next as one target", "next: [{step: …}]")
     return model.with_value(node, "next", model.made_list([written], written))
@@ -81,8 +84,8 @@ def _inclusive_option(node: Mapping, key: str, shown: str, rewriting: Rewriting)
 
 
 _WORDS = {
-    **dict.fromkeys(("to", "goto", "target"), "step"),
-    **dict.fromkeys(("with", "inputs", "payload", "data"), "args"),
+    **dict.fromkeys(("to", "goto", "target", "name"), "step"),
+    **dict.fromkeys(("with", "inputs", "payload", "data", "params", "parameters", "vars"), "args"),
 }
 
 
@@ -91,6 +94,10 @@ def _name_keys(node: Mapping, rewriting: Rewriting) -> Mapping:
     if len(node) == 1 and (isinstance(held, Scalar) or (isinstance(held, Mapping) and "step" in held)):
         rewriting.note(node.keys["else"], "an arc with else", "an arc without when")
         return held if isinstance(held, Mapping) else model.made_mapping([("step", held)], held)
+    flag = node.get("default")
+    if isinstance(flag, Scalar) and flag.value is True and "when" not in node:
+        rewriting.note(node.keys["default"], "default: true of an arc", "an arc without when")
+        node = model.without_keys(node, "default")
     # `data` and its kin are args only where they hold names with values.
     words = {key: new for key, new in _WORDS.items() if new == "step" or isinstance(node.get(key), Mapping)}
     return model.renames("an arc", words)(node, rewriting)
@@ -195,7 +202,8 @@ SPELLINGS = (
     Spelling(
         id="arc-words",
         where=Where.ARC,
-        older="`to`, `goto`, `target` of an arc; `with`, `payload`, `data`; `{else: name}`",
+        older="`to`, `goto`, `target`, `name` of an arc; `with`, `payload`, `data`, `params`; `{else: name}`; "
+        "`default: true`",
         canonical="`step`, `args`; an arc without `when`",
         dialects=model.EVERYWHERE,
         rewrite=_name_keys,

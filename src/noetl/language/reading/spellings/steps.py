@@ -254,6 +254,19 @@ def _name_vars(node: Mapping, rewriting: Rewriting) -> Mapping:
     return model.with_value(node, "set_ctx", model.with_names(node.values["set_ctx"], _EVENT_NAMES))
 
 
+def _name_outputs(node: Mapping, rewriting: Rewriting) -> Mapping:
+    """What a step gives to the steps after it, under the words of other systems."""
+    for key in ("set_vars", "outputs", "output", "export"):
+        held = node.get(key)
+        is_pairs = isinstance(held, Sequence) and all(isinstance(one, Mapping) and "value" in one for one in held)
+        is_rules = isinstance(held, Mapping) and "rules" in held
+        if "set_ctx" not in node and not is_rules and (isinstance(held, Mapping) or is_pairs):
+            rewriting.note(node.keys[key], f'"{key}" of a step', '"set_ctx"')
+            node = model.with_key(node, key, "set_ctx")
+            node = model.with_value(node, "set_ctx", model.with_names(node.values["set_ctx"], _EVENT_NAMES))
+    return node
+
+
 def _read_vars_from_ctx(node: Mapping, rewriting: Rewriting) -> Mapping:
     """`vars` in a template is the older word for `ctx`, unless the document calls something of its own so."""
     workflow = node.get("workflow")
@@ -331,6 +344,15 @@ SPELLINGS = (
         dialects=(model.V10, model.V2_EVAL),
         refused_by_v10=True,
         rewrite=_name_vars,
+    ),
+    Spelling(
+        id="step-outputs",
+        where=Where.STEP,
+        older="`set_vars`, `outputs`, `output`, `export` of a step, with names and values",
+        canonical="`set_ctx: {name: …}` on the step",
+        dialects=(model.V10, model.V2_EVAL),
+        refused_by_v10=True,
+        rewrite=_name_outputs,
     ),
     Spelling(
         id="step-set-pairs",

@@ -71,7 +71,7 @@ def _reference(value: Node) -> Mapping:
     return model.made_mapping([("kind", model.made_text("workbook", value)), ("task", value)], value)
 
 
-def _name_kind(node: Mapping, rewriting: Rewriting) -> Mapping:
+def name_kind(node: Mapping, rewriting: Rewriting) -> Mapping:
     """`tool: python` within a task, and `task: name` without a kind."""
     if {"kind", "type"} & node.values.keys():
         return node
@@ -102,6 +102,6 @@ SPELLINGS = (
         canonical="`kind: python`; `kind: workbook, task: name`",
         dialects=model.EVERYWHERE,
         refused_by_v10=True,
-        rewrite=_name_kind,
+        rewrite=name_kind,
     ),
 )
