@@ -13,7 +13,7 @@ from noetl.base.errors import RefusedError
 from noetl.control import schedules as module
 from noetl.control.assembly import assemble
 from noetl.control.schedules import Schedules, ScheduleStore, execution_id_of, jitter, newest_time, times
-from noetl.events.executions import ExecutionRequested, PlaybookProcessed
+from noetl.events.executions import ExecutionRequested, PlaybookProcessed, Starter
 from noetl.events.triggers import Backfill, Schedule
 from noetl.net.net import content_hash, to_json
 from noetl.store.contract import ExecutionRow
@@ -412,3 +412,15 @@ async def test_a_schedule_whose_playbook_requires_an_input_starts_executions_tha
     error = payload(processed, PlaybookProcessed).error
     assert error is not None
     assert (error.kind, '"region"' in error.message) == ("execution.input", True)
+
+
+async def test_the_log_of_a_run_names_its_schedule_and_the_time_it_was_planned_for() -> None:
+    server = Server(MemoryStore(), ManualClock())
+    await server.register("0 * * * *", tool=PYTHON)
+
+    await server.pass_by(3_700)
+
+    row, *_ = await server.runs()
+    [requested, *_] = await server.store.events(row.execution_id)
+    planned_at = row.created_at // 3_600 * 3_600
+    assert payload(requested, ExecutionRequested).starter == Starter(kind="schedule", planned_at=planned_at)

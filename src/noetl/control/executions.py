@@ -24,7 +24,7 @@ from noetl.engine.decision import Decision
 from noetl.engine.execution import Execution
 from noetl.engine.plan import Plan
 from noetl.engine.required_inputs import input_refusal
-from noetl.events.executions import RerunState
+from noetl.events.executions import RerunState, Starter
 from noetl.events.orders import ReportResult
 from noetl.net.net import Net
 from noetl.store.contract import OrderRow, OrderState, Store, TakenError
@@ -70,6 +70,7 @@ class Executions:
         trace_id: str,
         payload: dict[str, Any],
         carried: RerunState | None = None,
+        starter: Starter | None = None,
     ) -> None:
         """Begin an execution. Once this returns, the execution is durable and will be completed. With `carried` it
         begins at a later step, with the state that an earlier execution had there."""
@@ -77,7 +78,13 @@ class Executions:
         lacking = input_refusal(net, payload) if carried is None else None
         refused = lacking or await self._secret_release.refusal(net, payload)
         start = Start(
-            net=net, execution_id=execution_id, trace_id=trace_id, payload=payload, refused=refused, carried=carried
+            net=net,
+            execution_id=execution_id,
+            trace_id=trace_id,
+            payload=payload,
+            refused=refused,
+            carried=carried,
+            starter=starter,
         )
         await self.begin(await self._admission.admitted(start))
 

@@ -24,6 +24,7 @@ from noetl.base.clock import Clock
 from noetl.base.durations import seconds
 from noetl.base.errors import NoetlError, NotFoundError, Outage, RefusedError, log_failure
 from noetl.base.ids import derived
+from noetl.events.executions import Starter
 from noetl.events.triggers import Backfill, Missed, Overlap, Schedule
 from noetl.net.net import Net, Trigger
 from noetl.store.contract import ConflictError, Store
@@ -151,7 +152,9 @@ _log = logging.getLogger(__name__)
 class ScheduledStarter(Protocol):
     """What begins executions: `Executions` of the control plane."""
 
-    async def start(self, net: Net, *, execution_id: str, trace_id: str, payload: dict[str, Any]) -> None: ...
+    async def start(
+        self, net: Net, *, execution_id: str, trace_id: str, payload: dict[str, Any], starter: Starter
+    ) -> None: ...
 
     async def net(self, net_hash: str) -> Net: ...
 
@@ -270,6 +273,7 @@ class Schedules:
                 execution_id=execution_id,
                 trace_id=execution_id.replace("-", ""),
                 payload={"schedule": written},
+                starter=Starter(kind="backfill" if isinstance(what, Backfill) else "schedule", planned_at=moment),
             )
         except ConflictError:
             return False  # another server has started it

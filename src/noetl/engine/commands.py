@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from noetl.events.control import StepRate
-from noetl.events.executions import RerunState
+from noetl.events.executions import RerunState, Starter
 from noetl.events.orders import Report
 from noetl.events.outcomes import Error
 from noetl.events.side_runs import CompensationRegistered
@@ -33,6 +33,7 @@ class ExecutionStart(msgspec.Struct, frozen=True, kw_only=True):
     registrations: tuple[CompensationRegistered, ...] = ()
     # Of a rerun: the step it begins at, and the state that an earlier run had there.
     carried: RerunState | None = None
+    starter: Starter | None = None  # who or what asked for it
 
 
 class StartExecution(ExecutionStart, frozen=True, kw_only=True):
@@ -86,6 +87,7 @@ class CancelExecution(msgspec.Struct, frozen=True, kw_only=True):
     at: float
     reason: str = "on request"
     compensate: bool = False
+    actor: str | None = None
 
 
 class Wake(msgspec.Struct, frozen=True, kw_only=True):

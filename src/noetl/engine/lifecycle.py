@@ -54,6 +54,7 @@ def start_execution(plan: Plan, execution: Execution, command: StartExecution) -
             compensates=command.compensates,
             carried=command.carried,
             late_after_s=_expected_durations(plan, command),
+            starter=command.starter,
         )
     )
     if command.refused is not None:
@@ -145,7 +146,8 @@ def control_execution(
         case CancelExecution():
             if execution.lifecycle.cancelled is not None and command.compensate:
                 return decision.Decision(verdict=ReportResult.DUPLICATE)
-            draft.add(PlaybookCancelled(reason=command.reason, compensate=command.compensate), parent_id=parent_id)
+            cancelled = PlaybookCancelled(reason=command.reason, compensate=command.compensate, actor=command.actor)
+            draft.add(cancelled, parent_id=parent_id)
             _cancel(draft, execution, command)
     return draft.decision()
 

@@ -102,6 +102,7 @@ class PlaybookCancelled(Payload, frozen=True, kw_only=True, omit_defaults=True):
 
     reason: str
     compensate: bool = False
+    actor: str | None = None  # the user who asked for it; None: the engine, a schedule or a limit
 
 
 class Emitted(Payload, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):

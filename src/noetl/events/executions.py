@@ -19,10 +19,20 @@ class Final(StrEnum):
     CANCELLED = "cancelled"
 
 
+class Starter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Who or what asked for an execution. `kind`: user (`name` is the subject of the token), schedule or backfill
+    (`planned_at` is the time it was planned for), trigger or webhook (`name` is its name)."""
+
+    kind: str
+    name: str | None = None
+    planned_at: float | None = None
+
+
 class ExecutionRequested(Payload, frozen=True, kw_only=True, omit_defaults=True):
     """`compensates`: it only undoes what that execution, which is over, had done (design.md §8). `carried`: it begins
     at a step, with what an earlier run had when it came there. `late_after_s` are the durations after which it is late,
-    by the playbook's own word and by rules of the installation."""
+    by the playbook's own word and by rules of the installation. `starter` is None for a nested execution, for one that
+    was run without a server, and in logs of servers that did not record it."""
 
     event_type = "playbook.execution_requested"
     meaning = EventMeaning("playbook", EventPhase.OPEN)
@@ -38,6 +48,7 @@ class ExecutionRequested(Payload, frozen=True, kw_only=True, omit_defaults=True)
     compensates: str | None = None
     carried: RerunState | None = None
     late_after_s: tuple[float, ...] = ()
+    starter: Starter | None = None
 
 
 class PlaybookLate(Payload, frozen=True, kw_only=True, omit_defaults=True):

@@ -117,6 +117,17 @@ class SessionShape(msgspec.Struct, frozen=True, kw_only=True):
     token_expires_at: str | None = None
 
 
+class StarterView(msgspec.Struct, frozen=True, kw_only=True):
+    """Who or what started an execution. `kind`: user, schedule, backfill, trigger or webhook. `name` is that of the
+    user, trigger or webhook; `planned_at` is the time that a schedule had for it, and `late_s` how much later it
+    began."""
+
+    kind: str
+    name: str | None = None
+    planned_at: str | None = None
+    late_s: float | None = None
+
+
 class CredentialView(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     type: str

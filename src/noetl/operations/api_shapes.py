@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from noetl.base.clock import rfc3339
+from noetl.operations.administration_shapes import StarterView
 
 View = TypeVar("View", bound=msgspec.Struct)
 
@@ -40,10 +41,9 @@ class ExecutionView(msgspec.Struct, frozen=True, kw_only=True):
 
 class ExecutionDetail(ExecutionView, frozen=True, kw_only=True):
     """One execution, pinned to the playbook version `catalog_id` and `version` (SRV-10). `children` are the executions
-    it started. A rerun began at `from_step` with the state that execution `rerun_of` had there; without `from_step` it
-    did all of it again. `reruns` repeat this one, the oldest first. `dialect` is the dialect of its playbook (DIA-07).
-    `failed_step` is the step whose error ended an execution that failed. `workload` is what its templates read: the
-    playbook's own values with those of `payload`."""
+    it started. A rerun began at `from_step` with the state of `rerun_of` there, or did all of it again. `reruns` repeat
+    this one, the oldest first. `dialect` is that of its playbook (DIA-07). `failed_step` is the step whose error ended
+    it. `workload` are the playbook's own values with those of `payload`."""
 
     version: int | None
     label: str | None
@@ -57,6 +57,8 @@ class ExecutionDetail(ExecutionView, frozen=True, kw_only=True):
     from_step: str | None = None
     dialect: str | None = None
     failed_step: str | None = None
+    started_by: StarterView | None = None
+    cancelled_by: str | None = None
 
 
 class ExecutionPage(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,15 +13,18 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 import msgspec
 
+from noetl.base.clock import rfc3339
 from noetl.base.errors import SettledError
 from noetl.control.views import token_views
 from noetl.control.views.token_views import SideRunView, TokenView, sentences_of
 from noetl.engine.execution import Execution
+from noetl.events.control import PlaybookCancelled
 from noetl.events.envelope import Event
-from noetl.events.executions import PlaybookProcessed
+from noetl.events.executions import PlaybookProcessed, Starter
 from noetl.events.orders import ReportResult
 from noetl.events.outcomes import Error
 from noetl.events.steps import StepFailed
+from noetl.operations.administration_shapes import StarterView
 from noetl.operations.api_shapes import ExecutionView, Steered
 from noetl.operations.results import newest_event
 from noetl.store.contract import EventFilter, ExecutionRow, Records, Store
@@ -65,6 +68,28 @@ async def failed_step(records: Records, row: ExecutionRow, error: Error | None) 
     )
     failure = next(matching, failures[-1] if failures else None)
     return failure.step if failure is not None else None
+
+
+def starter_view(starter: Starter | None, created_at: float) -> StarterView | None:
+    if starter is None:
+        return None
+    planned_at = starter.planned_at
+    is_scheduled = starter.kind == "schedule" and planned_at is not None
+    return StarterView(
+        kind=starter.kind,
+        name=starter.name,
+        planned_at=rfc3339(planned_at) if planned_at is not None else None,
+        # The times of a backfill are past: that it begins later says nothing.
+        late_s=max(0.0, created_at - planned_at) if is_scheduled and planned_at is not None else None,
+    )
+
+
+async def canceller(records: Records, row: ExecutionRow) -> str | None:
+    """The user who cancelled the execution."""
+    if row.status != "cancelled":
+        return None
+    event = await newest_event(records, row.execution_id, PlaybookCancelled.event_type)
+    return event.payload.actor if event is not None and isinstance(event.payload, PlaybookCancelled) else None
 
 
 # Reruns of an execution, in rows of their own: a full rerun is in no log, and the log of the first one is closed.

@@ -122,10 +122,10 @@ class Bulk(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def control_execution(
-    services: Services, row: ExecutionRow, action: Action, reason: str | None, *, compensate: bool = False
+    services: Services, row: ExecutionRow, action: Action, reason: str | None, *, actor: str, compensate: bool = False
 ) -> ReportResult:
     wanted = "compensate" if compensate and action == "cancel" else action
-    command = command_for(wanted, at=services.clock.now(), reason=reason)
+    command = command_for(wanted, at=services.clock.now(), reason=reason, actor=actor)
     # Tests crash the process here and below: the request must be either recorded or lost as a whole.
     crash_point(f"{action}.before")
     verdict = await services.control.executions.control(row.execution_id, command)
@@ -134,17 +134,17 @@ async def control_execution(
 
 
 async def control_one(
-    services: Services, row: ExecutionRow, action: Action, reason: str | None, *, compensate: bool = False
+    services: Services, row: ExecutionRow, action: Action, reason: str | None, *, actor: str, compensate: bool = False
 ) -> Steered:
-    verdict = await control_execution(services, row, action, reason, compensate=compensate)
+    verdict = await control_execution(services, row, action, reason, actor=actor, compensate=compensate)
     return await control_result(services.store, row, action, verdict)
 
 
-async def control_in_bulk(services: Services, request: BulkRequest) -> Bulk:
+async def control_in_bulk(services: Services, request: BulkRequest, *, actor: str) -> Bulk:
     rows, more = await _selected_rows(services, request)
     items: list[BulkItem] = []
     for row in rows:
-        outcome = _dry_run_outcome(row) if request.dry_run else await _outcome(services, row, request)
+        outcome = _dry_run_outcome(row) if request.dry_run else await _outcome(services, row, request, actor)
         items.append(BulkItem(execution_id=row.execution_id, outcome=outcome))
     changed = sum(item.outcome in (_DONE[request.action], "would") for item in items)
     return Bulk(
@@ -182,10 +182,12 @@ def _dry_run_outcome(row: ExecutionRow) -> str:
     return "would" if row.finished_at is None else "over"
 
 
-async def _outcome(services: Services, row: ExecutionRow, request: BulkRequest) -> str:
+async def _outcome(services: Services, row: ExecutionRow, request: BulkRequest, actor: str) -> str:
     """The outcome for one execution. A failure does not stop the others."""
     try:
-        verdict = await control_execution(services, row, request.action, request.reason, compensate=request.compensate)
+        verdict = await control_execution(
+            services, row, request.action, request.reason, actor=actor, compensate=request.compensate
+        )
     except NoetlError:
         return "failed"
     if verdict is ReportResult.ACCEPTED:

@@ -14,6 +14,7 @@ from noetl.base.clock import Clock
 from noetl.base.errors import BackendError, RefusedError, StoreOutageError
 from noetl.control.background.retention import Retention
 from noetl.control.triggers import SourceReader, Triggers
+from noetl.events.executions import Starter
 from noetl.events.triggers import SourceTrigger
 from noetl.operations.catalog import registered_version
 from noetl.operations.credentials import missing_key_message, record_key_id, used_key_id
@@ -112,7 +113,7 @@ class ServerStarter:
         try:
             row = await registered_version(services.store.catalog, trigger.path, trigger.version)
             async with services.listeners.usage.starting(execution_id, f"trigger {trigger.name}"):
-                await begin(services, row, execution_id, payload)
+                await begin(services, row, execution_id, payload, Starter(kind="trigger", name=trigger.name))
         except ProblemDetails as problem:
             # A BackendError means "not now" and does not count as a try; after three refusals an item is a dead letter.
             if problem.status in _LATER:

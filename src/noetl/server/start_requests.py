@@ -15,7 +15,7 @@ from noetl.control.claiming.order_needs import check_runnable
 from noetl.control.nested.reruns import state_at_step
 from noetl.engine.required_inputs import check_required_inputs
 from noetl.engine.rerun_state import ApprovedInputs, Consent
-from noetl.events.executions import RerunState
+from noetl.events.executions import RerunState, Starter
 from noetl.events.traces import TraceParent
 from noetl.net.net import Net, from_json
 from noetl.operations.catalog import catalog_id, registered_version
@@ -98,11 +98,12 @@ async def start(
     begins at a step of an earlier one, and `consent` is the approval for that; with `caller` it joins that trace."""
     # Check the load before any query: an overloaded server must be able to refuse cheaply.
     _check_load(services)
+    starter = Starter(kind="user", name=subject)
     if key is None:
         row = await requested_version(services, asked)
         execution_id = uuid7(services.clock.now())
         async with services.listeners.usage.starting(execution_id, subject):
-            await begin(services, row, execution_id, asked.payload, source, consent, caller)
+            await begin(services, row, execution_id, asked.payload, starter, source, consent, caller)
         return await _answer(services, row, execution_id, asked.wait), False
     keys, name = IdempotencyKeys(services.store.key_values, services.clock), key_name(subject, _ROUTE, key)
     row = await requested_version(services, asked)
@@ -120,7 +121,7 @@ async def start(
     if not repeated or await services.store.execution(execution_id) is None:
         try:
             async with services.listeners.usage.starting(execution_id, subject):
-                await _begin_once(services, row, execution_id, asked.payload, source, consent, caller)
+                await _begin_once(services, row, execution_id, asked.payload, starter, source, consent, caller)
         except (RefusedError, ProblemDetails):
             # Nothing was begun: the client may mend its request and use the key again.
             await keys.release(name)
@@ -135,13 +136,14 @@ async def _begin_once(
     row: CatalogRow,
     execution_id: str,
     payload: dict[str, Any],
+    starter: Starter,
     source: RerunSource | None,
     consent: Consent | None,
     caller: TraceParent | None,
 ) -> None:
     """Begin an execution, unless an equal request has begun it at the same moment."""
     try:
-        await begin(services, row, execution_id, payload, source, consent, caller)
+        await begin(services, row, execution_id, payload, starter, source, consent, caller)
     # The loser of two equal requests gets a conflict, and a lost answer looks like a failure. If the execution is
     # there, either is a success.
     except BackendError:
@@ -171,6 +173,7 @@ async def begin(
     row: CatalogRow,
     execution_id: str,
     payload: dict[str, Any],
+    starter: Starter,
     source: RerunSource | None = None,
     consent: Consent | None = None,
     caller: TraceParent | None = None,
@@ -181,7 +184,7 @@ async def begin(
     if source is not None:
         inputs = ApprovedInputs(net_hash=row.net_hash, payload=payload)
         carried = await _rerun_state(services, net, source, inputs, consent or Consent(actor=""))
-    await _start(services, net, execution_id, payload, carried, caller)
+    await _start(services, net, execution_id, payload, starter, carried, caller)
 
 
 async def _start(
@@ -189,6 +192,7 @@ async def _start(
     net: Net,
     execution_id: str,
     payload: dict[str, Any],
+    starter: Starter,
     carried: RerunState | None,
     caller: TraceParent | None,
 ) -> None:
@@ -203,7 +207,7 @@ async def _start(
     services.starting += 1
     try:
         await services.control.executions.start(
-            net, execution_id=execution_id, trace_id=trace_id, payload=payload, carried=carried
+            net, execution_id=execution_id, trace_id=trace_id, payload=payload, carried=carried, starter=starter
         )
     finally:
         services.starting -= 1
@@ -232,7 +236,7 @@ async def start_net(
     """Begin an execution of an unregistered net. The catalogue and the schedule of its path do not change."""
     execution_id = uuid7(services.clock.now())
     async with services.listeners.usage.starting(execution_id, subject):
-        await _start(services, net, execution_id, payload, carried, caller)
+        await _start(services, net, execution_id, payload, Starter(kind="user", name=subject), carried, caller)
     views = playbook_texts.diagnostic_views(checked.diagnostics, checked.source)
     return StartedDraft(execution_id=execution_id, path=net.path, diagnostics=views)
 

@@ -17,6 +17,7 @@ import httpx2
 import pytest
 import pytest_asyncio
 
+from noetl.events.executions import ExecutionRequested, Starter
 from noetl.operations import webhooks
 from noetl.operations.administration_shapes import Role, WebhookTarget
 from noetl.operations.webhooks import Webhooks
@@ -41,7 +42,11 @@ async def test_a_signed_delivery_starts_the_playbook_with_its_body(sender: Sende
     [payload] = await sender.started()
     assert payload["body"] == {"order": {"id": 7}}
     assert (payload["webhook"]["name"], payload["webhook"]["delivery"]) == ("orders", "d-1")
-    assert answer.json() == {"execution_id": (await sender.ground.store.executions())[0].execution_id}
+    execution_id = (await sender.ground.store.executions())[0].execution_id
+    assert answer.json() == {"execution_id": execution_id}
+    requested = (await sender.ground.store.events(execution_id))[0].payload
+    assert isinstance(requested, ExecutionRequested)
+    assert requested.starter == Starter(kind="webhook", name="orders")
     [row] = await sender.ground.store.audit.onward(after=0)
     assert (row.actor, row.action, row.outcome) == ("webhook orders", "POST /hooks/{hook_id}", "202")
 

@@ -24,7 +24,7 @@ ACTIONS = ("pause", "resume", "cancel", "compensate")
 _log = logging.getLogger(__name__)
 
 
-def command_for(action: str, *, at: float, reason: str | None) -> Control:
+def command_for(action: str, *, at: float, reason: str | None, actor: str | None = None) -> Control:
     """The command of a request without a body. RefusedError for an unknown action."""
     match action:
         case "pause":
@@ -32,9 +32,9 @@ def command_for(action: str, *, at: float, reason: str | None) -> Control:
         case "resume":
             return commands.ResumeExecution(at=at, reason=reason)
         case "cancel":
-            return commands.CancelExecution(at=at, reason=reason or "on request")
+            return commands.CancelExecution(at=at, reason=reason or "on request", actor=actor)
         case "compensate":  # cancel, and undo what was done first (O-02)
-            return commands.CancelExecution(at=at, reason=reason or "on request", compensate=True)
+            return commands.CancelExecution(at=at, reason=reason or "on request", compensate=True, actor=actor)
         case _:
             raise RefusedError(f'there is no action "{action}" for an execution; allowed are {", ".join(ACTIONS)}')
 

@@ -15,12 +15,14 @@ from noetl.events.traces import caller_of
 from noetl.operations.api_shapes import ExecutionDetail, ExecutionPage, Steered
 from noetl.operations.catalog import catalog_id
 from noetl.operations.executions import (
+    canceller,
     end_error,
     execution_view,
     failed_step,
     note_rerun,
     rerun_source,
     reruns_of,
+    starter_view,
 )
 from noetl.server.access.audit_writer import OBJECT
 from noetl.server.bodies import read, read_optional
@@ -82,6 +84,8 @@ async def execution_detail(services: Services, row: ExecutionRow) -> ExecutionDe
         from_step=carried.step if carried is not None else None,
         dialect=evaluated.dialect if evaluated is not None else None,
         failed_step=await failed_step(services.store, row, error),
+        started_by=starter_view(request.starter, row.created_at) if request is not None else None,
+        cancelled_by=await canceller(services.store, row),
     )
 
 
@@ -201,7 +205,11 @@ async def executions(
 @router.post("/api/executions/bulk", **openapi_docs(Bulk, reads=BulkRequest, summary="Steer many executions"))
 async def bulk(request: Request) -> Response:
     """Pause, resume or cancel all open executions that fit, at most 1,000 at a time."""
-    return Json(await control_in_bulk(services_of(request), await read(request, BulkRequest)))
+    return Json(
+        await control_in_bulk(
+            services_of(request), await read(request, BulkRequest), actor=str(identity_of(request).subject)
+        )
+    )
 
 
 @router.get("/api/executions/{execution_id}", **openapi_docs(ExecutionDetail, summary="One execution"))
@@ -232,14 +240,15 @@ async def cancel(request: Request, execution_id: str) -> Response:
     """Everything of it is stopped, its children too, and it ends as cancelled."""
     asked = await read_optional(request, Cancellation)
     row = await execution_of(request, execution_id)
-    services = services_of(request)
-    return Json(await control_one(services, row, "cancel", asked.reason, compensate=asked.compensate))
+    services, actor = services_of(request), str(identity_of(request).subject)
+    return Json(await control_one(services, row, "cancel", asked.reason, actor=actor, compensate=asked.compensate))
 
 
 async def _control(request: Request, execution_id: str, action: Action) -> Response:
     row = await execution_of(request, execution_id)
     reason = (await read_optional(request, Reason)).reason
-    return Json(await control_one(services_of(request), row, action, reason))
+    actor = str(identity_of(request).subject)
+    return Json(await control_one(services_of(request), row, action, reason, actor=actor))
 
 
 @router.post(

@@ -12,6 +12,7 @@ from fastapi import Query, Request, Response
 from noetl.base.clock import rfc3339
 from noetl.base.errors import RefusedError
 from noetl.control.outside.delivery import MessageDelivery
+from noetl.events.executions import Starter
 from noetl.operations.administration_shapes import (
     DeadLetterList,
     MadeWebhook,
@@ -128,7 +129,8 @@ async def take_effect(
     if row is None:
         raise ProblemDetails(409, f'this webhook starts "{target.path}", which is not registered here')
     try:
-        await begin(services, row, effect_id, {"body": body, "webhook": about})
+        starter = Starter(kind="webhook", name=about["name"])
+        await begin(services, row, effect_id, {"body": body, "webhook": about}, starter)
     except ConflictError:  # the same delivery at the same moment, or on another server
         return Delivered(execution_id=effect_id, repeated=True)
     return Delivered(execution_id=effect_id)

@@ -3352,12 +3352,13 @@ export interface components {
         /**
          * ExecutionDetail
          * @description One execution, pinned to the playbook version `catalog_id` and `version` (SRV-10). `children` are the executions
-         *     it started. A rerun began at `from_step` with the state that execution `rerun_of` had there; without `from_step` it
-         *     did all of it again. `reruns` repeat this one, the oldest first. `dialect` is the dialect of its playbook (DIA-07).
-         *     `failed_step` is the step whose error ended an execution that failed. `workload` is what its templates read: the
-         *     playbook's own values with those of `payload`.
+         *     it started. A rerun began at `from_step` with the state of `rerun_of` there, or did all of it again. `reruns` repeat
+         *     this one, the oldest first. `dialect` is that of its playbook (DIA-07). `failed_step` is the step whose error ended
+         *     it. `workload` are the playbook's own values with those of `payload`.
          */
         ExecutionDetail: {
+            /** @default null */
+            cancelled_by: string | null;
             catalog_id: string | null;
             children: components["schemas"]["ExecutionView"][];
             created_at: string;
@@ -3386,6 +3387,8 @@ export interface components {
             rerun_of: string | null;
             /** @default [] */
             reruns: components["schemas"]["ExecutionView"][];
+            /** @default null */
+            started_by: components["schemas"]["StarterView"] | null;
             status: string;
             trace_id: string;
             version: number | null;
@@ -5107,6 +5110,21 @@ export interface components {
             diagnostics: components["schemas"]["DiagnosticView"][];
             execution_id: string;
             path: string;
+        };
+        /**
+         * StarterView
+         * @description Who or what started an execution. `kind`: user, schedule, backfill, trigger or webhook. `name` is that of the
+         *     user, trigger or webhook; `planned_at` is the time that a schedule had for it, and `late_s` how much later it
+         *     began.
+         */
+        StarterView: {
+            kind: string;
+            /** @default null */
+            late_s: number | null;
+            /** @default null */
+            name: string | null;
+            /** @default null */
+            planned_at: string | null;
         };
         /**
          * StateView
