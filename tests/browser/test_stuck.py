@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -90,6 +91,7 @@ workflow:
       kind: python
       code: |
         import time
+        print("copied part 0", flush=True)
         time.sleep(3600)
 """
 
@@ -122,3 +124,26 @@ def test_an_execution_whose_worker_was_killed_is_stuck_as_soon_as_its_lease_is_o
             expect(row).to_contain_text("lost")
             expect(row).to_contain_text("0 of")
             picture(page, "stuck-lost-workers")
+
+
+def test_the_log_of_a_task_that_began_again_keeps_its_first_lines_and_says_so(
+    browser: Browser, tmp_path: Path, picture: Picture
+) -> None:
+    with site(tmp_path, workers=0, lease_ttl_s=3.0) as there:
+        there.register(SLOW)
+        execution_id = there.start("tests/slow_copy")
+        with administrator(browser, there, f"/executions/{execution_id}?tab=logs", PATIENCE_MS) as page:
+            log = page.get_by_role("log")
+            with remote_worker(there):
+                expect(log).to_have_text("copied part 0")
+            with remote_worker(there):
+                expect(log).to_have_text(
+                    re.compile("copied part 0.*lease 2: the worker before was lost.*copied part 0", re.S)
+                )
+                picture(page, "began-again")
+                assert findings(page) == []
+                page.get_by_role("tab", name="Explain").click()
+                explained = page.get_by_role("tabpanel", name="Explain")
+                expect(explained).to_contain_text("it was begun 2 times, since its worker was lost or cut off before")
+                there.api.post(f"executions/{execution_id}/cancel", json={}).raise_for_status()
+                assert there.ended(execution_id) == "cancelled"

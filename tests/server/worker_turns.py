@@ -10,7 +10,7 @@ import msgspec
 from noetl.events.orders import Order, Report, Timed, Turn, TurnAnswer
 from noetl.events.outcomes import Meta, Outcome, Status, TaskResult
 from noetl.events.steps import StepDone
-from noetl.events.tasks import Decided, TaskProcessed
+from noetl.events.tasks import Decided, TaskProcessed, TaskStarted
 from tests.server.talking import Talk, WorkerClient
 
 WORK = """
@@ -54,6 +54,21 @@ def done(worker: WorkerClient, order: Order, result: Any = 1, **more: Any) -> Re
         worker_id=worker.worker_id,
         entries=entries,
         **more,
+    )
+
+
+def starting(worker: WorkerClient, order: Order) -> Report:
+    """The start of its task."""
+    task_run_id = f"{order.step_run_id}/work"
+    started = TaskStarted(
+        task="work", kind="python", visit=1, attempt=1, task_run_id=task_run_id, worker_id=worker.worker_id
+    )
+    return Report(
+        order_id=order.order_id,
+        execution_id=order.execution_id,
+        lease_epoch=order.lease_epoch,
+        worker_id=worker.worker_id,
+        entries=(Timed(1.0, started),),
     )
 
 

@@ -100,9 +100,14 @@ class Heart:
     def __init__(self, lost: Collection[str] = ()) -> None:
         self.leases, self.now, self.is_down, self.lost = HeldLeases(), 0.0, False, lost
         self.stopped: list[set[str]] = []
+        self.cut_off: list[int] = []
         self.renewed: list[dict[str, int]] = []
         self.beating = Heartbeat(
-            self.leases, self._renew, lambda ids: self.stopped.append(set(ids)), monotonic=lambda: self.now
+            self.leases,
+            self._renew,
+            lambda ids: self.stopped.append(set(ids)),
+            monotonic=lambda: self.now,
+            cut_off=self.cut_off.append,
         )
 
     def _renew(self, leases: dict[str, int]) -> Collection[str]:
@@ -153,6 +158,7 @@ def test_a_server_out_of_reach_stops_the_tools_at_two_thirds_of_the_lease() -> N
     assert heart.stopped == [{"o1"}]
     heart.beat_at(30)
     assert heart.stopped[1:] == [{"o1", "o2"}]
+    assert heart.cut_off == [1, 2]
 
 
 def test_a_server_that_is_back_in_time_costs_nothing() -> None:

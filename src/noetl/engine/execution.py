@@ -130,6 +130,7 @@ class StepProgress(msgspec.Struct, kw_only=True):
 
     position: Position  # the task that is next, or runs
     in_task: bool = False  # the task at `position` has been started and not processed
+    task_starts: int = 0  # how often it was: more than once after a lease was lost
     task_events: tuple[str, ...] = ()  # keys of the entries that its worker has reported of that task
     children: tuple[str, ...] = ()  # nested executions that can be compensated (design.md §8)
 

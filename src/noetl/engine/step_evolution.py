@@ -128,7 +128,8 @@ def _on_task_note(execution: Execution, event: Event, payload: TaskNote) -> None
     if run.loop is None:
         progress = run.progress
         progress.task_events = (*progress.task_events, entry_key(payload, run.lease.lease_epoch))
-        progress.in_task = progress.in_task or type(payload) is TaskStarted
+        if type(payload) is TaskStarted:
+            progress.in_task, progress.task_starts = True, progress.task_starts + 1
     else:
         loops.on_task_note(run.loop, payload)
 
@@ -138,7 +139,7 @@ def _on_task_processed(execution: Execution, event: Event, payload: TaskProcesse
     if run.loop is None:
         progress = run.progress
         progress.position = position_after(progress.position, payload, event.ts)
-        progress.in_task, progress.task_events = False, ()
+        progress.in_task, progress.task_starts, progress.task_events = False, 0, ()
         if progress.position.case is not None:
             cases.note_listening(execution, run)
     else:

@@ -133,10 +133,13 @@ class LogLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OutputLineView(msgspec.Struct, frozen=True, kw_only=True):
+    """`lease_epoch` is the lease it was printed under: with a later one the task had begun again."""
+
     ts: str
     stream: str
     text: str
     level: str = "-"
+    lease_epoch: int = 1
 
 
 class TaskOutputView(msgspec.Struct, frozen=True, kw_only=True):

@@ -138,7 +138,8 @@ Stop = Callable[[Collection[str]], None]
 
 
 class Heartbeat(Thread):
-    """`stop` is called with the orders to stop, in this thread."""
+    """`stop` is called with the orders to stop, in this thread; before it `cut_off` with their number, if it is because
+    no server has answered."""
 
     def __init__(
         self,
@@ -149,9 +150,10 @@ class Heartbeat(Thread):
         every_s: float = EVERY_S,
         lease_s: float = LEASE_S,
         monotonic: Callable[[], float] = time.monotonic,
+        cut_off: Callable[[int], None] = lambda _: None,
     ) -> None:
         super().__init__(name="noetl-heartbeat", daemon=True)
-        self._leases, self._renew, self._stop_orders = leases, renew, stop
+        self._leases, self._renew, self._stop_orders, self._cut_off = leases, renew, stop, cut_off
         self._usual, self._monotonic = LeaseTerms(ttl_s=lease_s, heartbeat_s=every_s), monotonic
         self._over = Event()
         # By order and epoch, on the monotonic clock: until then the order may run without a renewal.
@@ -187,6 +189,8 @@ class Heartbeat(Thread):
             now = self._monotonic()
             # Stop before the lease can end: the server may hand the order to another worker from then on.
             lost = {order_id for (order_id, _), until in self._safe_until.items() if now >= until}
+            if lost:
+                self._cut_off(len(lost))
         else:
             self._leases.renewed({one: epoch for one, epoch in leases.items() if one not in lost}, since)
             # From when it was asked, not from the answer: the server counts from somewhere in between.

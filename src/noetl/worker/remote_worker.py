@@ -20,7 +20,7 @@ from noetl.base.errors import BackendError, NoetlError
 from noetl.store.wakeups import DEFAULT_POOL
 from noetl.tools.registry import Registry
 from noetl.worker.attempt import Sleep
-from noetl.worker.leases import EVERY_S, Heartbeat, HeldLeases, Renew, Stop
+from noetl.worker.leases import EVERY_S, PATIENCE, Heartbeat, HeldLeases, Renew, Stop
 from noetl.worker.live_output import OutputSender
 from noetl.worker.remote_control_plane import RemoteControlPlane
 from noetl.worker.remote_values import RemoteValues
@@ -124,7 +124,8 @@ class RemoteWorker:
         # A separate connection: a heartbeat must not wait behind a large report. Its timeout is shorter than the
         # interval, so that a hanging request ends before the next one is due.
         pulse = PlainServerConnection(spec.url, spec.token, verify=self._verify, timeout_s=EVERY_S * 0.8)
-        heartbeat = Heartbeat(leases, _lease_renewal(pulse, worker_id, leases), _order_stop(handle), every_s=EVERY_S)
+        renewal = _lease_renewal(pulse, worker_id, leases)
+        heartbeat = Heartbeat(leases, renewal, _order_stop(handle), every_s=EVERY_S, cut_off=self._tell_cut_off)
         try:
             heartbeat.start()
             try:
@@ -192,6 +193,10 @@ class RemoteWorker:
             await asyncio.wait({serving}, timeout=_LAST_WORD_S)
             serving.cancel()  # slots that still wait for an answer to their last report give up
             await asyncio.wait({serving})
+
+    def _tell_cut_off(self, number: int) -> None:
+        orders = "1 order" if number == 1 else f"{number} orders"
+        self._say(f"no server has renewed {orders} for {PATIENCE:.0%} of the lease: stopped, to be begun again")
 
     async def _deregister(self, connection: ServerConnection, worker_id: str) -> None:
         """Deregister, best effort: without it the server notices after the last heartbeat."""

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from noetl.base.clock import ManualClock
 from noetl.control.views.live_output import MAX_LINES
 from noetl.operations.administration_shapes import Role
 from tests.server.event_streams import streaming
 from tests.server.live import live
 from tests.server.output_batches import chunk, tell, texts
 from tests.server.talking import talking
-from tests.server.worker_turns import begun, done, turn
+from tests.server.worker_turns import begun, done, starting, turn
 
 PRINTING = """
 workload: {{ gate: "" }}
@@ -105,6 +106,33 @@ async def test_the_last_lines_of_a_task_that_a_cancellation_stopped_stay() -> No
 
         assert (await talk.get(f"/api/executions/{execution_id}"))["status"] == "cancelled"
         assert await texts(talk, execution_id) == ["one"]
+
+
+async def test_a_task_that_began_again_after_a_lost_lease_says_so_and_keeps_what_it_printed_before() -> None:
+    clock = ManualClock()
+    async with talking(workers=0, clock=clock, lease_ttl_s=30.0) as talk:
+        worker, execution_id = await begun(talk)
+        (order,) = (await turn(worker, capacity=1)).orders
+        await turn(worker, starting(worker, order))
+        await tell(worker, chunk(order, "copied part 0", "copied part 1"))
+        once = await talk.get(f"/api/executions/{execution_id}/explain")
+        clock.advance(31)
+        (again,) = (await turn(worker, capacity=1)).orders
+        await turn(worker, starting(worker, again))
+        await tell(worker, chunk(again, "copied part 0"))
+
+        (task,) = (await talk.get(f"/api/executions/{execution_id}/output"))["tasks"]
+        twice = await talk.get(f"/api/executions/{execution_id}/explain")
+
+    told = [(line["text"], line["lease_epoch"]) for line in task["lines"]]
+    assert told == [("copied part 0", 1), ("copied part 1", 1), ("copied part 0", 2)]
+    assert task["total"] == 3
+    assert once["sentences"][0].endswith("to report")
+    assert once["tokens"][0]["task_starts"] == 1
+    assert twice["sentences"][0].endswith(
+        "to report; it was begun 2 times, since its worker was lost or cut off before"
+    )
+    assert twice["tokens"][0]["task_starts"] == 2
 
 
 async def test_only_the_holder_of_an_order_is_listened_to() -> None:

@@ -112,6 +112,8 @@ export const t = area("execution", {
   stopped: "The task was stopped; these are the last lines that arrived.",
   ended: "The task has ended; its log follows.",
   linesAsTheyComeThe: "live output",
+  beganAgain: (lease: Value) =>
+    `── lease ${lease}: the worker before was lost, cut off or shut down; a task that ran then begins again ──`,
   olderLinesAreNotHere: (missing: Value) => `, ${missing} older lines are not shown`,
   liveOutputOf: (head: Value) => `Live output of ${head}`,
 

@@ -34,6 +34,7 @@ class OutputLine(msgspec.Struct, frozen=True):
     at: float
     stream: OutputStream
     text: str
+    lease_epoch: int = 1
 
 
 class LiveTaskRun:
@@ -44,6 +45,10 @@ class LiveTaskRun:
         self.lines: deque[OutputLine] = deque()
         self.total = self.size = 0
         self._mask, self._masked = mask, dict[OutputStream, MaskedLines]()
+
+    def go_on_from(self, before: LiveTaskRun) -> None:
+        """Keep what it printed under an earlier lease: it was lost there, and began again."""
+        self.lines, self.total, self.size = before.lines, before.total, before.size
 
     def is_under(self, chunk: OutputChunk, worker_id: str) -> bool:
         """Whether a chunk has the same lease as the stored lines."""
@@ -80,8 +85,8 @@ class LiveOutput:
         return found if found is not None and found.is_under(chunk, worker_id) else None
 
     def begin(self, chunk: OutputChunk, step: str, worker_id: str, mask: Mask) -> LiveTaskRun | None:
-        """A task run under a held lease; lines of an earlier lease are dropped. None if it has ended or belongs to
-        another execution."""
+        """A task run under a held lease; lines of an earlier lease stay before its own. None if it has ended or
+        belongs to another execution."""
         known = self._runs.get(chunk.task_run_id)
         # Lines are sent apart from reports and may come after the end of the task run. If stored, they would stay
         # forever, since the end comes only once.
@@ -89,6 +94,9 @@ class LiveOutput:
             return None
         self._forget(chunk.task_run_id)
         run = self._runs[chunk.task_run_id] = LiveTaskRun(chunk, step, worker_id, mask)
+        if known is not None:
+            run.go_on_from(known)
+            self._cost += run.size
         return run
 
     def add(self, run: LiveTaskRun, chunk: OutputChunk, mask: Mask) -> None:
@@ -97,7 +105,7 @@ class LiveOutput:
         run.total += max(chunk.dropped, 0)
         for text in run.masked(chunk, mask):
             self.number += 1
-            run.add(OutputLine(self.number, at, chunk.stream, text))
+            run.add(OutputLine(self.number, at, chunk.stream, text, chunk.lease_epoch))
         self._cost += run.size - before
         # The run that has been silent for longest is dropped first.
         self._runs.move_to_end(chunk.task_run_id)

@@ -31,7 +31,8 @@ _HELD = {
 
 
 class TokenView(msgspec.Struct, frozen=True, kw_only=True):
-    """`state`: ready | held | queued | running | looping | waiting. `waits_for` says it in words."""
+    """`state`: ready | held | queued | running | looping | waiting. `waits_for` says it in words. `task_starts` is how
+    often this attempt of its task was begun: more than once after a lease was lost."""
 
     token_id: str
     step: str
@@ -43,6 +44,7 @@ class TokenView(msgspec.Struct, frozen=True, kw_only=True):
     started_at: str | None = None
     task: str | None = None
     attempt: int | None = None
+    task_starts: int = 0
     order_ids: list[str] = []
     worker_ids: list[str] = []
     pool: str | None = None
@@ -120,7 +122,11 @@ def _end_sentences(execution: Execution, failed_at: str | None) -> list[str]:
 def _token_sentence(token: TokenView) -> str:
     task = f", task {token.task}" if token.task and token.state == "running" else ""
     attempt = f", attempt {token.attempt}" if token.attempt and token.attempt > 1 else ""
-    return f"step {token.step}{task}{attempt} is {token.state}: it waits for {token.waits_for}"
+    sentence = f"step {token.step}{task}{attempt} is {token.state}: it waits for {token.waits_for}"
+    if token.task_starts > 1 and token.state == "running":
+        # What the author must know of a task that is not idempotent.
+        sentence += f"; it was begun {token.task_starts} times, since its worker was lost or cut off before"
+    return sentence
 
 
 def loop_of(run: Any) -> dict[str, int] | None:
@@ -158,6 +164,7 @@ def _token_view(token: Token, run: StepRun | None, around: _Surrounding) -> Toke
         started_at=rfc3339(run.timing.started_at) if run.timing.started_at is not None else None,
         task=run.progress.position.task,
         attempt=run.progress.position.attempt,
+        task_starts=run.progress.task_starts,
         order_ids=[order.order_id for order in orders],
         worker_ids=sorted(
             {order.lease_owner for order in orders if order.lease_owner and not order.is_claimable(around.now)}

@@ -59,6 +59,7 @@ def _task_view(run: LiveTaskRun, known: int) -> api_shapes.TaskOutputView:
                 stream=line.stream,
                 text=line.text,
                 level=(levels.next(line.text) or results.NONE)[0],
+                lease_epoch=line.lease_epoch,
             )
             for line in lines_after(run, known)
         ],

@@ -4237,8 +4237,13 @@ export interface components {
             task: string;
             task_run_id: string;
         };
-        /** OutputLineView */
+        /**
+         * OutputLineView
+         * @description `lease_epoch` is the lease it was printed under: with a later one the task had begun again.
+         */
         OutputLineView: {
+            /** @default 1 */
+            lease_epoch: number;
             /** @default - */
             level: string;
             stream: string;
@@ -5683,7 +5688,8 @@ export interface components {
         };
         /**
          * TokenView
-         * @description `state`: ready | held | queued | running | looping | waiting. `waits_for` says it in words.
+         * @description `state`: ready | held | queued | running | looping | waiting. `waits_for` says it in words. `task_starts` is how
+         *     often this attempt of its task was begun: more than once after a lease was lost.
          */
         TokenView: {
             args: Record<string, unknown>;
@@ -5707,6 +5713,8 @@ export interface components {
             step_run_id: string | null;
             /** @default null */
             task: string | null;
+            /** @default 0 */
+            task_starts: number;
             token_id: string;
             waits_for: string;
             /** @default [] */

@@ -10,7 +10,7 @@ const run = (id: string, texts: string[], total = texts.length) => ({
   task: "load",
   path: [],
   attempt: 1,
-  lines: texts.map((text) => ({ ts: "2026-01-01T00:00:00Z", stream: "stdout", text, level: "-" })),
+  lines: texts.map((text) => ({ ts: "2026-01-01T00:00:00Z", stream: "stdout", text, level: "-", lease_epoch: 1 })),
   total,
 });
 const page = (tasks: ReturnType<typeof run>[], is_whole = false, cursor = "a.1") => ({ tasks, cursor, is_whole });
