@@ -6,10 +6,11 @@ import re
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.browser.audit import findings
 from tests.browser.conftest import Picture, Visitor, is_copied, is_told, presses
+from tests.browser.profiles import move
 from tests.browser.serving import Site
 
 Open = Callable[[str], Page]
@@ -43,6 +44,31 @@ def test_a_schedule_has_a_calendar_of_what_ran_and_what_is_planned(open_at: Open
     ran.get_by_role("link").first.click()
     expect(page).to_have_url(re.compile(r"/executions\?path=tests%2Fnightly&status=completed&since=.*&until="))
     expect(page.locator("tbody tr").first).to_contain_text("tests/nightly")
+
+
+def test_a_schedule_says_how_its_last_run_went_and_what_was_missed(open_at: Open, here: Site, picture: Picture) -> None:
+    execution_id = here.start("tests/failing")
+    assert here.ended(execution_id) == "failed"
+    page = open_at("/executions")
+
+    def with_history(route: Route) -> None:
+        # As after a night that a test cannot wait for; the schedule itself is the server's.
+        told = route.fetch().json()
+        last = {"execution_id": execution_id, "time": "2026-03-02T02:30:00+01:00", "status": "failed"}
+        last["started_at"] = "2026-03-02T01:40:00Z"
+        nightly = next(one for one in told["schedules"] if one["path"] == "tests/nightly")
+        nightly |= {"last": last, "missed_times": 3, "last_missed": "2026-03-01T02:30:00+01:00"}
+        route.fulfill(json=told)
+
+    page.route("**/api/schedules", with_history)
+    move(page, "/schedules")
+    row = page.locator("tr", has_text="tests/nightly")
+    expect(row).to_contain_text("3 missed so far, the last at")
+    expect(row.locator(".last")).to_contain_text("02:30, 10 min 00 s late")
+    picture(page, "schedule-last-run")
+    assert findings(page) == []
+    row.get_by_role("link", name="failed").click()
+    expect(page).to_have_url(re.compile(execution_id))
 
 
 # What the browser would show; it shows nothing itself without windows.

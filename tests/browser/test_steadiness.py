@@ -24,6 +24,8 @@ workflow:
 
 
 def place(part: Locator) -> tuple[float, float]:
+    """Where it is, once nothing moves into its place any more."""
+    part.evaluate("() => Promise.all(document.getAnimations().map((one) => one.finished))")
     box = part.bounding_box()
     assert box is not None
     return box["x"], box["y"]

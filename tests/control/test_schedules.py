@@ -16,6 +16,7 @@ from noetl.control.schedules import Schedules, ScheduleStore, execution_id_of, j
 from noetl.events.executions import ExecutionRequested, PlaybookProcessed, Starter
 from noetl.events.triggers import Backfill, Schedule
 from noetl.net.net import content_hash, to_json
+from noetl.operations.schedules import ScheduleOperations
 from noetl.store.contract import ExecutionRow
 from noetl.store.installation import Registration
 from noetl.store.memory import MemoryStore
@@ -154,6 +155,43 @@ async def test_times_that_passed_while_the_server_was_down(missed: str, started:
     assert await here.times() == started
     await here.pass_by(DAY)
     assert (await here.times())[len(started) :] == ["2025-01-05T00:00:00+00:00"], "the next one comes as ever"
+
+
+@pytest.mark.req("TMR-01")
+@pytest.mark.parametrize(("missed", "number", "last"), [("last", 2, "03"), ("all", 0, None), ("none", 3, "04")])
+async def test_times_that_nothing_was_run_for_are_counted(missed: str, number: int, last: str | None) -> None:
+    here = server()
+    await here.register("0 0 * * *", f"missed: {missed}", tool=PYTHON)
+    here.clock.advance(3.5 * DAY)
+    await here.schedules.turn()
+    await here.schedules.turn()
+    view = await ScheduleOperations(here.store, here.clock).get("tests/test", 1)
+    assert view.missed_times == number
+    assert view.last_missed == (f"2025-01-{last}T00:00:00+00:00" if last is not None else None)
+    await here.pass_by(DAY)
+    after = await ScheduleOperations(here.store, here.clock).get("tests/test", 1)
+    assert after.missed_times == number
+    assert after.last is not None
+    assert (after.last.time, after.last.status) == ("2025-01-05T00:00:00+00:00", "running")
+    assert after.running == after.last.execution_id
+
+
+async def test_a_start_that_is_late_by_less_than_a_minute_is_not_missed() -> None:
+    here = server()
+    await here.register("0 0 * * *", "missed: none")
+    here.clock.advance(DAY + 59)
+    await here.schedules.turn()
+    assert await here.times() == ["2025-01-02T00:00:00+00:00"]
+    assert (await here.schedule_store.get("tests/test")).missed_times == 0
+
+
+async def test_a_great_many_missed_times_are_counted_up_to_a_bound() -> None:
+    here = server()
+    await here.register("* * * * *", "missed: none")
+    here.clock.advance(365 * DAY)
+    await here.schedules.turn()
+    kept = await here.schedule_store.get("tests/test")
+    assert (kept.missed_times, kept.last_missed) == (module.MOST_COUNTED + 1, moment("2025-12-31T23:59"))
 
 
 @pytest.mark.req("TMR-01")

@@ -145,6 +145,7 @@ ENDS_POLL_S = 1.0  # while a queued start or a backfill waits for an execution t
 GRACE_S = 60.0  # a start that is late by less than this was not missed
 MOST_AT_ONCE = 100  # starts of one schedule in one turn
 MOST_QUEUED = 1_000
+MOST_COUNTED = 1_000  # times that one turn counts as missed: a schedule may have had a million
 
 _log = logging.getLogger(__name__)
 
@@ -202,9 +203,10 @@ class Schedules:
             return POLL_S
         # Queued times are older than those that are due now.
         after = await self._from_queue(before)
-        for moment in due(before, now):
+        to_start = due(before, now)
+        for moment in to_start:
             after = await self._start_or_queue(after, moment)
-        after = _without_missed(after, now)
+        after = _without_missed(after, _missed(before, to_start, now))
         # Written after the starts: a crash in between starts them again, and finds them by their derived ids.
         if after != before:
             # If another process has changed it meanwhile, nothing is written, and the next turn finds the executions.
@@ -225,14 +227,14 @@ class Schedules:
             assert schedule.running is not None
             await self._starter.cancel(schedule.running, "the next one of its schedule begins")
         await self._start(schedule, moment)
-        return msgspec.structs.replace(schedule, kept=moment, running=execution_id)
+        return msgspec.structs.replace(schedule, kept=moment, running=execution_id, running_for=moment)
 
     async def _from_queue(self, schedule: Schedule) -> Schedule:
         while schedule.queued and not await self._is_open(schedule.running):
             moment, *rest = schedule.queued
             await self._start(schedule, moment)
             running = execution_id_of(schedule.path, moment)
-            schedule = msgspec.structs.replace(schedule, running=running, queued=tuple(rest))
+            schedule = msgspec.structs.replace(schedule, running=running, running_for=moment, queued=tuple(rest))
         return schedule
 
     async def _fill(self, thing: KeyValue) -> float:
@@ -304,10 +306,23 @@ def due(schedule: Schedule, now: float) -> list[float]:
     return [] if schedule.missed is Missed.NONE and late_s > GRACE_S else [newest]
 
 
-def _without_missed(schedule: Schedule, now: float) -> Schedule:
-    """The progress after this turn. Missed times that are not made up for count as done."""
+def _missed(schedule: Schedule, to_start: list[float], now: float) -> list[float]:
+    """The times that have passed and that nothing will be run for; of a great many, the first and the newest."""
     newest = _newest(schedule, now) if schedule.missed is not Missed.ALL else None
-    return schedule if newest is None else msgspec.structs.replace(schedule, kept=newest)
+    if newest is None:
+        return []
+    span = {"after": schedule.kept, "until": newest - 1.0 if newest in to_start else newest}
+    found = list(islice(times(schedule.cron, schedule.timezone, **span), MOST_COUNTED))
+    latest = newest_time(schedule.cron, schedule.timezone, **span)
+    return found if latest is None or found[-1] == latest else [*found, latest]
+
+
+def _without_missed(schedule: Schedule, missed: list[float]) -> Schedule:
+    """The progress after this turn. Missed times that are not made up for count as done."""
+    if not missed:
+        return schedule
+    kept, number = max(schedule.kept, missed[-1]), schedule.missed_times + len(missed)
+    return msgspec.structs.replace(schedule, kept=kept, missed_times=number, last_missed=missed[-1])
 
 
 def _newest(schedule: Schedule, now: float) -> float | None:

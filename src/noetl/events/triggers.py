@@ -95,8 +95,11 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     # Times up to this one are settled, one way or another. It moves only after its executions are durable.
     kept: float
     running: str | None = None  # the execution that it started last
+    running_for: float | None = None  # the time that this execution was started for
     queued: tuple[float, ...] = ()  # times that wait for that one to end
     skipped: int = 0  # how many were let go because of it
+    missed_times: int = 0  # how many no server kept, and nothing was run for
+    last_missed: float | None = None  # the latest of these
 
 
 class Backfill(msgspec.Struct, frozen=True, kw_only=True):

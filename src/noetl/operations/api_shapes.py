@@ -312,9 +312,19 @@ class TimerList(msgspec.Struct, frozen=True, kw_only=True):
     timers: list[TimerView]
 
 
+class ScheduledRun(msgspec.Struct, frozen=True, kw_only=True):
+    """The execution that a schedule started last. `time` is the one it was started for, null if that is not known."""
+
+    execution_id: str
+    time: str | None
+    started_at: str
+    status: str
+
+
 class ScheduleView(msgspec.Struct, frozen=True, kw_only=True):
     """`next` lists its next times in its time zone; it is empty while the schedule is paused. `running` is its
-    execution in progress. `words` say the schedule as people do: "every weekday at 06:00"."""
+    execution in progress, `last` the one it started last. `words` say the schedule as people do: "every weekday at
+    06:00". `missed_times` counts the times that no server kept and nothing was run for."""
 
     path: str
     version: int
@@ -329,6 +339,9 @@ class ScheduleView(msgspec.Struct, frozen=True, kw_only=True):
     skipped: int
     next: list[str]
     words: str = ""
+    last: ScheduledRun | None = None
+    missed_times: int = 0
+    last_missed: str | None = None
 
 
 class BackfillView(msgspec.Struct, frozen=True, kw_only=True):

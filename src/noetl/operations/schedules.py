@@ -10,9 +10,9 @@ from noetl.base.errors import InvalidError
 from noetl.base.ids import uuid7
 from noetl.control.schedules import ScheduleStore, as_written, execution_id_of, times
 from noetl.events.triggers import Backfill, Schedule
-from noetl.operations.api_shapes import Backfilled, BackfillView, ScheduleList, ScheduleView, view_of
+from noetl.operations.api_shapes import Backfilled, BackfillView, ScheduledRun, ScheduleList, ScheduleView, view_of
 from noetl.operations.cron_words import cron_words
-from noetl.store.contract import Store
+from noetl.store.contract import ExecutionRow, Store
 
 # Times of one backfill. Each of them is looked up in the store before anything starts.
 MOST_TIMES = 10_000
@@ -75,6 +75,7 @@ class ScheduleOperations:
 
     async def _view(self, schedule: Schedule, count: int) -> ScheduleView:
         after = max(self._clock.now(), schedule.kept)
+        last = await self._store.execution(schedule.running) if schedule.running is not None else None
         return ScheduleView(
             path=schedule.path,
             version=schedule.version,
@@ -85,16 +86,27 @@ class ScheduleOperations:
             overlap=schedule.overlap.value,
             jitter_s=schedule.jitter_s,
             paused=schedule.paused,
-            running=await self._running(schedule),
+            running=last.execution_id if last is not None and last.finished_at is None else None,
+            last=_scheduled_run(schedule, last) if last is not None else None,
+            missed_times=schedule.missed_times,
+            last_missed=_written(schedule, schedule.last_missed),
             queued=[rfc3339(at) for at in schedule.queued],
             skipped=schedule.skipped,
             next=[] if schedule.paused else coming_times(schedule.cron, schedule.timezone, count, after=after),
         )
 
-    async def _running(self, schedule: Schedule) -> str | None:
-        """The id of the schedule's execution in progress; `schedule.running` may have ended since."""
-        row = await self._store.execution(schedule.running) if schedule.running is not None else None
-        return row.execution_id if row is not None and row.finished_at is None else None
+
+def _scheduled_run(schedule: Schedule, row: ExecutionRow) -> ScheduledRun:
+    return ScheduledRun(
+        execution_id=row.execution_id,
+        time=_written(schedule, schedule.running_for),
+        started_at=rfc3339(row.created_at),
+        status=row.status,
+    )
+
+
+def _written(schedule: Schedule, moment_s: float | None) -> str | None:
+    return as_written(moment_s, schedule.timezone) if moment_s is not None else None
 
 
 def coming_times(cron: str, timezone: str, count: int, *, after: float | None = None) -> list[str]:

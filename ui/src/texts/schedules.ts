@@ -12,13 +12,16 @@ export const t = area("schedules", {
   schedule: "Schedule",
   state: "State",
   next: "Next",
-  running: "Running",
+  lastRun: "Last run",
+  late: (by: Value) => `${by} late`,
+  authorsMakeThem: "Authors make and change schedules.",
   rules: "Rules",
   paused: "paused",
   on: "on",
   queued: (length: Value) => `${length} queued`,
   skipped: (skipped: Value) => `${skipped} skipped so far`,
-  // What a schedule does with times that passed while no server ran or it was paused, as the playbook names it
+  missedSoFar: (many: Value, last: Value) => `${many} missed so far, the last at ${last}`,
+  // What a schedule does with times that passed while no server ran, as the playbook names it
   missed: { none: "skip them", last: "run once for the last", all: "run once for each" } as Record<string, string>,
   // What a schedule does while the run before has not ended
   overlap: {
@@ -61,7 +64,8 @@ export const t = area("schedules", {
   minuteHourDayOfThe: "minute, hour, day of the month, month, weekday",
   timeZone: "Time zone",
   timesThatWereMissed: "Missed times",
-  whileNoServerRanOr: "times that passed while no server ran, or while the schedule was paused",
+  whileNoServerRanOr:
+    "times that passed while no server ran; a start that is less than a minute late still takes place",
   choosePlaybook: "choose a playbook",
   ifTheRunBeforeGoes: "If the previous run has not ended",
   nextTenTimes: "Next ten times",

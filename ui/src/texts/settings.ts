@@ -10,7 +10,8 @@ export const t = area("settings", {
   themes: { system: "system", light: "light", dark: "dark" },
   timeZone: "Time zone",
   thisBrowser: " (this browser)",
-  timesAreShownInIt: (toISOString: Value) => `All times are shown in this zone. The time is now ${toISOString}.`,
+  timesAreShownInIt: (toISOString: Value) =>
+    `Times are shown in this zone, but those of schedules, which have their own. The time is now ${toISOString}.`,
   notificationsOfThisBrowser: "Notifications of this browser",
   whileAPageIsOpen: "They are shown while a page of NoETL is open in this browser.",
   tokens: "Tokens",

@@ -51,6 +51,7 @@ export type TriggerList = Shape["TriggerList"];
 export type DeadLetterList = Shape["DeadLetterList"];
 export type ScheduleList = Shape["ScheduleList"];
 export type Schedule = Shape["ScheduleView"];
+export type ScheduledRun = Shape["ScheduledRun"];
 export type Backfilled = Shape["Backfilled"];
 export type Workers = Shape["Workers"];
 export type Worker = Shape["WorkerView"];

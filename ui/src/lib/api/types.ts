@@ -4838,12 +4838,19 @@ export interface components {
         /**
          * ScheduleView
          * @description `next` lists its next times in its time zone; it is empty while the schedule is paused. `running` is its
-         *     execution in progress. `words` say the schedule as people do: "every weekday at 06:00".
+         *     execution in progress, `last` the one it started last. `words` say the schedule as people do: "every weekday at
+         *     06:00". `missed_times` counts the times that no server kept and nothing was run for.
          */
         ScheduleView: {
             cron: string;
             jitter_s: number;
+            /** @default null */
+            last: components["schemas"]["ScheduledRun"] | null;
+            /** @default null */
+            last_missed: string | null;
             missed: string;
+            /** @default 0 */
+            missed_times: number;
             next: string[];
             overlap: string;
             path: string;
@@ -4855,6 +4862,16 @@ export interface components {
             version: number;
             /** @default  */
             words: string;
+        };
+        /**
+         * ScheduledRun
+         * @description The execution that a schedule started last. `time` is the one it was started for, null if that is not known.
+         */
+        ScheduledRun: {
+            execution_id: string;
+            started_at: string;
+            status: string;
+            time: string | null;
         };
         /** SchemaView */
         SchemaView: {
