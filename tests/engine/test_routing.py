@@ -237,7 +237,36 @@ def test_a_template_error_in_an_arc_fails_the_execution_and_names_the_arc(arc: s
     assert talk.status == "failed"
     assert talk.execution.lifecycle.error is not None
     assert talk.execution.lifecycle.error.kind == "template.error"
-    assert 'arc 0 of step "start" to "a"' in talk.execution.lifecycle.error.message
+    assert 'the arc of step "start" to "a" could not be' in talk.execution.lifecycle.error.message
+
+
+@pytest.mark.req("TPL-09", "ROUTE-08")
+def test_a_failed_step_whose_arc_cannot_be_decided_fails_with_the_error_of_its_task_first() -> None:
+    talk = routed('{arcs: [{step: a, when: "{{ false }}"}, {step: a, when: "{{ start | length > 0 }}"}]}')
+
+    talk.start()
+    talk.failed("start", "py.exception", "TypeError: string indices must be integers")
+
+    error = talk.execution.lifecycle.error
+    assert talk.status == "failed"
+    assert error is not None
+    assert error.kind == "py.exception"
+    consequence = 'and so the arc of step "start" to "a" (2 of 2) could not be decided: null has no length'
+    assert error.message == f"TypeError: string indices must be integers; {consequence}"
+
+
+@pytest.mark.req("TPL-09", "ROUTE-08")
+def test_a_failed_step_whose_event_cannot_be_rendered_fails_with_the_error_of_its_task_first() -> None:
+    emit = 'spec: {policy: {emit: {events: [{name: seen, data: {n: "{{ start | length }}"}}]}}}'
+    talk = routed("{arcs: [{step: a}]}", step=emit)
+
+    talk.start()
+    talk.failed("start", "py.exception", "TypeError: string indices must be integers")
+
+    error = talk.execution.lifecycle.error
+    assert error is not None
+    assert error.kind == "py.exception"
+    assert error.message.startswith("TypeError: string indices must be integers; and so the end of step")
 
 
 def test_the_steps_own_set_ctx_is_written_before_its_arcs_are_evaluated() -> None:

@@ -51,14 +51,20 @@ SITES = {
     "attempts": Site(ruled({"when": ON_SUCCESS, "then": {"do": "retry", "attempts": FAILING}}), "rule 0"),
     "while": Site({"tool": [{"name": "w", "while": {"when": FAILING, "then": [TASK]}}]}, 'task "w'),
     "arc": Site(
-        arcs({"step": "a", "when": FAILING}, {"step": "b"}), 'arc 0 of step "start" to "a"', ("next.selected",)
+        arcs({"step": "a", "when": FAILING}, {"step": "b"}),
+        'the arc of step "start" to "a" could not be decided',
+        ("next.selected",),
     ),
     "later arc": Site(
         arcs({"step": "a", "when": "{{ false }}"}, {"step": "b", "when": FAILING}),
-        'arc 1 of step "start" to "b"',
+        'the arc of step "start" to "b" could not be decided',
         ("next.selected",),
     ),
-    "arc args": Site(arcs({"step": "a", "args": {"x": FAILING}}), 'arc 0 of step "start"', ("next.selected",)),
+    "arc args": Site(
+        arcs({"step": "a", "args": {"x": FAILING}}),
+        'the arc of step "start" to "a" could not be followed',
+        ("next.selected",),
+    ),
     "admission": Site(
         {"spec": {"policy": {"admit": {"rules": [{"when": FAILING, "then": {"allow": True}}]}}}, "tool": TASK},
         'admission of step "start"',

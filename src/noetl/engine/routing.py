@@ -205,15 +205,25 @@ def select(router: Router, boundary: Boundary, scope: Scope, now: float) -> Sele
             # Recorded too: a reader of the log sees that this guard was never evaluated.
             considered.append(ArcConsidered(step=arc.target, guard="not_evaluated"))
             continue
+        action = "decided"
         try:
             guard, fires = _guard_result(arc, router, boundary, scope, now)
             considered.append(ArcConsidered(step=arc.target, guard=guard, fired=fires))
+            action = "followed"
             if fires:
                 fired.append(_rendered_arc(index, arc, boundary.step, scope, now))
         except (TemplateError, ToolError) as problem:
-            message = f'arc {index} of step "{boundary.step}" to "{arc.target}": {problem}'
+            message = f"{_arc_name(router, index, boundary.step)} could not be {action}: {problem}"
             return Selection(considered=tuple(considered), error=Error(kind=problem.kind, message=message))
     return Selection(considered=tuple(considered), fired=tuple(fired))
+
+
+def _arc_name(router: Router, index: int, step: str) -> str:
+    """An arc by its ends, and by its place among those with the same ends."""
+    target = router.arcs[index].target
+    equal = [place for place, arc in enumerate(router.arcs) if arc.target == target]
+    place = f" ({equal.index(index) + 1} of {len(equal)})" if len(equal) > 1 else ""
+    return f'the arc of step "{step}" to "{target}"{place}'
 
 
 def _guard_result(arc: Arc, router: Router, boundary: Boundary, scope: Scope, now: float) -> tuple[bool | str, bool]:
@@ -279,10 +289,18 @@ def _selection_event(step: Transition, boundary: Boundary, selection: Selection)
     mode: str = (step.router or Router()).mode._value_  # `value` is a Python property, which costs two calls per step
     ended, error = None, selection.error
     if error is not None:
-        ended = "failed"
+        ended, error = "failed", _with_failure(error, boundary.error)
     elif not selection.fired:
         ended, error = _end_of_token(step, boundary)
     return NextSelected(event=boundary.name, mode=mode, arcs=selection.considered, ended=ended, error=error)
+
+
+def _with_failure(error: Error, failure: Error | None) -> Error:
+    """The error of a routing that failed. The failure of the step comes first: most often the guard reads a result that
+    is missing because of it."""
+    if failure is None:
+        return error
+    return msgspec.structs.replace(failure, message=f"{failure.message}; and so {error.message}")
 
 
 def _end_of_token(step: Transition, boundary: Boundary) -> tuple[str, Error | None]:

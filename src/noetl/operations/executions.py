@@ -61,13 +61,20 @@ async def failed_step(records: Records, row: ExecutionRow, error: Error | None) 
         return None
     selection = EventFilter(types=(StepFailed.event_type,), limit=_FAILURES, newest=True)
     failures = await records.events(row.execution_id, only=selection)
-    # The execution ends with the step's error itself, or with one that names it as its cause.
-    end_errors = (error, error.cause)
     matching = (
-        event for event in failures if isinstance(event.payload, StepFailed) and event.payload.error in end_errors
+        event for event in failures if isinstance(event.payload, StepFailed) and _ends_with(error, event.payload.error)
     )
     failure = next(matching, failures[-1] if failures else None)
     return failure.step if failure is not None else None
+
+
+def _ends_with(end: Error, failure: Error) -> bool:
+    """Whether the error of an execution is this one of a step: itself, as the cause of another, or with a message that
+    goes on to say which arc could not be decided because of it."""
+    if failure in (end, end.cause):
+        return True
+    is_longer = end.message.startswith(f"{failure.message}; ")
+    return is_longer and msgspec.structs.replace(failure, message=end.message) == end
 
 
 def starter_view(starter: Starter | None, created_at: float) -> StarterView | None:

@@ -146,6 +146,24 @@ async def test_the_named_step_is_the_one_whose_error_is_shown() -> None:
     assert explained[0].startswith("the execution failed in step first: ")
 
 
+async def test_the_error_of_a_task_comes_before_the_arc_that_could_not_be_decided_for_it() -> None:
+    undecided = """{kind: noop, args: {share: "{{ 1 / 0 }}"}}
+    next: {arcs: [{step: last, when: "{{ first | length > 0 }}"}]}"""
+    async with talking() as talk:
+        await talk.register(TWO_FAIL.replace('{kind: noop, args: {share: "{{ 1 / 0 }}"}}', undecided))
+        execution_id = (await talk.start())["execution_id"]
+        await _ended(talk, execution_id)
+
+        told = await talk.get(f"/api/executions/{execution_id}")
+        (listed,) = (await talk.get("/api/catalog/tests/test/runs"))["runs"]
+
+    consequence = '; and so the arc of step "first" to "last" could not be decided: null has no length'
+    assert "division by zero" in told["error"]["message"]
+    assert told["error"]["message"].endswith(consequence)
+    assert listed["reason"] == told["error"]["message"]
+    assert (told["failed_step"], listed["failed_step"]) == ("first", "first")
+
+
 HANDLED_THEN_WAITS = """
 workflow:
   - step: start
