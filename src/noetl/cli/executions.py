@@ -51,14 +51,25 @@ def executions_command(
 
 _FIELDS = (
     *("execution_id", "path", "name", "status", "created_at", "finished_at", "duration_s", "events", "trace_id"),
-    *("failed_iterations", "iterations"),
+    *("failed_iterations", "iterations", "trial"),
 )
 
 
 def execution_fields(row: ExecutionRow) -> dict[str, Any]:
     """The fields of an execution for JSON output."""
-    fields = row.readable()
+    fields = {**row.readable(), "trial": _trial(row)}
     return {name: fields[name] for name in _FIELDS}
+
+
+def _trial(row: ExecutionRow) -> str | None:
+    """draft | step-test, of a row that a server has listed; a store does not tell."""
+    trial: str | None = getattr(row, "trial", None)
+    return trial
+
+
+def _trial_mark(row: ExecutionRow) -> str:
+    trial = _trial(row)
+    return f"  ({trial.replace('-', ' ')})" if trial is not None else ""
 
 
 def _table(rows: list[ExecutionRow], now: float) -> list[str]:
@@ -76,7 +87,7 @@ def _table(rows: list[ExecutionRow], now: float) -> list[str]:
             lasted((row.finished_at or now) - row.created_at),
             f"{row.last_seq:,}",
             f"{row.failed_iterations:,} of {row.iterations:,} failed" if row.failed_iterations else "",
-            visible(row.path),
+            visible(row.path) + _trial_mark(row),
         )
         for row in rows
     ]

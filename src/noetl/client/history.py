@@ -139,8 +139,14 @@ class ServerResults:
             raise ToolError("result.missing", f"the stored table {checksum} cannot be read: {problem}") from None
 
 
-def _row(view: ExecutionView) -> ExecutionRow:
-    return ExecutionRow(
+class ListedExecution(ExecutionRow, frozen=True, kw_only=True, gc=False):
+    """A row of a server, which tells trials from runs of registered playbooks; no store does."""
+
+    trial: str | None = None
+
+
+def _row(view: ExecutionView) -> ListedExecution:
+    return ListedExecution(
         execution_id=view.execution_id,
         trace_id=view.trace_id,
         path=view.path,
@@ -154,4 +160,5 @@ def _row(view: ExecutionView) -> ExecutionRow:
         wake_at=seconds_of(view.wake_at) if view.wake_at is not None else None,
         failed_iterations=view.failed_iterations,
         iterations=view.iterations,
+        trial=view.trial,
     )

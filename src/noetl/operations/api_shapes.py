@@ -17,7 +17,8 @@ View = TypeVar("View", bound=msgspec.Struct)
 
 class ExecutionView(msgspec.Struct, frozen=True, kw_only=True):
     """A row of the list. `events` is the number of its last event; `wake_at` is when its next timer fires.
-    `failed_iterations` of `iterations` failed, over the loops with a failure; null where they were not counted."""
+    `failed_iterations` of `iterations` failed, over the loops with a failure; null where they were not counted.
+    `trial` is draft or step-test, null for a run of a registered playbook."""
 
     execution_id: str
     path: str
@@ -33,6 +34,7 @@ class ExecutionView(msgspec.Struct, frozen=True, kw_only=True):
     wake_at: str | None
     failed_iterations: int | None = None
     iterations: int | None = None
+    trial: str | None = None
 
     @property
     def is_over(self) -> bool:

@@ -22,6 +22,7 @@ from noetl.net.net import Net, Transition
 from noetl.operations.attempt_shapes import StepTestInputs
 from noetl.templates.scope import V2_CASE
 
+PATH_ENDING = "/step-test"
 LABEL = "noetl.step-test"  # in the metadata of the execution: the step that is tested
 # The largest result that a form shows. A larger one is carried over without being shown.
 MOST_BYTES = 256_000
@@ -40,7 +41,7 @@ def single_step_net(net: Net, name: str) -> Net:
     return msgspec.structs.replace(
         net,
         name=f"{net.name}: {name}",
-        path=f"{net.path}/step-test",
+        path=f"{net.path}{PATH_ENDING}",
         metadata={**net.metadata, "labels": {**(net.metadata.get("labels") or {}), LABEL: name}},
         entry=name,
         trigger=None,

@@ -114,6 +114,7 @@ class Services(msgspec.Struct, kw_only=True):
     starting: int = 0  # executions being begun at this moment
     nets: dict[str, Net] = {}  # those started of late
     warnings: dict[tuple[str, int], list[Any]] = {}  # about texts of versions, by path and version
+    registered_nets: set[tuple[str, str]] = set()  # paths and hashes that are known to be in the catalogue
     calls: dict[str, Any] = {}  # nested playbooks that workers wait for, by task run and lease
 
     @property

@@ -160,6 +160,9 @@ export const failedOf = (failed: number, total: number): string => t.failedOf(co
 /** The state of an execution, a step or a task as it is said; what the server alone knows is said as it says it. */
 export const stateWord = (state: string): string => t.states[state] ?? state;
 
+/** "draft" or "step test". */
+export const trialWord = (trial: string): string => t.trials[trial] ?? trial;
+
 /** What went wrong, with what was behind it: "task failed after 3 attempts: ValueError: no luck". */
 export function reasonOf(error: Record<string, unknown>): string {
   const said = String(error.message ?? error.kind ?? "");

@@ -54,8 +54,6 @@ export const t = area("execution", {
   loadingEvents: "loading events",
   live: "live",
 
-  draft: "draft",
-  aTextThatIsNot: "It ran a text that is not registered",
   backToTheDraft: "Back to its text",
 
   // NetTab.svelte

@@ -26,6 +26,13 @@ export const t = area("words", {
   yourSessionHasEnded: "Your session has ended. Sign in again.",
   yourTokenExpired: (at: Value) => `Your token expired at ${at}. Sign in again.`,
 
+  // Executions that are no runs of a registered playbook
+  trials: { draft: "draft", "step-test": "step test" } as Record<string, string>,
+  trialMeans: {
+    draft: "It ran a text that is not registered",
+    "step-test": "It ran one step alone, to test it",
+  } as Record<string, string>,
+
   // States of executions, steps, tasks, tokens and side runs, as the API names them
   states: {
     running: "running",

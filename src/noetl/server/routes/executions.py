@@ -17,7 +17,6 @@ from noetl.operations.catalog import catalog_id
 from noetl.operations.executions import (
     canceller,
     end_error,
-    execution_view,
     failed_step,
     note_rerun,
     rerun_source,
@@ -54,6 +53,7 @@ from noetl.server.start_requests import (
     start_net,
 )
 from noetl.server.tracing import HEADER as TRACEPARENT
+from noetl.server.trials import execution_views, trial_of
 from noetl.store.contract import EventFilter, ExecutionRow
 
 
@@ -71,14 +71,15 @@ async def execution_detail(services: Services, row: ExecutionRow) -> ExecutionDe
     carried = request.carried if request is not None else None
     return ExecutionDetail(
         **row.readable(),
+        trial=await trial_of(services, row),
         version=version,
         label=request.version if request is not None else None,
         catalog_id=catalog_id(row.path, version) if version is not None else None,
         payload=request.payload if request is not None else {},
         workload=begun.workload if begun is not None else {},
         error=error.readable() if error is not None else None,
-        children=[execution_view(child) for child in await services.store.children(row.execution_id)],
-        reruns=[execution_view(again) for again in await reruns_of(services.store, row.execution_id)],
+        children=await execution_views(services, await services.store.children(row.execution_id)),
+        reruns=await execution_views(services, await reruns_of(services.store, row.execution_id)),
         rerun_of=await rerun_source(services.store, row.execution_id)
         or (carried.execution_id if carried is not None else None),
         from_step=carried.step if carried is not None else None,
@@ -199,7 +200,7 @@ async def executions(
         if len(rows) > limit:
             break
     beyond = rows[limit - 1].execution_id if len(rows) > limit else None
-    return Json(ExecutionPage(executions=[execution_view(row) for row in rows[:limit]], next=beyond))
+    return Json(ExecutionPage(executions=await execution_views(services, rows[:limit]), next=beyond))
 
 
 @router.post("/api/executions/bulk", **openapi_docs(Bulk, reads=BulkRequest, summary="Steer many executions"))

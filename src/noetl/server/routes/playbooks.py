@@ -26,6 +26,7 @@ from noetl.server.guarded_router import GuardedRouter, Json, openapi_docs
 from noetl.server.playbook_texts import PlaybookText, certificate_view, check_text, playbook_problem, text_of
 from noetl.server.problem_details import not_found
 from noetl.server.services import Services, services_of
+from noetl.server.trials import trial_of
 from noetl.store.contract import ExecutionRow
 
 router = GuardedRouter(tags=["catalogue"])
@@ -170,6 +171,7 @@ async def _run(services: Services, row: ExecutionRow, version: int | None) -> Pl
     error = await end_error(services.store, row) if row.status in _FAILED else None
     return PlaybookRun(
         **row.readable(),
+        trial=await trial_of(services, row),
         version=version,
         from_step=await first_step_of(services.store, row.execution_id),
         failed_step=await failed_step(services.store, row, error),

@@ -14,12 +14,12 @@ from starlette.types import Receive, Scope, Send
 from noetl.events.envelope import Event
 from noetl.events.executions import PlaybookProcessed
 from noetl.events.legacy_names import Names, shown_event
-from noetl.operations.executions import execution_view
 from noetl.server.event_hub import is_set_within
 from noetl.server.execution_control import execution_of
 from noetl.server.guarded_router import GuardedRouter, openapi_docs
 from noetl.server.problem_details import ProblemDetails
 from noetl.server.services import Services, identity_of, services_of
+from noetl.server.trials import execution_views
 from noetl.store.contract import EventFilter
 
 router = GuardedRouter(tags=["live"])
@@ -195,7 +195,8 @@ async def _rows(services: Services, last_id: str | None) -> AsyncIterator[bytes 
                 at = change.number
                 row = await services.store.execution(change.execution_id)
                 if row is not None:
-                    yield event_bytes(execution_view(row), at=f"{hub.era}.{at}")
+                    (view,) = await execution_views(services, [row])
+                    yield event_bytes(view, at=f"{hub.era}.{at}")
             printed, output_at = hub.printed_since(output_at), hub.output_number
             for execution_id in printed:
                 yield event_bytes({"execution_id": execution_id}, name="output")

@@ -3391,6 +3391,8 @@ export interface components {
             started_by: components["schemas"]["StarterView"] | null;
             status: string;
             trace_id: string;
+            /** @default null */
+            trial: string | null;
             version: number | null;
             wake_at: string | null;
             /** @default {} */
@@ -3408,6 +3410,7 @@ export interface components {
          * ExecutionView
          * @description A row of the list. `events` is the number of its last event; `wake_at` is when its next timer fires.
          *     `failed_iterations` of `iterations` failed, over the loops with a failure; null where they were not counted.
+         *     `trial` is draft or step-test, null for a run of a registered playbook.
          */
         ExecutionView: {
             created_at: string;
@@ -3425,6 +3428,8 @@ export interface components {
             path: string;
             status: string;
             trace_id: string;
+            /** @default null */
+            trial: string | null;
             wake_at: string | null;
         };
         /**
@@ -4404,6 +4409,8 @@ export interface components {
             status: string;
             steps: components["schemas"]["StepCell"][];
             trace_id: string;
+            /** @default null */
+            trial: string | null;
             version: number | null;
             wake_at: string | null;
         };
