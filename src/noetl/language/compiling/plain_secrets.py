@@ -8,6 +8,7 @@ a key file, an address with a password), or if it stands under a name that only 
 from __future__ import annotations
 
 import re
+from functools import cache
 
 from noetl.base.diagnostics import DiagnosticPosition, PositionedDiagnostic, Source, Span, is_template
 from noetl.language.compiling.passes import Compilation
@@ -37,7 +38,6 @@ _SIGNS = (
     "hooks.slack", "webhook.office", "api/webhooks/", "github_pat_", "ghp_", "gho_", "ghs_", "ghu_", "ghr_", "glpat-",
     "xox", "k_live_", "sk-", "AIza", ".eyJ", "PRIVATE KEY", "@",
 )  # fmt: skip
-_SECRET = re.compile("|".join(f"(?P<{name}>{form})" for name, (_, form) in _FORMS.items()))
 _NAMES = frozenset({
     "password", "passwd", "client_secret", "api_key", "apikey", "access_token", "auth_token", "bearer_token",
     "secret_access_key", "private_key", "authorization", "x-api-key",
@@ -52,7 +52,7 @@ def check_plain_secrets(playbook: Playbook, compilation: Compilation) -> Playboo
         return playbook
     for scalar, name in _texts(playbook.node):
         text = str(scalar.value)
-        known = {found[0]: str(found.lastgroup) for found in _SECRET.finditer(text)}
+        known = {found[0]: str(found.lastgroup) for found in _any_form().finditer(text)}
         for secret, form in known.items():
             message = f"{_FORMS[form][0]} stands in the text of the playbook"
             compilation.note("W_SECRET", _place(scalar, secret, playbook.source), message, _HINT)
@@ -60,6 +60,12 @@ def check_plain_secrets(playbook: Playbook, compilation: Compilation) -> Playboo
             message = f"the value of {name} stands in the text of the playbook, where every reader of it sees it"
             compilation.note("W_SECRET", _place(scalar, text, playbook.source), message, _HINT)
     return playbook
+
+
+@cache
+def _any_form() -> re.Pattern[str]:
+    # Not with the module: to compile it takes as long as to read a playbook of fifty steps.
+    return re.compile("|".join(f"(?P<{name}>{form})" for name, (_, form) in _FORMS.items()))
 
 
 def _may_hold_secrets(text: str) -> bool:
