@@ -161,3 +161,27 @@ def test_the_approver_sees_all_inputs_of_the_execution(visitor: Visitor, here: S
         inputs = page.get_by_role("region", name="Inputs of the execution")
         for word in (amount, "Ann", "DE00"):
             expect(inputs).to_contain_text(word)
+
+
+def test_the_audit_names_the_decision_the_token_and_the_run(visitor: Visitor, here: Site, picture: Picture) -> None:
+    execution_id = here.start("tests/asking", amount=76)
+    task_id = task_of(here, execution_id)
+    page = visitor(here.make_token("uma", "operator", "boss"), f"/tasks/{task_id}")
+    page.get_by_role("button", name="Approve").click()
+    expect(page.get_by_text("Completed by uma")).to_be_visible()
+    here.api.post(f"executions/{here.start('tests/slow')}/cancel", json={"reason": "too slow, stop"}).raise_for_status()
+
+    page = visitor(path="/audit")
+
+    table = page.get_by_role("table", name="Audit")
+    expect(table).to_contain_text("“Approve 76?” with Approve")
+    expect(table).to_contain_text("created a token for uma with the role operator, which does not expire")
+    expect(table).to_contain_text(": too slow, stop")
+    expect(table.locator(f"a[href$='/tasks/{task_id}']")).to_be_visible()
+    expect(table.locator(f"a[href$='/executions/{execution_id}']")).to_be_visible()
+    picture(page, "audit-deeds")
+    assert findings(page) == []
+    page.set_viewport_size({"width": 390, "height": 800})
+    picture(page, "audit-deeds-phone")
+    assert findings(page) == []
+    page.set_viewport_size({"width": 1280, "height": 800})

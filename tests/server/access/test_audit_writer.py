@@ -283,3 +283,27 @@ async def test_a_long_or_strange_path_is_written_in_a_plain_form() -> None:
     rows = await ground.store.audit.onward(after=0)
     assert len(rows[0].object) == 500
     assert all(row.object.isprintable() for row in rows)
+
+
+async def test_a_page_that_asks_who_is_signed_in_leaves_no_refusal_behind() -> None:
+    ground = Ground()
+    async with ground.client() as page:
+        assert (await page.get("/api/session")).status_code == 401
+        assert (await page.get("/api/catalog")).status_code == 401
+        assert (await page.get("/api/session", headers={"authorization": "Bearer noetl_x"})).status_code == 401
+
+    rows = await ground.store.audit.onward(after=0)
+    assert [row.action for row in rows] == ["GET /api/catalog", "GET /api/session"]
+
+
+async def test_a_new_token_is_written_with_whose_it_is_and_without_its_text() -> None:
+    ground = Ground()
+    async with ground.client(authorization=f"Bearer {await ground.token(Role.ADMIN)}") as admin:
+        answer = await admin.post("/api/tokens", json={"subject": "tim", "role": "operator", "expires_in_s": 60})
+
+    made = answer.json()
+    (row,) = await ground.store.audit.onward(after=0)
+    assert row.object == (
+        f"/api/tokens?subject=tim&role=operator&expires_at={made['expires_at']}&token_id={made['token_id']}"
+    )
+    assert made["token"] not in str(row)

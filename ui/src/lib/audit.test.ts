@@ -18,6 +18,29 @@ describe("the audit log", () => {
     expect(deedOf(row("POST /api/tokens", "/api/tokens", "403"))).toBe("was refused: created a token");
     expect(deedOf(row("GET /api/audit", "/api/audit", "403"))).toBe("requested GET /api/audit");
     expect(deedOf(row("refused 3 times", "3 more since"))).toBe("refused 3 times: 3 more since");
+    expect(
+      deedOf(row("refused 1 times", "1 more since 2024-11-19T04:18:16.203188Z: no token, last GET /api/tasks", "401")),
+    ).toMatch(/^was refused 1 more time since .* \(no token\); the last request was GET \/api\/tasks$/);
+  });
+
+  it("says whose token was made, what was decided, and why a run was cancelled", () => {
+    expect(deedOf(row("POST /api/tokens", "/api/tokens?subject=tim&role=operator&token_id=abc"))).toBe(
+      "created a token for tim with the role operator, which does not expire",
+    );
+    const task = "73452184f8ee089c4b12174de4c80e1a";
+    const done = row(
+      "POST /api/tasks/{task_id}/complete",
+      `/api/tasks/${task}/complete?title=Refund 7%25?&decision=reject`,
+    );
+    expect(deedOf(done)).toBe(`completed the task ${task} “Refund 7%?” with Reject`);
+    expect(partsOf(done)[1]).toEqual({ text: task, task });
+    const id = "01a1f044-d58a-74a7-91c8-a9705ff41e37";
+    expect(deedOf(row("POST", `/api/executions/${id}/cancel?reason=disk is full`))).toBe(
+      `cancelled execution ${id}: disk is full`,
+    );
+    const started = row("POST", `/api/executions?path=shop/load&execution_id=${id}`);
+    expect(deedOf(started)).toBe("started shop/load");
+    expect(partsOf(started)[1]).toEqual({ text: "shop/load", execution: id });
   });
 
   it("is exported as text that no sheet runs", () => {
@@ -28,7 +51,8 @@ describe("the audit log", () => {
 
 describe("each way of the API that changes something", () => {
   // What servers, workers and editors ask for themselves, or what changes nothing, is not in the audit log as a deed.
-  const NO_DEED = /^\/(hooks|api\/(analyze|cost|format|graph|inputs|migrate|orders|render|results|steps|validate))\b/;
+  const NO_DEED =
+    /^\/(hooks|api\/(analyze|cost|format|graph|inputs|migrate|names|orders|render|results|steps|validate))\b/;
   const ways = Object.entries(openapi.paths).flatMap(([path, methods]) =>
     ["post", "put", "delete"].filter((one) => one in methods).map((one) => `${one.toUpperCase()} ${path}`),
   );

@@ -1,6 +1,7 @@
 // Rows of the audit log as sentences: "started tests/orders", not "POST /api/executions".
 
 import { t } from "../texts/audit";
+import { labelOf, when } from "./words";
 import type { AuditRow } from "./api/shapes";
 
 /** Ways of the API by what somebody does with them. The first that fits counts. */
@@ -10,7 +11,7 @@ const DEEDS: [string, RegExp, keyof typeof t.deeds][] = [
   ["POST", /^\/api\/tokens$/, "createdAToken"],
   ["DELETE", /^\/api\/tokens\/(.+)$/, "revokedTheToken"],
   ["POST", /^\/api\/catalog\?path=(.+)&version=(.+)$/, "registeredV"],
-  ["POST", /^\/api\/executions\?path=(.+)$/, "started"],
+  ["POST", /^\/api\/executions\?path=([^&]+)(?:&.*)?$/, "started"],
   ["POST", /^\/api\/catalog$/, "registeredAPlaybook"],
   ["POST", /^\/api\/executions$/, "startedAnExecution"],
   ["POST", /^\/api\/executions\/bulk$/, "steeredManyExecutions"],
@@ -62,26 +63,63 @@ const DEEDS: [string, RegExp, keyof typeof t.deeds][] = [
   ["DELETE", /^\/api\/webhooks\/(.+)$/, "deletedTheWebhook"],
 ];
 
+/** What the server adds to the address: names, roles, times and reasons. */
+function detailsOf(object: string): URLSearchParams {
+  const at = object.indexOf("?");
+  return new URLSearchParams(at < 0 ? "" : object.slice(at + 1));
+}
+
+/** Refusals without a token are counted: the server writes how many, since when, why, and what the last one wanted. */
+function countedRefusals(row: Pick<AuditRow, "action" | "object">): string | null {
+  const many = /^refused (\d+) times$/.exec(row.action)?.[1];
+  const found = /^\d+ more since (\S+): (.*), last (.*)$/.exec(row.object);
+  return many && found ? t.countedRefusals(Number(many), when(found[1]!), found[2]!, found[3]!) : null;
+}
+
 /** What somebody did, to be read behind their name; one that was refused tried to. */
 export function deedOf(row: Pick<AuditRow, "action" | "object" | "outcome">): string {
+  const counted = countedRefusals(row);
+  if (counted) return counted;
   const [method = "", ...rest] = row.action.split(" ");
-  const address = row.object.startsWith("/") ? decodeURI(row.object) : rest.join(" ");
-  const known = DEEDS.find(([wanted, pattern]) => wanted === method && pattern.test(address));
+  const address = row.object.startsWith("/") ? row.object : rest.join(" ");
+  const path = address.split("?")[0]!;
+  const known = DEEDS.find(([wanted, pattern]) => wanted === method && (pattern.test(address) || pattern.test(path)));
   const said = known
-    ? address.replace(known[1], t.deeds[known[2]])
+    ? decodeURI((known[1].test(address) ? address : path).replace(known[1], t.deeds[known[2]])) +
+      addition(known[2], detailsOf(row.object))
     : row.object && !row.object.startsWith("/")
       ? `${row.action}: ${row.object}`
-      : t.asked(method, address);
+      : t.asked(method, decodeURI(address));
   return Number(row.outcome) >= 400 && known ? t.wasRefused(said) : said;
 }
 
-/** The deed in parts, so that the execution it is about can be opened. */
-export function partsOf(row: Pick<AuditRow, "action" | "object" | "outcome">): { text: string; execution?: string }[] {
-  const found = /\/executions\/([0-9a-f-]{36})/.exec(row.object)?.[1];
+/** What belongs behind a deed. */
+function addition(deed: keyof typeof t.deeds, about: URLSearchParams): string {
+  if (deed === "createdAToken" && about.has("subject")) {
+    const until = about.get("expires_at");
+    return t.tokenFor(about.get("subject")!, about.get("role") ?? "", until ? when(until) : "");
+  }
+  if (deed === "completedTheTask" && about.has("title"))
+    return t.taskTitled(about.get("title")!, labelOf(about.get("decision") ?? ""));
+  return deed === "cancelledExecution" && about.has("reason") ? `: ${about.get("reason")}` : "";
+}
+
+/** The deed in parts, so that the execution or the task it is about can be opened. */
+export function partsOf(
+  row: Pick<AuditRow, "action" | "object" | "outcome">,
+): { text: string; execution?: string; task?: string }[] {
   const deed = deedOf(row);
-  if (!found || !deed.includes(found)) return [{ text: deed }];
-  const [before, after] = deed.split(found);
-  return [{ text: before! }, { text: found, execution: found }, { text: after! }];
+  const parts = (word: string, link: object): { text: string }[] => {
+    const at = deed.indexOf(word);
+    return [{ text: deed.slice(0, at) }, { text: word, ...link }, { text: deed.slice(at + word.length) }];
+  };
+  const found = /\/executions\/([0-9a-f-]{36})/.exec(row.object)?.[1];
+  if (found && deed.includes(found)) return parts(found, { execution: found });
+  const task = /\/tasks\/([0-9a-f-]{32,36})\//.exec(row.object)?.[1];
+  if (task && deed.includes(task)) return parts(task, { task });
+  const [path, begun] = ["path", "execution_id"].map((one) => detailsOf(row.object).get(one));
+  if (path && begun && deed.includes(path)) return parts(path, { execution: begun });
+  return [{ text: deed }];
 }
 
 /** How it ended, in a word: the server refuses with 4xx, and failed itself with 5xx. */

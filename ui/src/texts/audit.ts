@@ -30,6 +30,12 @@ export const t = area("audit", {
   // lib/audit.ts: what somebody did, to be read behind their name; $1 and $2 are names in the address
   asked: (method: Value, address: Value) => `requested ${method} ${address}`,
   wasRefused: (deed: Value) => `was refused: ${deed}`,
+  nobody: "unknown caller",
+  countedRefusals: (many: number, since: Value, reason: Value, last: Value) =>
+    `was refused ${many} more ${many === 1 ? "time" : "times"} since ${since} (${reason}); the last request was ${last}`,
+  tokenFor: (subject: Value, role: Value, until: string) =>
+    ` for ${subject} with the role ${role}, ${until ? `valid until ${until}` : "which does not expire"}`,
+  taskTitled: (title: Value, decision: string) => (decision ? ` “${title}” with ${decision}` : ` “${title}”`),
   deeds: {
     signedIn: "signed in",
     signedOut: "signed out",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import MutableMapping
 from typing import Any
+from urllib.parse import quote, urlencode
 
 import msgspec
 
@@ -15,10 +16,13 @@ from noetl.base.clock import Clock, rfc3339
 from noetl.server.access.hosts import network_of
 from noetl.store.audit import Audit, AuditEntry
 
+# The page asks who is signed in before it shows the sign-in form: without a token the answer is no, and no refusal.
+SESSION_PROBE = ("GET /api/session", "no token", 401)
 # Keys in the scope of a request. A route sets the actor if no token names it, and the object if the path does not.
 ACTOR = "noetl.actor"
 OBJECT = "noetl.object"
 _LONGEST = 500
+_LONGEST_DETAIL = 200  # of one name or reason among the details of an object
 # Repeated refusals of unauthenticated requests within this time are counted and not written one by one.
 FOLDED_S = 600.0
 # Networks and reasons with a count of their own; all others share one count, so that memory is bounded.
@@ -125,6 +129,13 @@ class AuditWriter:
                 written.set_result(None)
             else:
                 written.set_exception(problem)
+
+
+def object_with(address: str, /, **details: object) -> str:
+    """The path of a request with what it does not say itself: names, roles, times and reasons, never bodies."""
+    named = {name: str(value)[:_LONGEST_DETAIL] for name, value in details.items() if value not in (None, "")}
+    # Readable as it stands for `noetl audit list`: only what would end a detail, or is not printable, is quoted.
+    return f"{address}?{urlencode(named, safe='/:, ', quote_via=quote)}" if named else address
 
 
 def address_of(scope: MutableMapping[str, Any]) -> str:

@@ -11,6 +11,7 @@ from starlette.types import Message, Scope, Send
 
 from noetl.base.errors import BackendError
 from noetl.server.access.access import Access
+from noetl.server.access.audit_writer import SESSION_PROBE
 from noetl.server.access.callers import STRANGER
 from noetl.server.logs import log
 from noetl.server.problem_details import RETRY_AFTER_S, ProblemDetails, StreamEndedError, problem_response
@@ -97,6 +98,8 @@ class RequestCheck:
     async def _is_audited_durably(self, status: int) -> bool:
         # 429 is not recorded: a client that sends too many requests would fill the audit log with refusals.
         if status not in (401, 403) and (not self.is_audited or status == 429):
+            return True
+        if self.caller is STRANGER and (self.action, self.reason, status) == SESSION_PROBE:
             return True
         actor, audit = self.caller.identity.subject, self._access.audit
         try:

@@ -32,7 +32,7 @@ from noetl.operations.tokens import AccessToken, TokenRequest, audit_page, made_
 from noetl.secrets.encryption import digest_of
 from noetl.secrets.master_keys import MasterKeys, has_master_keys, load_master_keys
 from noetl.server.access.access import Access, access_of
-from noetl.server.access.audit_writer import ACTOR, address_of
+from noetl.server.access.audit_writer import ACTOR, OBJECT, address_of, object_with
 from noetl.server.access.callers import COOKIE, WHOLE_S, BrowserSession, csrf_of
 from noetl.server.access.hosts import network_of
 from noetl.server.bodies import read
@@ -162,7 +162,11 @@ async def create_token(request: Request) -> Json:
     """Make a token; its text is in this answer only."""
     wanted = await read(request, NewToken)
     text, token = await access_of(request).tokens.create(TokenRequest(**msgspec.structs.asdict(wanted)))
-    return Json(made_token(text, token), 201)
+    made = made_token(text, token)
+    request.scope[OBJECT] = object_with(
+        request.url.path, subject=made.subject, role=made.role, expires_at=made.expires_at, token_id=made.token_id
+    )
+    return Json(made, 201)
 
 
 @router.delete("/api/tokens/{token_id}", **openapi_docs(AccessTokenView, summary="Revoke a token"))

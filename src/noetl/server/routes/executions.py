@@ -23,7 +23,7 @@ from noetl.operations.executions import (
     reruns_of,
     starter_view,
 )
-from noetl.server.access.audit_writer import OBJECT
+from noetl.server.access.audit_writer import OBJECT, object_with
 from noetl.server.bodies import read, read_optional
 from noetl.server.execution_control import (
     Action,
@@ -149,7 +149,10 @@ async def begin(request: Request) -> Response:
     asked = await read(request, StartRequest)
     # The audit log names what was started, which the path of the request does not say.
     request.scope[OBJECT] = f"{request.url.path}?path={asked.path}"
-    return await _start_response(request, asked)
+    answer = await _start_response(request, asked)
+    begun = msgspec.json.decode(answer.body, type=_StartedId).execution_id
+    request.scope[OBJECT] = object_with(request.url.path, path=asked.path, execution_id=begun)
+    return answer
 
 
 @router.post(
@@ -240,6 +243,7 @@ async def resume(request: Request, execution_id: str) -> Response:
 async def cancel(request: Request, execution_id: str) -> Response:
     """Everything of it is stopped, its children too, and it ends as cancelled."""
     asked = await read_optional(request, Cancellation)
+    request.scope[OBJECT] = object_with(request.url.path, reason=asked.reason)
     row = await execution_of(request, execution_id)
     services, actor = services_of(request), str(identity_of(request).subject)
     return Json(await control_one(services, row, "cancel", asked.reason, actor=actor, compensate=asked.compensate))

@@ -18,7 +18,7 @@ from noetl.operations import waits
 from noetl.operations.administration_shapes import Caller
 from noetl.operations.api_shapes import StoredMessagePage, TaskPage, TaskView, TimerList
 from noetl.operations.waits import TaskFilter, message_page, running_timers, task_page, task_view
-from noetl.server.access.audit_writer import OBJECT
+from noetl.server.access.audit_writer import OBJECT, object_with
 from noetl.server.bodies import read, read_optional
 from noetl.server.execution_control import execution_of
 from noetl.server.guarded_router import GuardedRouter, Json, openapi_docs
@@ -268,6 +268,10 @@ async def complete(request: Request, task_id: str) -> Response:
         if name is not None:
             await keys.release(name)
         raise
+    decision = done.result.get("decision") if done.result is not None else None
+    request.scope[OBJECT] = object_with(
+        request.url.path, title=done.title, decision=decision if isinstance(decision, str) else None
+    )
     answer = Json(task_view(done))
     if name is not None:
         await keys.store_answer(name, bytes(answer.body))
