@@ -190,6 +190,21 @@ async def test_a_cancelled_call_ends_the_program(tool: McpTool, tmp_path: Path) 
         await asyncio.sleep(0.05)
 
 
+@pytest.mark.req("KEY-06")
+async def test_a_secret_as_an_argument_of_a_program_is_refused_and_in_env_it_is_not(tool: McpTool) -> None:
+    mask = {"mask": Redactor(["correct-horse-battery"]).text}
+    where = {"tool": "variable", "args": {"name": "KEY"}, "env": {"KEY": "correct-horse-battery"}}
+    refused = error(await called(tool, command=[*COMMAND, "--key=correct-horse-battery"], more=mask, **where))
+    passed = await called(tool, command=COMMAND, more=mask, **where)
+
+    assert refused.kind == "mcp.input"
+    assert "argument 3 holds a secret" in refused.message
+    assert "pass it in env" in refused.message
+    assert "correct-horse-battery" not in repr(refused)
+    assert passed.error is None, passed.error
+    assert passed.result["text"] == "correct-horse-battery"  # the worker masks it; here there is none
+
+
 async def test_programs_need_permission_and_addresses_the_policy(tool: McpTool, url: str) -> None:
     program = error(await called(tool, command=COMMAND, tool="add", more={"allowed": frozenset()}))
     address = error(await called(tool, server=url, tool="add", more={"addresses": AddressGuard(CLOSED)}))

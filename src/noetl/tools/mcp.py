@@ -20,6 +20,7 @@ from noetl.tools.contract import OwningTool, ToolContext, ToolResult
 from noetl.tools.http.request_options import InvalidRequest, attached_credential, fields_of
 from noetl.tools.input_shapes import timeout_s
 from noetl.tools.sandbox import UNAVAILABLE
+from noetl.tools.shell.inputs import check_arguments
 
 if find_spec("mcp") is None:  # the child imports it; fail here, before a child starts
     raise ImportError("mcp is not installed")
@@ -128,7 +129,9 @@ def _command(written: Any, context: ToolContext) -> tuple[str, ...]:
     if context.sandbox:
         message = "a server that is a program of this machine has no sandbox, and this worker allows sandboxes only"
         raise ToolError(UNAVAILABLE, message)
-    return tuple(map(str, written))
+    argv = tuple(map(str, written))
+    check_arguments(argv, context, kind="mcp.input")
+    return argv
 
 
 def _check_url(url: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ def program_of(
     argv: list[str], inputs: Mapping[str, Any], context: ToolContext, env: Mapping[str, str] | None = None
 ) -> ShellProgram:
     """The program of a task. Raises ToolError `shell.input` for inputs that do not fit."""
-    _check_arguments(argv, context)
+    check_arguments(argv, context, way_out="env or stdin")
     sandbox = _sandbox(inputs, context)
     return ShellProgram(
         argv=tuple(argv),
@@ -45,13 +45,14 @@ def _sandbox(inputs: Mapping[str, Any], context: ToolContext) -> Sandbox | None:
     return sandbox
 
 
-def _check_arguments(argv: list[str], context: ToolContext) -> None:
+def check_arguments(argv: Sequence[str], context: ToolContext, *, kind: str = INPUT, way_out: str = "env") -> None:
+    """Refuse secrets in the arguments of a program. Raises ToolError of `kind`, which names the way out."""
     for place, word in enumerate(argv):
         if context.mask(word) != word:
             raise ToolError(
-                "shell.input",
+                kind,
                 f"argument {place} holds a secret, and every user of this machine can read the arguments of a program: "
-                "pass it in env or stdin",
+                f"pass it in {way_out}",
             )
 
 
