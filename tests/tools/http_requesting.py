@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -11,6 +11,7 @@ import pytest
 from noetl.base.addresses.connections import GuardedBackend
 from noetl.base.addresses.policy import OPEN, AddressPolicy
 from noetl.base.errors import ToolError
+from noetl.base.redaction import Redactor
 from noetl.tools.contract import UNKNOWN, ToolContext, ToolResult
 from noetl.tools.http.tool import HttpTool
 
@@ -18,7 +19,10 @@ KEY = "exec-1/orders#1/post/1"
 
 
 def context(
-    spec: Mapping[str, Any] | None = None, *, resolve: Callable[[str], Mapping[str, Any]] | None = None
+    spec: Mapping[str, Any] | None = None,
+    *,
+    resolve: Callable[[str], Mapping[str, Any]] | None = None,
+    mask: Callable[[str], str] = str,
 ) -> ToolContext:
     return ToolContext(
         execution_id="exec-1",
@@ -30,6 +34,7 @@ def context(
         spec=spec or {},
         name=lambda _: UNKNOWN,
         resolve=resolve,
+        mask=mask,
     )
 
 
@@ -42,14 +47,18 @@ async def http_tool(policy: AddressPolicy = OPEN, *, backend: GuardedBackend | N
         await tool.close()
 
 
-async def get(url: str, *, spec: Mapping[str, Any] | None = None, **inputs: Any) -> ToolResult:
-    """One task run with a tool of its own."""
+async def get(
+    url: str, *, spec: Mapping[str, Any] | None = None, secrets: Sequence[str] = (), **inputs: Any
+) -> ToolResult:
+    """One task run with a tool of its own; `secrets` are those that its worker masks."""
     async with http_tool() as tool:
-        return await tool.run({"url": url, **inputs}, context(spec))
+        return await tool.run({"url": url, **inputs}, context(spec, mask=Redactor(secrets).text))
 
 
-async def failing(url: str, *, spec: Mapping[str, Any] | None = None, **inputs: Any) -> ToolError:
+async def failing(
+    url: str, *, spec: Mapping[str, Any] | None = None, secrets: Sequence[str] = (), **inputs: Any
+) -> ToolError:
     """The error of one task run."""
     with pytest.raises(ToolError) as caught:
-        await get(url, spec=spec, **inputs)
+        await get(url, spec=spec, secrets=secrets, **inputs)
     return caught.value

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+from urllib.parse import urlencode
+
 import pytest
 
 from tests.servers.http import HttpServer, Reply, Request, reply
@@ -80,6 +83,76 @@ async def test_credentials_stay_with_their_origin() -> None:
     assert stranger.headers["accept"] == "a/b"
     assert own.headers.items() >= {(name.lower(), value) for name, value in SECRETS.items()}
     assert own.query == {}
+
+
+SECRET = "correct-horse+battery=staple"
+
+
+@pytest.mark.req("KEY-06")
+@pytest.mark.parametrize("status", [307, 308])
+@pytest.mark.parametrize("body", [{"json": {"key": SECRET}}, {"form": {"key": SECRET}}, {"body": f"key: {SECRET}"}])
+async def test_a_body_with_a_secret_stays_with_its_origin(status: int, body: dict[str, Any]) -> None:
+    async with (
+        HttpServer({"*": reply()}) as other,
+        HttpServer({"/a": to(f"{other.url}/b", status), "/c": to("/d", status), "/d": reply()}) as server,
+    ):
+        error = await failing(f"{server.url}/a", method="POST", secrets=[SECRET], **body)
+        await get(f"{server.url}/c", method="POST", secrets=[SECRET], **body)
+
+    assert other.requests == []
+    assert (error.kind, error.details["code"], error.retryable) == ("http.transport", "redirected_secret", False)
+    assert f"another origin, {other.url}, and the body holds a secret" in error.message
+    assert SECRET not in error.message
+    assert server.requests[-1].body == server.requests[-2].body
+
+
+async def test_a_body_without_a_secret_follows_to_another_origin() -> None:
+    async with HttpServer({"*": reply()}) as other, HttpServer({"/a": to(f"{other.url}/b", 307)}) as server:
+        await get(f"{server.url}/a", method="POST", json={"n": 1}, secrets=[SECRET])
+
+    assert other.requests[0].body == b'{"n":1}'
+
+
+@pytest.mark.req("KEY-06")
+async def test_a_secret_of_a_body_that_a_redirect_drops_is_no_reason_to_stop() -> None:
+    async with HttpServer({"*": reply()}) as other, HttpServer({"/a": to(f"{other.url}/b", 303)}) as server:
+        await get(f"{server.url}/a", method="POST", json={"key": SECRET}, secrets=[SECRET])
+
+    assert (other.requests[0].method, other.requests[0].body) == ("GET", b"")
+
+
+@pytest.mark.req("KEY-06")
+@pytest.mark.parametrize(
+    ("inputs", "secrets"),
+    [
+        ({"params": {"key": SECRET}}, [SECRET]),
+        ({"auth": {"type": "query", "name": "key", "value": SECRET}}, []),
+    ],
+)
+async def test_a_server_that_passes_its_query_on_passes_no_secret_on(
+    inputs: dict[str, Any], secrets: list[str]
+) -> None:
+    """As servers do that have moved: the path and the query of the request, at another host."""
+    async with HttpServer({"*": reply()}) as other:
+
+        def moved(request: Request) -> Reply:
+            return to(f"{other.url}/a?{urlencode(request.query)}", 308)
+
+        async with HttpServer({"/a": moved}) as server:
+            error = await failing(f"{server.url}/a", secrets=secrets, **inputs)
+
+    assert other.requests == []
+    assert error.details["code"] == "redirected_secret"
+    assert "the URL holds a secret" in error.message
+
+
+@pytest.mark.req("KEY-06")
+async def test_a_secret_in_a_harmless_header_stays_with_its_origin() -> None:
+    async with HttpServer({"*": reply()}) as other, HttpServer({"/a": to(f"{other.url}/b")}) as server:
+        await get(f"{server.url}/a", headers={"User-Agent": f"a/{SECRET}", "Prefer": "wait=1"}, secrets=[SECRET])
+
+    assert SECRET not in repr(other.requests[0].headers)
+    assert other.requests[0].headers["prefer"] == "wait=1"
 
 
 async def test_a_redirect_does_not_bring_credentials_of_its_own() -> None:

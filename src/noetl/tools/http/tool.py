@@ -18,7 +18,6 @@ from typing import Any, cast
 
 import httpcore2
 import httpx2
-import msgspec
 
 from noetl.base.addresses.connections import GuardedBackend, connection_pool
 from noetl.base.addresses.policy import OPEN, AddressGuard, AddressPolicy, BlockedError, UnresolvedError
@@ -28,6 +27,7 @@ from noetl.base.redaction import MASK
 from noetl.tools.contract import Tool, ToolContext, ToolResult
 from noetl.tools.http import calls
 from noetl.tools.http.message import content_of, response_headers
+from noetl.tools.http.redirects import MAX_REDIRECTS, next_request
 from noetl.tools.http.request_options import (
     InvalidRequest,
     RequestOptions,
@@ -196,7 +196,7 @@ class HttpTool(Tool):
             if MASK not in what:
                 what = str(call)
             async with asyncio.timeout(options.timeout.total_s):
-                last, response = await self._final_response(call, options)
+                last, response = await self._final_response(call, options, context)
                 return await _result(last, response, options)
         except TimeoutError:
             raise ToolError(
@@ -213,7 +213,7 @@ class HttpTool(Tool):
         return f"GET {outcome.result['url']} answered {outcome.result['status']}{_phrase(outcome.result['status'])}"
 
     async def _final_response(
-        self, call: calls.HttpRequest, options: RequestOptions
+        self, call: calls.HttpRequest, options: RequestOptions, context: ToolContext
     ) -> tuple[calls.HttpRequest, httpx2.Response]:
         """The last response of a chain of redirects, and the request that got it."""
         cookies: httpx2.Cookies | None = None  # of this chain only
@@ -222,7 +222,7 @@ class HttpTool(Tool):
             response = await self._pools.send(request, verify_ssl=options.verify_ssl)
             try:
                 location = response.headers.get("location") if options.follow_redirects else None
-                following = next_request(call, response.status_code, location)
+                following = next_request(call, response.status_code, location, context.mask)
                 if following is None:
                     return call, response
                 cookies = cookies or httpx2.Cookies()
@@ -286,54 +286,3 @@ def _phrase(status: int) -> str:
         return f" {HTTPStatus(status).phrase}"
     except ValueError:
         return ""
-
-
-# Redirects (O-12). Each hop is a new request through the same guard. Another origin receives only headers known to be
-# harmless, so that no credential reaches it (reliability.md §2.5).
-MAX_REDIRECTS = 5
-_REDIRECT_STATUSES = frozenset({301, 302, 303, 307, 308})
-_BODY_HEADERS = (b"content-type", b"content-encoding", b"content-language", b"idempotency-key")
-_HARMLESS_HEADERS = frozenset(
-    {
-        *(b"accept", b"accept-charset", b"accept-encoding", b"accept-language", b"user-agent", b"range"),
-        *(b"cache-control", b"idempotency-key", b"prefer", b"traceparent", b"tracestate"),
-        *(b"content-type", b"content-encoding", b"content-language"),
-    }
-)
-
-
-def next_request(call: calls.HttpRequest, status: int, location: str | None) -> calls.HttpRequest | None:
-    """The request that a redirect asks for; None if the response is no redirect."""
-    if status not in _REDIRECT_STATUSES or not location:
-        return None
-    url = _target(call.url, location)
-    lines = call.lines
-    if not _is_same_site(call.url, url):
-        lines = tuple(line for line in lines if line[0].lower() in _HARMLESS_HEADERS)
-    method, content = call.method, call.content
-    # As browsers do, and RFC 9110 allows: 303 always becomes a GET, 301 and 302 only for a POST.
-    if (status == 303 and method != "HEAD") or (status in (301, 302) and method == "POST"):
-        method, content = "GET", None
-        lines = tuple(line for line in lines if line[0].lower() not in _BODY_HEADERS)
-    return msgspec.structs.replace(call, method=method, url=url, lines=lines, content=content)
-
-
-def _target(base: httpx2.URL, location: str) -> httpx2.URL:
-    try:
-        url = base.join(location)
-    except (httpx2.InvalidURL, UnicodeError):
-        raise InvalidRequest(f'it was redirected to "{calls.clipped(location)}", which is not a URL') from None
-    if url.userinfo:
-        url = url.copy_with(username="", password="")
-    return calls.checked_url(url.copy_with(fragment=None) if url.fragment else url)
-
-
-def _is_same_site(a: httpx2.URL, b: httpx2.URL) -> bool:
-    """The same origin, or an upgrade of the same host from http to https."""
-    if a.origin == b.origin:
-        return True
-    return a.host == b.host and (a.scheme, b.scheme) == ("http", "https") and (_port(a), _port(b)) == (80, 443)
-
-
-def _port(url: httpx2.URL) -> int:
-    return url.port or (443 if url.scheme == "https" else 80)
