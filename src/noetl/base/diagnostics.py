@@ -238,7 +238,7 @@ CODES: dict[str, str] = {
     "W_SECRET": "A secret that stands in the text of the playbook.",
     "W_SQL_FRAGMENT": "SQL text that is wholly made by a template.",
     "W_SQL": "SQL that no database takes: a misspelt first word, an open quote or bracket, a missing end.",
-    "W_PYTHON": "Python code that does not parse, that calls none of its functions, or that has a template in it.",
+    "W_PYTHON": "Python code that does not parse, that gives nothing back, or that has a template in it.",
     # warnings: proofs
     "W_DEADLOCK": "Tokens can wait for each other forever.",
     "W_JOIN_UNFILLED": "A join that can get fewer tokens than it waits for.",

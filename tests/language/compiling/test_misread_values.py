@@ -119,3 +119,95 @@ def test_code_that_does_something_is_fine(code: str) -> None:
     body = "".join(f"        {line}\n" for line in code.splitlines())
 
     assert found(f"workflow:\n  - step: start\n    tool:\n      kind: python\n      code: |\n{body}", "W_PYTHON") == []
+
+
+def python_step(code: str) -> str:
+    body = "".join(f"        {line}\n" for line in code.splitlines())
+    return f"workflow:\n  - step: start\n    tool:\n      kind: python\n      code: |\n{body}"
+
+
+@pytest.mark.req("TOOL-07")
+@pytest.mark.parametrize(
+    "code", ["output = {'n': 1}", "outputs = {}\noutputs['n'] = 1", "import json\nresponse = json.loads('1')"]
+)
+def test_code_that_ends_with_another_word_than_result_is_warned_of(code: str) -> None:
+    [one] = found(python_step(code), "W_PYTHON")
+
+    assert "so the result of this task is null" in one.message
+    assert "result = " in one.hint
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "output = 1\nresult = output",
+        "def main():\n    return 1\noutput = 2",
+        "output = 1\nreturn output",
+        "output = open('f', 'w')\noutput.write('a')",
+        "total = 1",
+    ],
+)
+def test_code_whose_last_word_is_no_result_of_it_is_fine(code: str) -> None:
+    assert found(python_step(code), "W_PYTHON") == []
+
+
+READ = 'STEP    next: {arcs: [{step: b}]}\n  - step: b\n    tool: {kind: noop, args: {a: "{{ READ }}"}}\n'
+
+
+@pytest.mark.parametrize(
+    ("code", "read", "instead"),
+    [
+        ("result = {'x': 4}", "start.output.x", "start.x"),
+        ("result = {'x': 4}", "start.value", "start.data"),
+        ("result = 4", "start.value", "start.data"),
+        ("def main():\n    return {'x': 4}", "start.outputs.x", "start.x"),
+        ("return [1, 2]", "start.output", "start.data"),
+    ],
+)
+def test_a_result_that_is_read_in_a_word_it_does_not_have_is_warned_of(code: str, read: str, instead: str) -> None:
+    text = READ.replace("STEP", python_step(code)).replace("READ", read)
+
+    [one] = found(text, "W_FOREIGN_NAME")
+
+    assert f"write {instead}" in one.hint
+
+
+def test_a_word_that_the_kind_of_a_step_does_not_give_is_warned_of() -> None:
+    step = "workflow:\n  - step: start\n    tool: {kind: shell, cmds: ls}\n"
+
+    [one] = found(READ.replace("STEP", step).replace("READ", "start.output"), "W_FOREIGN_NAME")
+
+    assert "exit_code, stderr, stdout" in one.hint
+
+
+def test_a_task_that_is_read_so_within_its_step_is_warned_of() -> None:
+    tasks = "{name: one, kind: python, code: 'result = 4'}, {name: two, kind: noop, args: {a: '{{ one.value }}'}}"
+
+    [one] = found(f"workflow:\n  - step: start\n    tool: [{tasks}]\n", "W_FOREIGN_NAME")
+
+    assert "write one.data" in one.hint
+
+
+@pytest.mark.parametrize(
+    ("code", "read"),
+    [
+        ("result = {'output': 4}", "start.output"),
+        ("result = dict(x=4)", "start.output"),
+        ("result = {'x': 4}\nresult['value'] = 5", "start.value"),
+        ("result = {**args}", "start.value"),
+        ("def main():\n    def one():\n        return 1\n    return {'value': one()}", "start.value"),
+        ("result = {'x': 4}", "start.value | default(3)"),
+        ("result = {'x': 4}", "start.data.x"),
+        ("result = [{'value': 4}]", "start.value"),
+    ],
+)
+def test_a_result_that_may_have_the_word_is_fine(code: str, read: str) -> None:
+    text = READ.replace("STEP", python_step(code)).replace("READ", read)
+
+    assert found(text, "W_FOREIGN_NAME") == []
+
+
+def test_an_input_that_is_called_as_a_step_is_read_first() -> None:
+    text = READ.replace("STEP", python_step("result = 4")).replace("READ", "start.value")
+
+    assert found("workload: {start: {value: 3}}\n" + text, "W_FOREIGN_NAME") == []

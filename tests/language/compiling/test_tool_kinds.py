@@ -318,6 +318,32 @@ def test_args_of_the_step_come_before_the_defaults_of_a_definition(compiled: Com
     assert own.transitions[0].tasks[0].args == Authored({"n": 5})
 
 
+@pytest.mark.req("TOOL-10")
+@pytest.mark.parametrize(
+    ("default", "template"),
+    [
+        ("1", "{{ args['n'] | default(1) }}"),
+        ("one", "{{ args['n'] | default('one') }}"),
+        ("[1, {a: null}]", "{{ args['n'] | default([1, {'a': none}]) }}"),
+        ("'{{ workload.n }}'", "{{ args['n'] | default(workload.n) }}"),
+    ],
+)
+def test_args_of_an_arc_come_before_the_defaults_of_a_definition(
+    compiled: Compile, default: str, template: str
+) -> None:
+    task = f"{{ kind: python, args: {{ n: {default}, m: 2 }}, code: result = n }}"
+    book = f"workload: {{ n: 7 }}\nworkbook: {{ double: {task} }}"
+    steps = (
+        "- step: start\n  next: { arcs: [{ step: b, args: { n: 4 } }] }\n"
+        "- step: b\n  tool: { kind: workbook, task: double }"
+    )
+
+    net = compiled(steps, root=book).net
+
+    assert net is not None
+    assert net.transitions[1].tasks[0].inputs.data["args"] == {"n": template, "m": 2}
+
+
 def test_a_definition_nobody_refers_to_is_checked_all_the_same(compiled: Compile) -> None:
     result = compiled(
         "- step: start", root='workbook: { a: { kind: htp }, b: { kind: noop, args: { x: "{{ 1 + }}" } } }'

@@ -19,6 +19,7 @@ from noetl.language.compiling import (
     expansion,
     guards,
     inputs,
+    misread_results,
     misread_values,
     plain_secrets,
     step_names,
@@ -77,6 +78,7 @@ PASSES: tuple[Pass, ...] = (
     undefined_names.check_undefined_keys,
     misread_values.check_unwritten_variables,
     misread_values.check_own_results,
+    misread_results.check_misread_results,
     embedded_code.check_sql_fragments,
     check_sql_text,
     # advice (VAL-20)

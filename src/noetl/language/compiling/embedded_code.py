@@ -31,6 +31,7 @@ from typing import Any
 
 from noetl.base.diagnostics import DiagnosticPosition, PositionedDiagnostic, Source, Span, is_template
 from noetl.language.compiling.passes import Compilation, every_task
+from noetl.language.compiling.python_results import lost_result
 from noetl.language.compiling.text_positions import parsed, place_in
 from noetl.language.compiling.undefined_names import given_names
 from noetl.language.reading.nodes import Mapping, Node, Scalar, scalars
@@ -164,10 +165,14 @@ def check_python_code(playbook: Playbook, compilation: Compilation) -> Playbook:
 
 
 def _note_idle(code: Scalar, compilation: Compilation) -> None:
-    """Code that defines functions and calls none of them: only `main` is called by itself."""
-    try:
-        tree = _tree(str(code.value))
-    except (ValueError, RecursionError, MemoryError):  # code that this Python cannot judge
+    """Code without a result: it sets another word than `result`, or it defines functions and calls none of them, of
+    which only `main` is called by itself."""
+    tree = tree_of(str(code.value))
+    if tree is None:
+        return
+    if (word := lost_result(tree)) is not None:
+        message = f'the code sets "{word}" and gives nothing back, so the result of this task is null'
+        compilation.note("W_PYTHON", code, message, f"write result = … in place of {word} = …")
         return
     names = [one.name for one in tree.body if isinstance(one, FunctionDef | AsyncFunctionDef)]
     does_nothing = all(isinstance(one, _DEFINING) or _is_plain(one) for one in tree.body)
@@ -226,6 +231,14 @@ def problem_of(code: str) -> SyntaxError | None:
     except (ValueError, RecursionError, MemoryError):  # a NUL, or more nesting than the parser takes
         return None
     return None
+
+
+def tree_of(code: str) -> Any | None:
+    """The syntax tree of the code; None where this Python cannot judge it."""
+    try:
+        return _tree(code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
 
 
 def _tree(code: str) -> Any:

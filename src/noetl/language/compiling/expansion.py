@@ -17,10 +17,12 @@ from collections.abc import Mapping as Table
 from msgspec.structs import replace
 
 from noetl.base.diagnostics import is_template
+from noetl.base.template_names import expression
 from noetl.language.compiling.passes import Compilation, Pipeline, head, rewrite, rewrite_tasks
+from noetl.language.compiling.step_names import arcs_of
 from noetl.language.compiling.text_positions import parsed
-from noetl.language.reading.nodes import Mapping, Node, Scalar, scalars
-from noetl.language.reading.playbook import Playbook, PolicySyntax, RuleSyntax, Sugar, TaskSyntax, Then
+from noetl.language.reading.nodes import Mapping, Node, Scalar, data, scalars
+from noetl.language.reading.playbook import Playbook, PolicySyntax, RuleSyntax, StepSyntax, Sugar, TaskSyntax, Then
 from noetl.language.reading.shared_checks import did_you_mean
 from noetl.net.kinds import ToolKind
 
@@ -220,7 +222,7 @@ def resolve_workbook(playbook: Playbook, compilation: Compilation) -> Playbook:
     def resolved(task: TaskSyntax, pipeline: Pipeline) -> TaskSyntax:
         defines = pipeline.in_workbook and not pipeline.is_hook
         # A definition begins a trail with its own name: one that refers to itself is a circle of one.
-        handed = pipeline.step.args if pipeline.step is not None else None
+        handed = _handed(pipeline.step, playbook) if pipeline.step is not None else {}
         return references.resolve(task, (task.name or "",) if defines else (), handed)
 
     return rewrite_tasks(playbook, resolved)
@@ -233,7 +235,7 @@ class _References:
         self._book, self._compilation = book, compilation
         self._circles: set[frozenset[str]] = set()
 
-    def resolve(self, task: TaskSyntax, trail: tuple[str, ...], handed: Mapping | None = None) -> TaskSyntax:
+    def resolve(self, task: TaskSyntax, trail: tuple[str, ...], handed: Handed | None = None) -> TaskSyntax:
         """The definition that `task` refers to; `handed` are the args of the step around it."""
         name = _named(task, self._book, self._compilation) if task.kind == KIND else None
         if name is None:
@@ -245,7 +247,7 @@ class _References:
         # It could not be resolved itself, which is noted there; the reference stays as it is.
         if definition.kind == KIND:
             return task
-        return _laid_over(definition, task, self._compilation.kinds.get(definition.kind), handed)
+        return _laid_over(definition, task, self._compilation.kinds.get(definition.kind), handed or {})
 
     def _note_circle(self, task: TaskSyntax, circle: tuple[str, ...]) -> None:
         if frozenset(circle) in self._circles:
@@ -276,9 +278,7 @@ def _named(task: TaskSyntax, book: Table[str, TaskSyntax], compilation: Compilat
     return None
 
 
-def _laid_over(
-    definition: TaskSyntax, reference: TaskSyntax, kind: ToolKind | None, handed: Mapping | None
-) -> TaskSyntax:
+def _laid_over(definition: TaskSyntax, reference: TaskSyntax, kind: ToolKind | None, handed: Handed) -> TaskSyntax:
     args = reference.inputs.get("args")
     binds = isinstance(args, Mapping)
     own = {
@@ -289,11 +289,11 @@ def _laid_over(
     kept = {key: node for key, node in definition.inputs.items() if not _same_input(key, own, kind)}
     bound = definition.bound
     if isinstance(args, Mapping) and bound:
-        bound = (_given_first(bound[0], args), *bound[1:])
+        bound = (_given_first(bound[0], _certain(args)), *bound[1:])
     elif isinstance(args, Mapping) and isinstance(defaults := kept.get("args"), Mapping):
-        kept["args"] = _given_first(defaults, args)
+        kept["args"] = _given_first(defaults, _certain(args))
     # A reference without args passes on what its step has.
-    elif args is None and isinstance(handed, Mapping) and isinstance(defaults := kept.get("args"), Mapping):
+    elif args is None and isinstance(defaults := kept.get("args"), Mapping):
         kept["args"] = _given_first(defaults, handed)
     return replace(
         definition,
@@ -308,14 +308,52 @@ def _laid_over(
     )
 
 
-def _given_first(defaults: Mapping, given: Mapping) -> Mapping:
+# What a caller gives, by its key: where it is written, and whether it is always given.
+Handed = Table[str, tuple[Scalar, bool]]
+
+
+def _certain(args: Mapping) -> Handed:
+    return {key: (place, True) for key, place in args.keys.items()}
+
+
+def _handed(step: StepSyntax, playbook: Playbook) -> Handed:
+    """The args that a step has: its own, and those that only some of the arcs to it may bring."""
+    arcs = [arc for other in playbook.steps for arc in arcs_of(other) if arc.target.value == step.name]
+    brought = {key: (place, False) for arc in arcs if arc.args for key, place in arc.args.keys.items()}
+    return {**brought, **(_certain(step.args) if step.args is not None else {})}
+
+
+def _given_first(defaults: Mapping, given: Handed) -> Mapping:
     """A definition's own args, which are defaults, with those of its caller in place of them. One that reads `args`
     itself is no default: it says what becomes of what the caller gave."""
     values = dict(defaults.values)
-    for key, place in given.keys.items():
-        if key in values and not _reads_args(values[key]):
-            values[key] = Scalar(f"{{{{ args['{key}'] }}}}", place.span, place.path, made=True)
+    for key, (place, is_certain) in given.items():
+        otherwise = _expression(values[key]) if key in values and not is_certain else ""
+        # A text with a template within it is no expression, and stays.
+        if key in values and otherwise is not None and not _reads_args(values[key]):
+            read = f"args[{key!r}]" if is_certain else f"args[{key!r}] | default({otherwise})"
+            values[key] = Scalar(f"{{{{ {read} }}}}", place.span, place.path, made=True)
     return replace(defaults, values=values)
+
+
+def _expression(node: Node) -> str | None:
+    """The value as an expression of a template; None where it has none."""
+    texts = [str(scalar.value) for scalar in scalars(node)]
+    if isinstance(node, Scalar) and is_template(texts[0]):
+        return expression(texts[0])
+    return None if any("{" in text or "}" in text for text in texts) else _literal(data(node))
+
+
+def _literal(value: object) -> str:
+    match value:
+        case dict():
+            return "{" + ", ".join(f"{_literal(key)}: {_literal(held)}" for key, held in value.items()) + "}"
+        case list():
+            return "[" + ", ".join(map(_literal, value)) + "]"
+        case None | bool():
+            return str(value).lower()
+        case _:
+            return repr(value)
 
 
 def _reads_args(node: Node) -> bool:

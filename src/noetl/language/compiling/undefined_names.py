@@ -160,6 +160,11 @@ def refuses_undefined(playbook: Playbook) -> bool:
 
 def given_names(playbook: Playbook) -> set[str]:
     """Bare names that mean the author's own data, which may well be called `status_code` or `page` (TPL-06)."""
+    return data_names(playbook).union(step.name for step in playbook.steps)
+
+
+def data_names(playbook: Playbook) -> set[str]:
+    """The keys of workload, ctx and args, which come before the name of a step or task."""
     mappings = [playbook.workload, playbook.ctx]
     for step in playbook.steps:
         arcs = list(arcs_of(step))
@@ -168,8 +173,7 @@ def given_names(playbook: Playbook) -> set[str]:
             mappings += [action.values for action in rule.actions if isinstance(action, SetVars)]
     for task, _ in every_task(playbook):
         mappings += [rule.then.set_ctx for rule in task.policy.rules] if task.policy else []
-    steps = {step.name for step in playbook.steps}
-    return steps.union(*(mapping.keys for mapping in mappings if mapping is not None))
+    return set[str]().union(*(mapping.keys for mapping in mappings if mapping is not None))
 
 
 EVENT_KEYS = frozenset({"name", "step", "status", "data", "result", "error"})
