@@ -178,6 +178,48 @@ def test_runs_that_are_compared_say_how_many_iterations_failed_and_others_can_be
     expect(page.get_by_role("list", name="Failed iterations of start").get_by_role("listitem")).to_have_count(3)
 
 
+CUT = """apiVersion: noetl.io/v10
+kind: Playbook
+metadata: { name: cut, path: tests/cut }
+workflow:
+  - step: start
+    loop: { in: "{{ range(50) | list }}", iterator: n, spec: { mode: parallel, max_in_flight: 4 } }
+    tool:
+      kind: python
+      args: { n: "{{ iter.n }}" }
+      code: |
+        import time
+        if n == 0:
+            time.sleep(1)
+            raise ValueError("no item")
+        time.sleep(3600)
+"""
+
+
+def test_items_of_an_ended_run_are_stopped_or_not_run_and_none_is_running(
+    open_at: Callable[[str], Page], here: Site, picture: Picture
+) -> None:
+    here.register(CUT)
+    execution_id = here.start("tests/cut")
+    assert here.ended(execution_id) == "failed"
+    page = open_at(f"/executions/{execution_id}?tab=loops")
+
+    page.get_by_role("img", name="start: 0 of 50 iterations done, 1 failed").wait_for()
+
+    panel = page.get_by_role("tabpanel", name="Loops")
+    expect(panel).to_contain_text("1 failed, 49 not run to their end, of 50")
+    expect(panel.locator(".legend")).to_contain_text("stopped")
+    expect(panel.locator(".legend")).not_to_contain_text("running")
+    picture(page, "loop-cut")
+    assert findings(page) == []
+    [loop] = here.api.get(f"executions/{execution_id}/loops").raise_for_status().json()["loops"]
+    stopped = loop["blocks"]["0"].index("1")
+    assert loop["is_over"]
+    page.locator("canvas").click(position={"x": stopped * CELL + 5, "y": 5})
+    one = page.get_by_role("complementary", name=f"Iteration {stopped} of start")
+    expect(one.locator(".status").first).to_contain_text("cancelled")
+
+
 MANY = """apiVersion: noetl.io/v10
 kind: Playbook
 metadata: { name: many, path: tests/many }

@@ -132,6 +132,8 @@ export const t = area("execution", {
   inIteration: (path: Value) => `in iteration ${path}`,
   doneCount: (done: Value) => `${done} done,`,
   failedCountThen: (failed: Value) => `${failed} failed,`,
+  stoppedItems: "stopped",
+  notRunCount: (open: Value) => `${open} not run to their end,`,
   ofTotal: (total: Value) => `of ${total}`,
   ofIterationsDoneFailed: (step: Value, done: Value, total: Value, failed: Value) =>
     `${step}: ${done} of ${total} iterations done, ${failed} failed`,

@@ -98,6 +98,7 @@ class StateHistory:
         self.loops: dict[tuple[str, tuple[int, ...]], LoopCells] = {}  # by step run and path
         self._begun: list[StepRunView] = []  # with the event that is taken
         self._projection = Projection(self._begun)
+        self.loop_ends: dict[str, int] = {}  # by step run with a loop, the event that ended it
         self._steps: dict[str, _Counts] = {}
         # Eight bytes for each event: a log of a million is eight megabytes, where a list of floats would be thirty-two.
         self._times = array("d")
@@ -188,6 +189,8 @@ class StateHistory:
             counts.queued.pop(view.step_run_id or "", None)
         counts.failed += (view.status == "failed") - (was == "failed")
         counts.cancelled += (view.status == "cancelled") - (was == "cancelled")
+        if not is_alive and (view.step_run_id or "", ()) in self.loops:
+            self.loop_ends.setdefault(view.step_run_id or "", self.seq)
         # At the end of an execution runs are alive no more without being done.
         counts.done += not is_alive and not is_end and view.status not in ("failed", "cancelled")
         counts.keep(self.seq)

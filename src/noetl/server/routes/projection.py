@@ -55,7 +55,8 @@ class IterationTry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class IterationView(msgspec.Struct, kw_only=True):
-    """`status`: open | running | done | failed. `has_item` is false where the items are stored apart from the log."""
+    """`status`: open | running | done | failed | cancelled, with its loop. `has_item` is false where the items
+    are stored apart from the log."""
 
     step: str
     step_run_id: str
@@ -85,6 +86,8 @@ async def iteration_of(
             view.has_item, view.item = True, items[path[-1]]
     async for event in _own_events(services, execution_id, cells, span, path):
         _take(view, event)
+    if view.status == "running" and step_run_id in history.loop_ends:
+        view.status = "cancelled"
     return view
 
 

@@ -86,7 +86,8 @@ class FailedIterationView(msgspec.Struct, frozen=True, kw_only=True):
 
 class LoopProjection(msgspec.Struct, frozen=True, kw_only=True):
     """One level of a loop; `path` is the iteration around it. `blocks` has a digit for each iteration, 1,000 in a
-    block, by the number of the block: 0 not started, 1 running, 2 done, 3 failed. `failures` are the first 1,000."""
+    block, by the number of the block: 0 not started, 1 running, 2 done, 3 failed. `failures` are the first 1,000. The
+    step run `is_over`: what was running was stopped."""
 
     step: str
     step_run_id: str
@@ -94,6 +95,7 @@ class LoopProjection(msgspec.Struct, frozen=True, kw_only=True):
     total: int
     done: int
     failed: int
+    is_over: bool
     blocks: dict[int, str]
     failures: list[FailedIterationView]
 
@@ -192,13 +194,13 @@ def loops_view(
         at=at,
         since=since,
         block=BLOCK,
-        loops=[_loop(loop, at, since) for loop in (*outermost[-MOST_LOOPS:], *inside)],
+        loops=[_loop(history, loop, at, since) for loop in (*outermost[-MOST_LOOPS:], *inside)],
         loops_total=len(outermost),
     )
 
 
-def _loop(cells: LoopCells, at: int, since: int) -> LoopProjection:
-    counts = cells.counts(at)
+def _loop(history: StateHistory, cells: LoopCells, at: int, since: int) -> LoopProjection:
+    counts, end = cells.counts(at), history.loop_ends.get(cells.step_run_id)
     return LoopProjection(
         step=cells.step,
         step_run_id=cells.step_run_id,
@@ -206,6 +208,7 @@ def _loop(cells: LoopCells, at: int, since: int) -> LoopProjection:
         total=counts.total,
         done=counts.done,
         failed=counts.failed,
+        is_over=end is not None and end <= at,
         blocks=cells.blocks(at, since),
         failures=[
             FailedIterationView(index=failure.index, kind=failure.kind, message=failure.message)

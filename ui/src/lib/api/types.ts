@@ -3643,7 +3643,8 @@ export interface components {
         };
         /**
          * IterationView
-         * @description `status`: open | running | done | failed. `has_item` is false where the items are stored apart from the log.
+         * @description `status`: open | running | done | failed | cancelled, with its loop. `has_item` is false where the items
+         *     are stored apart from the log.
          */
         IterationView: {
             /** @default null */
@@ -3833,7 +3834,8 @@ export interface components {
         /**
          * LoopProjection
          * @description One level of a loop; `path` is the iteration around it. `blocks` has a digit for each iteration, 1,000 in a
-         *     block, by the number of the block: 0 not started, 1 running, 2 done, 3 failed. `failures` are the first 1,000.
+         *     block, by the number of the block: 0 not started, 1 running, 2 done, 3 failed. `failures` are the first 1,000. The
+         *     step run `is_over`: what was running was stopped.
          */
         LoopProjection: {
             blocks: {
@@ -3842,6 +3844,7 @@ export interface components {
             done: number;
             failed: number;
             failures: components["schemas"]["FailedIterationView"][];
+            is_over: boolean;
             path: number[];
             step: string;
             step_run_id: string;
