@@ -49,6 +49,8 @@ def test_a_nickname_is_read_as_its_five_fields() -> None:
     ("trigger", "words"),
     [
         ('{timer: {cron: "61 * * * *"}}', "the minute is 0-59"),
+        ('{timer: {cron: "0 0 30 2 *"}}', "that day never comes: its months have fewer days"),
+        ('{timer: {cron: "0 0 32 2 *"}}', "the day of the month is 1-31"),
         ('{timer: {cron: "* * *"}}', "wrong number of fields"),
         ('{timer: {cron: "* * * * * *"}}', "wrong number of fields"),
         ('{timer: {cron: "@fortnightly"}}', "not a schedule"),

@@ -285,6 +285,8 @@ MISTAKES = [
     ("a: |\n \tx\n\ty\n", "2:2", "line 2 is indented with a tab", "indent with spaces"),
     ("a: b: c\n", "1:5", 'a second ": " in one value', 'quote the value that holds ": "'),
     ("key:value\nb: 1\n", "2:2", "the line above is not a key", 'a space after the ":" on line 1'),
+    ("a:\n  kind http\n  url: x\n", "2:3", 'a ":" is missing after "kind"', "write kind: http"),
+    ("- kind\n  url: x\n", "1:3", 'a ":" is missing after "kind"', "write kind: …"),
     ("a: b\n  c: d\n", "2:4", "a key where the value above still goes on", "indent it like the key above"),
     ("a: 1\nfoo\nb: 1\n", "2:1", "neither a key with a value nor a list item", "a space after the colon"),
     ("a: 'x\nb: 1\n", "1:4", "quotes that are never closed", "close the text with '"),

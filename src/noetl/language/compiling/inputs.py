@@ -176,15 +176,21 @@ class _Inputs:
     def check_present(self) -> None:
         place = self._task.kind_node or head(self._task)
         for known in self._kind.inputs:
-            if known.required and known.name not in self.inputs:
+            if known.required and known.name not in self.inputs and not self._is_misspelt(known):
                 message = f'kind {self._kind.name} needs "{known.name}"'
                 self._compilation.note("E_TASK_KEY", place, message, f"add {known.name}: …")
             self._check_needed(known)
         for group in self._kind.one_of:
-            if not any(name in self.inputs for name in group):
+            misspelt = (self._is_misspelt(known) for known in self._kind.inputs if known.name in group)
+            if not any(name in self.inputs for name in group) and not any(misspelt):
                 choices = " or ".join(f'"{name}"' for name in group)
                 message = f"kind {self._kind.name} needs {choices}"
                 self._compilation.note("E_TASK_KEY", place, message, f"add {group[0]}: …")
+
+    def _is_misspelt(self, known: Input) -> bool:
+        """Whether a key that is no input is nearly this one: that is said of the key, and says all."""
+        others = (key for key in self._written if self._kind.input(key) is None)
+        return any(is_typo(key, [known.name]) for key in others)
 
     def _check_needed(self, known: Input) -> None:
         """What a value that is written out asks for beside it: `mode: upsert` the key columns."""

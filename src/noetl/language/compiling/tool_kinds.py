@@ -87,7 +87,7 @@ def _note_unknown(kind: str, place: PositionedDiagnostic, compilation: Compilati
     meant = _MEANT.get(kind.lower())
     guess = meant if meant in compilation.kinds else nearest_word(kind, list(compilation.kinds))
     known = f"known kinds: {', '.join(compilation.kinds)}"
-    hint = f'did you mean "{guess}"? {known}' if guess else f"{known}; plug-ins add more (--allow-extensions)"
+    hint = f'did you mean "{guess}"?' if guess else f"{known}; plug-ins add more (--allow-extensions)"
     compilation.note("E_TOOL_KIND", place, f'"{kind}" is not a tool kind', hint)
 
 

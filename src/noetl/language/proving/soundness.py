@@ -276,7 +276,9 @@ def _trap(graph: Graph, trap: Trap) -> PlacedFinding:
     others = [f'"{graph.name(step)}"' for step in trap.steps if step != trap.step]
     onward = f"it leads only to {listed(others)} and back" if others else "it leads only to itself"
     message = f'from step "{name}" no end can be reached: {onward}'
-    hint = "add an arc that leaves, or guard the way back: a token whose arcs all stay silent ends"
+    hint = (
+        "add an arc that leads on, or a condition (when) to the way back: where no arc of a step holds, its token ends"
+    )
     return PlacedFinding("W_NO_END", (step_address(name),), message, hint, trap.moves)
 
 

@@ -85,7 +85,7 @@ def _cron(reading: ReadContext, node: Scalar | None) -> Scalar | None:
         # Any moment: only whether the schedule parses is asked.
         CronSim(expression, datetime(2025, 1, 1, tzinfo=UTC))
     except CronSimError as problem:
-        reason = cron_reason(str(problem))
+        reason = cron_reason(str(problem), expression)
         reading.error(_TRIGGER_CODE, opening(node), f'"{written}" is not a cron schedule: {reason}', _CRON_FORM)
         return None
     # A nickname is written out, so that the net has one form of schedules.
@@ -101,9 +101,23 @@ _FIELDS = {
 }
 
 
-def cron_reason(problem: str) -> str:
+def cron_reason(problem: str, expression: str) -> str:
     """What is wrong with a cron schedule, with what is allowed there."""
+    fields = expression.split()
+    # The parser refuses 30 February with the words that it has for the 32nd.
+    if problem == "Bad day-of-month" and len(fields) == 5 and fields[3] != "*" and _parses([*fields[:3], "*", "*"]):
+        return "that day never comes: its months have fewer days"
     return _FIELDS.get(problem, problem[:1].lower() + problem[1:])
+
+
+def _parses(fields: list[str]) -> bool:
+    from cronsim import CronSim, CronSimError
+
+    try:
+        CronSim(" ".join(fields), datetime(2025, 1, 1, tzinfo=UTC))
+    except CronSimError:
+        return False
+    return True
 
 
 def _options(reading: ReadContext, spec: Mapping) -> Scalar | None:

@@ -90,6 +90,8 @@ def _mapping(root: Node, findings: Findings) -> Mapping | None:
 _QUOTED_OR_COMMENT = re.compile(r"""(?<![^\s:,\[{(-])(?:"(?:[^"\\]|\\.)*"|'(?:[^']|'')*')|(?<!\S)#.*""")
 _BARE_TEMPLATE = re.compile(r"(?:^|[:,\[{-])\s*(?P<template>\{[{%#])")
 _KEY_WITHOUT_SPACE = re.compile(r"\s*(?:- +)*[A-Za-z_][\w-]*:[^\s/]")
+# A word, or a word and a value, where a key and its value are meant.
+_KEY_WITHOUT_COLON = re.compile(r"""(?P<before> *(?:- +)*)(?P<key>[A-Za-z_][\w-]*)(?: +(?P<value>[^\s:#"']+))? *""")
 _ON_EVENT = re.compile(r"\s*(?:- +)?on_event\s*:")
 _WORD_OR_BLANK = re.compile(r"\S+|[ \t]")
 # Number of lines above the failing one to search for `on_event:`.
@@ -209,6 +211,11 @@ def _second_colon(complaint: Complaint) -> YamlProblem:
         return complaint.problem(
             "the line above is not a key and a value", f'put a space after the ":" on line {complaint.line - 1}'
         )
+    indent = len(complaint.before) - len(complaint.before.lstrip(" -"))
+    if (key := _KEY_WITHOUT_COLON.fullmatch(above)) and len(key["before"]) == indent:
+        start = complaint.at - len(complaint.before) - 1 - len(above) + indent
+        written = f"write {key['key']}: {key['value'] or '…'}"
+        return complaint.problem(f'a ":" is missing after "{key["key"]}"', written, start)
     return complaint.problem(
         "a key where the value above still goes on", "indent it like the key above, or quote the text that holds it"
     )

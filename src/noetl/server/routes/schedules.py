@@ -51,7 +51,7 @@ async def cron_times(
     try:
         coming = list(islice(times(cron, timezone, after=services_of(request).clock.now()), count))
     except CronSimError as problem:
-        raise ProblemDetails(422, f'cron: "{cron}" is not a cron schedule: {cron_reason(str(problem))}') from None
+        raise ProblemDetails(422, f'cron: "{cron}" is not a cron schedule: {cron_reason(str(problem), cron)}') from None
     return Json(
         CronTimes(
             cron=cron,
