@@ -123,6 +123,10 @@ class Findings:
             raise LookupError(f"diagnostic code {code} is not in noetl.base.diagnostics.CODES")
         self.extend([Diagnostic(code, place.path, place.span, message, hint, witness)])
 
+    def replace(self, old: Diagnostic, new: Diagnostic) -> None:
+        """Say something else than before; neither is an error."""
+        self._found[self._found.index(old)] = new
+
     def extend(self, found: Iterable[Diagnostic]) -> None:
         for each in found:
             self._found.append(each)

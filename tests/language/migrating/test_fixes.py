@@ -85,7 +85,7 @@ def test_a_retry_of_another_system_is_read_as_a_rule(place: str, word: str) -> N
     text = HEAD.removesuffix("workflow:\n") + PLACES[place].replace("WORD", f"{word}: 3")
     found = check(Source("a.yaml", text), kinds=KINDS)
 
-    assert [one for one in found.diagnostics if "a rule with do: retry in spec.policy.rules" in one.hint]
+    assert [one for one in found.diagnostics if "a rule with do: retry in spec.policy.rules" in one.message]
 
 
 def test_a_task_whose_kind_was_forgotten_is_told_so() -> None:
@@ -270,3 +270,76 @@ def test_after_each_offered_fix_there_is_one_finding_less_and_no_new_one(path: P
 def test_a_letter_that_is_missing_is_put_back_by_a_fix_or_by_none(path: Path) -> None:
     for text in misspelled(path.read_text("utf-8"), random.Random(path.stem)):
         assert spoiled(check(Source(path.name, text), kinds=KINDS)) == []
+
+
+@pytest.mark.req("VAL-19")
+@pytest.mark.parametrize(
+    ("written", "fixed"),
+    [
+        ("    tool: {kind: noop}\n    next: end  # on\n", "    next: {arcs: [{step: end}]}  # on\n"),
+        ("    sleep: 10\n    next: {arcs: [{step: end}]}\n", "    timer: {duration: 10}\n"),
+        (
+            "    tool: {kind: noop}\n    foreach: [1, 2]\n    next: {arcs: [{step: end}]}\n",
+            "    loop: {in: [1, 2], iterator: item}\n",
+        ),
+        (
+            "    next: {arcs: [{step: end}]}\n    tool:\n      kind: noop\n      timeout: 5m\n",
+            "      spec: {timeout: 5m}\n",
+        ),
+    ],
+)
+def test_a_line_in_words_of_others_is_put_right_with_one_press(written: str, fixed: str) -> None:
+    text = HEAD + f"  - step: start\n{written}  - step: end\n"
+    fixes = tried_fixes(check(Source("a.yaml", text), kinds=KINDS), KINDS)
+
+    assert len(fixes) == 1
+    after = apply_fixes(text, fixes.values())
+    assert fixed in after
+    assert list(check(Source("a.yaml", after), kinds=KINDS).diagnostics) == []
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "    sleep: 10\n    tool: {kind: noop}\n",  # a step waits or works
+        "    tool: {kind: noop, timeout: 5m, args: {}}\n",  # not alone on its line
+        "    tool:\n      kind: noop\n      timeout: 5m\n      spec: {isolation: process}\n",  # there is a spec
+        "    tool: {kind: noop}\n    foreach:\n      - 1\n",
+    ],
+)
+def test_a_line_is_left_to_its_author_where_its_other_words_do_not_check(written: str) -> None:
+    found = checked(f"  - step: start\n{written}")
+
+    assert found.diagnostics
+    assert tried_fixes(found, KINDS) == {}
+
+
+@pytest.mark.parametrize(
+    "written", ["    retry: 3\n", "      retry: 3\n", "      retry: {max_attempts: 3, delay: 2}\n"]
+)
+def test_the_advice_for_a_retry_checks_as_it_is_written(written: str) -> None:
+    task = "  - step: start\n    tool:\n      kind: http\n      url: http://a/\n"
+    (advice,) = checked(task + written).diagnostics
+
+    rule = advice.hint.removeprefix("write ").removesuffix(" in the task")
+    assert rule.startswith("spec: {policy: {rules: [")
+    assert list(checked(f"{task}      {rule}\n").diagnostics) == []
+
+
+def test_a_word_that_is_read_in_two_steps_is_told_once_with_its_end() -> None:
+    (advice,) = checked("  - step: start\n    tool: {kind: noop}\n    timeout: 5m\n").diagnostics
+
+    assert advice.message == '"timeout" of a step is read as spec.policy.lifecycle.timeout_s'
+    assert advice.hint == "write spec: {policy: {lifecycle: {timeout_s: 5m}}}"
+
+
+def test_a_misspelt_input_is_told_and_not_that_it_is_missing() -> None:
+    (found,) = checked("  - step: start\n    tool: {kind: http, urll: http://a/}\n").diagnostics
+
+    assert (found.message, found.hint) == ('"urll" is not an input of kind http', 'did you mean "url"?')
+
+
+def test_a_misspelt_kind_is_told_without_all_the_others() -> None:
+    found = checked("  - step: start\n    tool: {kind: pyhton, code: result = 1}\n").diagnostics
+
+    assert [one.hint for one in found] == ['did you mean "python"?']

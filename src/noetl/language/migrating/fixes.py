@@ -20,6 +20,16 @@ if TYPE_CHECKING:
     from noetl.language.checking import Checked
 
 _MEANT = re.compile(r'did you mean "([^"\n]{1,200})"')
+# `key: value` alone on its line, where one key in the place of another is sure to mean what its author meant.
+_LINE = re.compile(r"^(?P<before>\s*(?:- +)?)(?P<key>[\w-]+): +(?P<value>[^\s#|>&*!].*?)\s*(?:\s#.*)?$")
+_LOOPED = ("loop: {in: VALUE, iterator: item}", re.compile(r"\[.*\]|\"\{\{.*\}\}\"|'\{\{.*\}\}'"))
+# Keys of a step in words of others: the form, and the values that are sure to mean it.
+_REWORDED = {
+    "foreach": _LOOPED,
+    "for_each": _LOOPED,
+    "sleep": ("timer: {duration: VALUE}", re.compile(r"\d+(?:\.\d+)?(?:ms|[smhd])?")),
+}
+_MOVED = re.compile(r"^move it under spec: spec: \{(\w+): …\}$")
 _COMMENT = re.compile(r"\s#.*$")
 # Each fix is tried by checking the text again: what a person can press is few, and a long text takes long.
 _MOST_TRIALS = 12
@@ -41,6 +51,8 @@ class Fix(msgspec.Struct, frozen=True, kw_only=True):
 def fix_for(found: Diagnostic, source: Source) -> Fix | None:
     if found.code == "E_YAML":
         return _quoted(found, source)
+    if (reworded := _reworded(found, source)) is not None:
+        return reworded
     meant = _MEANT.search(found.hint)
     if meant is None or found.span.line != found.span.end_line:
         return None
@@ -68,6 +80,50 @@ def _quoted(found: Diagnostic, source: Source) -> Fix | None:
     return Fix(
         replacement=f"{quote}{whole}{quote}", line=found.span.line, column=column, end_column=column + len(whole)
     )
+
+
+def _reworded(found: Diagnostic, source: Source) -> Fix | None:
+    """A whole line `key: value` in other words: `next: end`, `sleep: 10`, `foreach: …`, an option beside its `spec`."""
+    line = source.line(found.span.line)
+    parts = _LINE.match(line)
+    if parts is None or len(parts["before"]) != found.span.column - 1:
+        return None
+    key, moved = parts["key"], _MOVED.match(found.hint)
+    if found.code == "I_ALIAS" and key == "next" and found.message.startswith("next as a name"):
+        form = "next: {arcs: [{step: VALUE}]}"
+    elif found.code == "E_STEP_KEY" and key in _REWORDED and _REWORDED[key][1].fullmatch(parts["value"]):
+        # Beside a tool, it is not said whether to wait before or after.
+        if key == "sleep" and _has_sibling("tool", source, found.span.line, len(parts["before"])):
+            return None
+        form = _REWORDED[key][0]
+    elif moved is not None and moved[1] == key:
+        form = f"spec: {{{key}: VALUE}}"
+    else:
+        return None
+    replacement = form.replace("VALUE", parts["value"])
+    return Fix(
+        replacement=replacement,
+        line=found.span.line,
+        column=found.span.column,
+        end_column=parts.end("value") + 1,
+    )
+
+
+def _has_sibling(key: str, source: Source, number: int, indent: int) -> bool:
+    """Whether `key` stands in the mapping of a line whose keys begin after `indent` characters."""
+    lines = source.text.split("\n")
+    wanted = re.compile(rf"[ -]{{{indent}}}{re.escape(key)}\s*:")
+
+    def ends(line: str) -> bool:
+        return bool(line.strip()) and len(line) - len(line.lstrip(" ")) < indent
+
+    first = number - 1
+    while first > 0 and not ends(lines[first]):
+        first -= 1
+    last = number
+    while last < len(lines) and not ends(lines[last]):
+        last += 1
+    return any(wanted.match(line) for line in lines[first:last])
 
 
 def apply_fixes(text: str, fixes: Iterable[Fix]) -> str:
@@ -114,7 +170,8 @@ def _is_in_the_way(left: Diagnostic, found: Diagnostic, fix: Fix) -> bool:
         return found.code != "E_YAML" or at <= fixed
     if found.code.endswith("UNDEFINED_NAME") and left.code == "W_WORKLOAD_KEY" and left.span.line == fix.line:
         return True  # `load.rows` was not meant as `workload.rows`, which is not there either
-    return at == fixed and left.severity is not Severity.NOTE
+    is_within = left.span.line == fix.line and fix.column <= left.span.column < fix.column + len(fix.replacement)
+    return is_within and left.severity is not Severity.NOTE
 
 
 def _is_another_language(found: Diagnostic, after: Iterable[Diagnostic]) -> bool:

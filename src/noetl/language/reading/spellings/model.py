@@ -7,7 +7,7 @@ from enum import StrEnum
 
 import msgspec
 
-from noetl.base.diagnostics import Findings, PositionedDiagnostic, is_template
+from noetl.base.diagnostics import Diagnostic, Findings, PositionedDiagnostic, Span, is_template
 from noetl.base.template_names import paths, renamed
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
 from noetl.language.reading.playbook import Dialect
@@ -138,6 +138,9 @@ class Where(StrEnum):
     RETRY = "retry"
 
 
+_IS_READ = " is read as "
+
+
 class Rewriting(msgspec.Struct):
     """The dialect the document is written in, and where notes go."""
 
@@ -152,10 +155,26 @@ class Rewriting(msgspec.Struct):
     # No note is written: the word is one of the document's own dialect.
     quiet: bool = False
 
+    told: dict[Span, Diagnostic] = msgspec.field(default_factory=dict)  # the last note of each place
+
     def note(self, place: PositionedDiagnostic, found: str, instead: str) -> None:
         """Tell that `found` was read as `instead`."""
         if not self.quiet:
-            self.findings.add("I_ALIAS", place, f"{found} is read as {instead}", f"write {instead}")
+            now = Diagnostic("I_ALIAS", place.path, place.span, f"{found}{_IS_READ}{instead}", f"write {instead}")
+            self.told[place.span] = now
+            self.findings.extend([now])
+
+    def note_end(self, place: PositionedDiagnostic, found: str, instead: str, written: str) -> None:
+        """Tell what a word came to that may have been rewritten before: what the author wrote, its last form, and how
+        to write that. Advice that only leads to other advice is left out."""
+        before = self.told.get(place.span)
+        if self.quiet or before is None:
+            self.note(place, found, instead)
+            before = self.told.get(place.span)
+        if not self.quiet and before is not None:
+            message = f"{before.message.partition(_IS_READ)[0]}{_IS_READ}{instead}"
+            self.told[place.span] = msgspec.structs.replace(before, message=message, hint=f"write {written}")
+            self.findings.replace(before, self.told[place.span])
 
 
 Rewrite = Callable[[Mapping, Rewriting], Mapping]
@@ -213,3 +232,13 @@ def renames(where: str, names: dict[str, str]) -> Rewrite:
         return node
 
     return rewrite
+
+
+def flow_text(node: Node | list[Node]) -> str:
+    """A node in one line, as an author may write it."""
+    if isinstance(node, Mapping):
+        return "{" + ", ".join(f"{key}: {flow_text(value)}" for key, _, value in node.items()) + "}"
+    if not isinstance(node, Scalar):
+        return "[" + ", ".join(map(flow_text, node)) + "]"
+    is_word = isinstance(node.value, str) and node.value.isalnum() and not node.value.isdecimal()
+    return str(node.value) if is_word else msgspec.json.encode(node.value).decode()

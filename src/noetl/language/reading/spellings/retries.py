@@ -138,7 +138,6 @@ def _write_rules(node: Mapping, rewriting: Rewriting) -> Mapping:
     rules = inner(policy, "rules")
     if (spec is not None and not isinstance(spec, Mapping)) or (policy is not None and not isinstance(rules, Sequence)):
         return node
-    rewriting.note(node.keys["retry"], '"retry" of a task', "a rule with do: retry in spec.policy.rules")
     listed: list[Node] = list(rules) if isinstance(rules, Sequence) else []
     end = next((i for i, rule in enumerate(listed) if isinstance(rule, Mapping) and "else" in rule), len(listed))
     # Before the else, which would take the errors first.
@@ -146,6 +145,10 @@ def _write_rules(node: Mapping, rewriting: Rewriting) -> Mapping:
     # A retry under a condition leaves other errors open, and with a policy they would pass.
     if policy is None and any("when" in _flattened(one) for one in _policies(retry)):
         listed.append(model.fail_rule(retry))
+    # Beside other rules the place matters, and the rewrite knows it.
+    rule = "a rule with do: retry in spec.policy.rules"
+    written = rule if policy else f"spec: {{policy: {{rules: {model.flow_text(listed)}}}}} in the task"
+    rewriting.note_end(node.keys["retry"], '"retry"', rule, written)
     return model.with_policy_rules(node, "retry", listed, retry)
 
 

@@ -211,7 +211,9 @@ def _name_step_timeout(node: Mapping, rewriting: Rewriting) -> Mapping:
     policy = spec.get("policy")
     if isinstance(policy, Mapping) and "lifecycle" in policy:
         return node
-    rewriting.note(key, "spec.timeout_s of a step", "spec.policy.lifecycle.timeout_s")
+    place = "spec.policy.lifecycle.timeout_s"
+    written = f"spec: {{policy: {{lifecycle: {{timeout_s: {model.flow_text(value)}}}}}}}"
+    rewriting.note_end(key, "spec.timeout_s of a step", place, place if policy or len(spec) > 1 else written)
     spec = model.moved_into(spec, "policy", "timeout_s", "lifecycle")
     block = spec.values["policy"]
     if isinstance(block, Mapping):
