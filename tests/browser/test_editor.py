@@ -123,6 +123,42 @@ def test_keys_and_values_are_completed_from_the_schema(open_at: Open, picture: P
     expect(page.locator(".cm-activeLine")).to_contain_text("kind: python")
 
 
+def test_a_text_that_works_in_other_words_is_offered_its_rewrite(open_at: Open, picture: Picture) -> None:
+    page = open_at("/catalog/edit/tests/chain")
+    type_into_editor(page, CHAIN + "  - step: more\n    tool: { kind: noop }\n    retry: 3\n")
+    offer = page.get_by_role("status").filter(has_text="Some keys are in other words than those of v10.")
+    expect(offer).to_be_visible()
+    picture(page, "other-words")
+    offer.get_by_role("button", name="Show the rewrite").click()
+    page.get_by_role("dialog").get_by_role("button", name="Use this text").click()
+    expect(page.locator(".cm-content")).to_contain_text("do: retry")
+    expect(offer).to_have_count(0)
+
+
+def test_the_form_of_a_step_says_why_it_is_off_and_takes_a_right_name(open_at: Open, picture: Picture) -> None:
+    page = open_at("/catalog/edit/tests/chain")
+    add = page.get_by_role("button", name="Add step")
+    type_into_editor(page, CHAIN.replace("kind: noop", "kind: nop", 1))
+    expect(page.locator(".facts")).to_contain_text("error")
+    expect(add).to_be_disabled()
+    expect(add).to_have_attribute("title", "A step is added to a text without errors")
+    type_into_editor(page, CHAIN)
+    expect(add).to_be_enabled()
+    add.click()
+    dialog = page.get_by_role("dialog")
+    labels = dialog.locator("label")
+    expect(labels.nth(3)).to_have_text("args")
+    expect(labels.nth(4)).to_have_text("code")
+    dialog.get_by_label("Name").fill("my step")
+    dialog.get_by_label("code").fill("result = 1")
+    dialog.get_by_role("button", name="Add step").click()
+    wrong = dialog.get_by_role("alert")
+    expect(wrong).to_be_visible()
+    dialog.get_by_label("Name").fill("note")
+    expect(wrong).to_have_count(0)
+    picture(page, "step-form-code")
+
+
 def test_a_step_of_the_net_and_its_text_lead_to_each_other(open_at: Open) -> None:
     page = open_at("/catalog/edit/tests/chain")
     expect(page.locator('.editor[data-ready="true"]')).to_be_visible()

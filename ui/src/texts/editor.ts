@@ -9,6 +9,7 @@ export const t = area("editor", {
   warnings: (many: number) => `, ${many} ${many === 1 ? "warning" : "warnings"}`,
   templatesButton: "Templates",
   isBeingChecked: "checking …",
+  fixTheErrorsFirst: "A step is added to a text without errors",
   editStep: "Edit step",
   edit: (step: Value) => `Edit step ${step}`,
   chooseAStep: "Choose a step in the text or in the net",
@@ -68,6 +69,7 @@ export const t = area("editor", {
     "This playbook cannot be registered as it is. Most of it can be rewritten as v10; some places must be changed by hand.",
   migrateToV10: "Migrate to v10",
   mistakesCanBePutRight: "A rewrite can fix mistakes in this text.",
+  someKeysAreInOtherWords: "Some keys are in other words than those of v10. They work; a rewrite says the same in v10.",
   showTheRewrite: "Show the rewrite",
   rewritten: "Rewritten",
 
