@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, Route, expect
 
+from noetl.secrets.credential_types import TYPES
 from tests.browser.audit import findings
 from tests.browser.conftest import Picture, Visitor, is_copied, is_told, presses
 from tests.browser.profiles import move
@@ -267,6 +268,37 @@ def test_a_credential_goes_in_and_never_comes_out(open_at: Open, here: Site) -> 
     expect(page.get_by_role("dialog", name="Delete the credential crm?")).to_contain_text("cannot be restored")
     page.keyboard.press("Enter")
     expect(row).to_have_count(0)
+
+
+def test_a_credential_of_every_type_can_be_stored(open_at: Open, here: Site, picture: Picture) -> None:
+    page = open_at("/credentials")
+    page.get_by_role("button", name="Store a credential").click()
+    dialog = page.get_by_role("dialog")
+    offered = dialog.get_by_label("Type").get_by_role("option").all_text_contents()
+    assert sorted(offered) == sorted(TYPES)
+    dialog.get_by_label("Name").fill("notes_mail")
+    dialog.get_by_label("Type").select_option("email")
+    expect(dialog).to_contain_text("used by email")
+    dialog.get_by_label("host").fill("mail.example.org")
+    dialog.get_by_label("password").fill("hush-hush-value")
+    picture(page, "credential-email")
+    assert findings(page) == []
+    dialog.get_by_role("button", name="Store", exact=True).click()
+    expect(page.get_by_role("row", name="notes_mail")).to_contain_text("email")
+
+    page.get_by_role("button", name="Store a credential").click()
+    dialog.get_by_label("Name").fill("broker")
+    dialog.get_by_label("Type").select_option("kafka")
+    dialog.get_by_label("JSON").fill('{"url": "kafka.example.org:9092",}')
+    dialog.get_by_role("button", name="Store", exact=True).click()
+    expect(dialog.get_by_role("alert")).to_contain_text("is not valid")
+    picture(page, "credential-json")
+    assert findings(page) == []
+    dialog.get_by_label("JSON").fill('{"url": "kafka.example.org:9092", "password": "hush-hush-value"}')
+    dialog.get_by_role("button", name="Store", exact=True).click()
+    expect(page.get_by_role("row", name="broker")).to_contain_text("kafka")
+    for name in ("notes_mail", "broker"):
+        here.api.delete(f"credentials/{name}").raise_for_status()
 
 
 def test_a_token_is_made_shown_once_used_and_revoked(open_at: Open, visitor: Visitor) -> None:

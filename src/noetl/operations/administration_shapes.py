@@ -138,6 +138,13 @@ class CredentialView(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: str
 
 
+class CredentialTypeView(msgspec.Struct, frozen=True, kw_only=True):
+    """A type that a credential can have. `kinds`: the kinds of tools that take it for their own service."""
+
+    name: str
+    kinds: list[str]
+
+
 class CredentialCheck(msgspec.Struct, frozen=True, kw_only=True):
     """`reached` names the service that a tool connected to with the credential."""
 

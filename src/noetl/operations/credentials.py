@@ -15,7 +15,7 @@ import msgspec
 from noetl.base.clock import Clock
 from noetl.base.errors import InvalidError, NotFoundError, RefusedError, ToolError
 from noetl.net.net import KeychainEntry
-from noetl.operations.administration_shapes import CredentialCheck, CredentialView, Rotated
+from noetl.operations.administration_shapes import CredentialCheck, CredentialTypeView, CredentialView, Rotated
 from noetl.operations.api_shapes import view_of
 from noetl.secrets.credential_types import TYPES
 from noetl.secrets.master_keys import FILE_VARIABLE, VARIABLE, MasterKeys, has_master_keys, key_file
@@ -67,6 +67,15 @@ def missing_key_message(key_id: str, environment: Mapping[str, str]) -> str:
         f"credentials of this store are under master key {key_id}, which is not here, so none can be read or stored: "
         f"copy its file from the server that made it to {key_file(environment)}, or set {VARIABLE} or {FILE_VARIABLE}"
     )
+
+
+def credential_types() -> list[CredentialTypeView]:
+    """The types of credentials: ours, and those that kinds of plug-ins declare."""
+    kinds: dict[str, list[str]] = {name: [] for name in TYPES}
+    for kind in load_kinds().values():
+        for name in kind.credential_types:
+            kinds.setdefault(name, []).append(kind.name)
+    return [CredentialTypeView(name=name, kinds=sorted(users)) for name, users in kinds.items()]
 
 
 class CredentialOperations:

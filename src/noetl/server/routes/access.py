@@ -20,6 +20,7 @@ from noetl.operations.administration_shapes import (
     AuditPage,
     Caller,
     CredentialCheck,
+    CredentialTypeView,
     CredentialView,
     MadeToken,
     Role,
@@ -27,7 +28,7 @@ from noetl.operations.administration_shapes import (
     SessionShape,
     SessionView,
 )
-from noetl.operations.credentials import CredentialOperations, missing_key_message, used_key_id
+from noetl.operations.credentials import CredentialOperations, credential_types, missing_key_message, used_key_id
 from noetl.operations.tokens import AccessToken, TokenRequest, audit_page, made_token, token_view
 from noetl.secrets.encryption import digest_of
 from noetl.secrets.master_keys import MasterKeys, has_master_keys, load_master_keys
@@ -218,13 +219,17 @@ class Trying(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Credentials(msgspec.Struct, frozen=True, kw_only=True):
+    """`types`: those that a credential can have, also where none is stored."""
+
     credentials: list[CredentialView]
+    types: list[CredentialTypeView]
 
 
 @credentials_router.get("/api/credentials", **openapi_docs(Credentials, summary="List credentials"))
 async def credentials(request: Request) -> Response:
     """Names, types, versions and fingerprints; never a value."""
-    return Json(Credentials(credentials=await _credentials(services_of(request), MasterKeys([])).list()))
+    stored = await _credentials(services_of(request), MasterKeys([])).list()
+    return Json(Credentials(credentials=stored, types=credential_types()))
 
 
 @credentials_router.put(

@@ -3172,6 +3172,14 @@ export interface components {
         CredentialCheck: {
             reached: string;
         };
+        /**
+         * CredentialTypeView
+         * @description A type that a credential can have. `kinds`: the kinds of tools that take it for their own service.
+         */
+        CredentialTypeView: {
+            kinds: string[];
+            name: string;
+        };
         /** CredentialView */
         CredentialView: {
             created_at: string;
@@ -3182,9 +3190,13 @@ export interface components {
             updated_at: string;
             version: number;
         };
-        /** Credentials */
+        /**
+         * Credentials
+         * @description `types`: those that a credential can have, also where none is stored.
+         */
         Credentials: {
             credentials: components["schemas"]["CredentialView"][];
+            types: components["schemas"]["CredentialTypeView"][];
         };
         /**
          * CronTimes
