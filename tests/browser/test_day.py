@@ -375,14 +375,23 @@ def test_a_trigger_is_made_paused_and_deleted(open_at: Open, here: Site, picture
     page.get_by_role("button", name="New trigger").click()
     page.get_by_label("Name").fill("arrivals")
     page.get_by_label("Playbook").fill("tests/chain")
-    page.get_by_label("Source").fill("nowhere")
+    source = page.get_by_label("Source")
+    expect(source.get_by_role("option")).to_have_text(
+        ["", "amqp", "kafka", "nats", "postgres", "redis", "sql", "storage"]
+    )
+    source.select_option("nats")
+    page.get_by_label("stream *").fill("orders")
+    page.get_by_label("auth").fill("orders_nats")
+    page.get_by_label("Poll every").fill("soon")
     page.get_by_role("button", name="Create").click()
-    expect(page.get_by_role("alert")).to_contain_text("nowhere")
-    page.get_by_label("Source").fill("nats")
-    page.get_by_label("Inputs").fill('{"stream": "orders", "auth": "orders_nats"}')
+    expect(page.get_by_role("alert")).to_contain_text("interval")
+    picture(page, "trigger-form")
+    assert findings(page) == []
+    page.get_by_label("Poll every").fill("5s")
     page.get_by_role("button", name="Create").click()
     row = page.get_by_role("row", name="arrivals")
     expect(row).to_contain_text("tests/chain")
+    expect(row).to_contain_text("stream: orders")
     with presses(page, 3):
         row.get_by_role("button", name="Pause").click()
         expect(row.get_by_role("button", name="Resume")).to_be_visible()

@@ -256,6 +256,21 @@ async def test_a_trigger_that_cannot_work_is_refused(wanted: dict[str, Any], sai
         assert (await client.get("/api/triggers")).json() == {"triggers": []}
 
 
+async def test_the_kinds_tell_which_of_them_can_be_polled_and_with_which_inputs() -> None:
+    async with live() as (_, client, _talk):
+        await registered(client)
+        kinds = (await client.get("/api/kinds")).json()["kinds"]
+        refused = await client.post("/api/triggers", json={"name": "drop", "path": PATH, "kind": "mqtt"})
+
+    forms = {kind["name"]: kind["trigger"] for kind in kinds if kind["trigger"]}
+    assert refused.json()["detail"].endswith(f"choose one of {', '.join(forms)}")
+    assert "mqtt" not in forms
+    assert [(field["name"], field["control"], field["required"]) for field in forms["nats"]["inputs"]][:2] == [
+        ("stream", "text", True),
+        ("subject", "text", False),
+    ]
+
+
 async def test_a_trigger_of_a_kind_that_the_server_has_no_package_for_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -16,6 +16,7 @@ from fastapi import Request, Response
 from noetl.base.diagnostics import Source
 from noetl.language.formatting.layout import NewStep, StepForm
 from noetl.language.reading.playbook import Dialect
+from noetl.net.kinds import Input, TriggerKind
 from noetl.net.net import Net
 from noetl.operations.example_files import example_files
 from noetl.server.bodies import read
@@ -173,13 +174,22 @@ class InputView(msgspec.Struct, frozen=True, kw_only=True):
     options: list[str]
 
 
+class TriggerForm(msgspec.Struct, frozen=True, kw_only=True):
+    """What a trigger of a kind takes. `doc`: what starts a playbook; `item`: what its `workload.item` holds then."""
+
+    doc: str
+    item: str
+    inputs: list[InputView]
+
+
 class KindView(msgspec.Struct, frozen=True, kw_only=True):
-    """`one_of`: of each group one input at least."""
+    """`one_of`: of each group one input at least. `trigger`: null where a trigger cannot poll the kind."""
 
     name: str
     doc: str
     inputs: list[InputView]
     one_of: list[list[str]]
+    trigger: TriggerForm | None
 
 
 class KindList(msgspec.Struct, frozen=True, kw_only=True):
@@ -267,28 +277,36 @@ async def _edited(edit: Callable[[], T]) -> T:
 # Kinds and plug-ins are known when the server starts, and do not change while it runs.
 @cache
 def _kinds() -> KindList:
-    from noetl.language.formatting.step_form import control_of, form_inputs
+    from noetl.language.formatting.step_form import form_inputs
 
     return KindList(
         kinds=[
             KindView(
                 name=kind.name,
                 doc=kind.doc,
-                inputs=[
-                    InputView(
-                        name=field.name,
-                        doc=field.doc,
-                        required=field.required,
-                        control=control_of(field),
-                        options=[str(word) for word in field.schema.get("enum", ())],
-                    )
-                    for field in form_inputs(kind)
-                ],
+                inputs=[_input_view(field) for field in form_inputs(kind)],
                 one_of=[list(group) for group in kind.one_of],
+                trigger=_trigger_form(kind.trigger) if kind.trigger else None,
             )
-            for kind in sorted(load_kinds().values(), key=lambda field: field.name)
+            for kind in sorted(load_kinds().values(), key=lambda kind: kind.name)
         ]
     )
+
+
+def _input_view(field: Input) -> InputView:
+    from noetl.language.formatting.step_form import control_of
+
+    return InputView(
+        name=field.name,
+        doc=field.doc,
+        required=field.required,
+        control=control_of(field),
+        options=[str(word) for word in field.schema.get("enum", ())],
+    )
+
+
+def _trigger_form(kind: TriggerKind) -> TriggerForm:
+    return TriggerForm(doc=kind.doc, item=kind.item, inputs=[_input_view(field) for field in kind.inputs])
 
 
 def _templates() -> TemplateList:

@@ -3762,13 +3762,14 @@ export interface components {
         };
         /**
          * KindView
-         * @description `one_of`: of each group one input at least.
+         * @description `one_of`: of each group one input at least. `trigger`: null where a trigger cannot poll the kind.
          */
         KindView: {
             doc: string;
             inputs: components["schemas"]["InputView"][];
             name: string;
             one_of: string[][];
+            trigger: components["schemas"]["TriggerForm"] | null;
         };
         /**
          * LateExecution
@@ -5779,6 +5780,15 @@ export interface components {
         TriedDestination: {
             destination: string;
             error: string | null;
+        };
+        /**
+         * TriggerForm
+         * @description What a trigger of a kind takes. `doc`: what starts a playbook; `item`: what its `workload.item` holds then.
+         */
+        TriggerForm: {
+            doc: string;
+            inputs: components["schemas"]["InputView"][];
+            item: string;
         };
         /** TriggerList */
         TriggerList: {
