@@ -66,7 +66,9 @@ DIRECTIVE = Construct(
         Key(
             "do",
             model.words("retry", "jump", "continue", "break", "fail"),
-            "What happens next; continue when left out.",
+            "What happens next; continue when left out. After an error, an item of a loop that continues counts as "
+            "done: for a loop that goes on and reports its failures write spec.policy.failure.mode: best_effort in the "
+            "step.",
         ),
         Key("to", model.STATIC, "With jump: the task of this step to go on with."),
         *RETRY_KEYS,
@@ -164,7 +166,16 @@ ADMIT = Construct(
 # Parts of the policies of executor, step, loop and router
 
 FAILURE = Construct(
-    "failure", (Key("mode", model.words("fail_fast", "best_effort")),), doc="How far a failure reaches."
+    "failure",
+    (
+        Key(
+            "mode",
+            model.words("fail_fast", "best_effort"),
+            "With best_effort a loop goes on when an item fails, completes, and reports the items that failed; they "
+            "can be run again alone.",
+        ),
+    ),
+    doc="How far a failure reaches.",
 )
 DEFAULTS = Construct(
     "defaults",
