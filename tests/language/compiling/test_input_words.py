@@ -52,6 +52,42 @@ def checked(task: str, api: str = "v2") -> Checked:
             f"{{kind: http, url: '{URL}', headers: {{X-A: b}}}}",
             id="pairs",
         ),
+        pytest.param(
+            f"{{kind: http, url: '{URL}', headers: ['X-A: b', 'X-B: {{{{ execution_id }}}}:1']}}",
+            f"{{kind: http, url: '{URL}', headers: {{X-A: b, X-B: '{{{{ execution_id }}}}:1'}}}}",
+            id="headers as lines",
+        ),
+        *(
+            pytest.param(
+                f"{{kind: {kind}, command: 'SELECT {sign} AS n', args: {{n: 1}}, auth: {{credential: db}}}}",
+                f"{{kind: {kind}, command: 'SELECT {sign} AS n', params: {{n: 1}}, auth: {{credential: db}}}}",
+                id=f"args for {sign} in {kind}",
+            )
+            for kind, sign in (("duckdb", ":n"), ("duckdb", "$n"), ("postgres", "%(n)s"), ("postgres", ":n"))
+        ),
+        pytest.param(
+            "{kind: postgres, command: 'SELECT %s AS n', args: [1], auth: {credential: db}}",
+            "{kind: postgres, command: 'SELECT %s AS n', params: [1], auth: {credential: db}}",
+            id="args by position",
+        ),
+        pytest.param(
+            "{kind: duckdb, command: 'SELECT :n, {{ m }}', args: {n: 1, m: 2}}",
+            "{kind: duckdb, command: 'SELECT :n, {{ m }}', args: {n: 1, m: 2}, params: {n: 1, m: 2}}",
+            id="args that a template reads, too",
+        ),
+        *(
+            pytest.param(
+                f"{{kind: http, url: '{URL}', auth: {auth}}}",
+                f"{{kind: http, url: '{URL}', auth: {{credential: shop, type: bearer}}}}",
+                id=auth,
+            )
+            for auth in (
+                "{name: shop, type: bearer}",
+                "{ref: shop, type: bearer}",
+                "{api: {type: bearer, key: shop}}",
+                "{api: {type: bearer, credential: shop}}",
+            )
+        ),
         pytest.param("{kind: duckdb, script: SELECT 1 AS n}", "{kind: duckdb, command: SELECT 1 AS n}", id="SQL text"),
         pytest.param(
             "{kind: duckdb, db_path: /tmp/a, queries: [SELECT 1]}",
@@ -96,3 +132,58 @@ def test_v10_takes_no_key_in_camel_case() -> None:
     found = checked(f"{{kind: http, url: '{URL}', queryParams: {{a: 1}}}}", api="v10")
 
     assert [(one.code, "query_params" in one.hint) for one in found.refusals] == [("E_TASK_KEY", True)]
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        "{kind: duckdb, table: t, args: {n: 1}}",
+        "{kind: duckdb, command: 'SELECT 1::n', args: {n: 1}}",
+        "{kind: duckdb, command: 'SELECT {{ n }}', args: {n: 1}}",
+        "{kind: postgres, command: 'SELECT :n', args: {n: 1}, params: {n: 2}, auth: {credential: db}}",
+    ],
+)
+def test_args_that_no_placeholder_takes_stay_args(task: str) -> None:
+    found = checked(task)
+
+    assert found.net is not None
+    assert found.net.transitions[0].tasks[0].inputs.data.get("args") or found.net.transitions[0].tasks[0].args
+    assert [one for one in found.diagnostics if one.code == "I_ALIAS"] == []
+
+
+KEYED = f"{{kind: http, url: '{URL}', auth: {{key: shop}}}}"
+
+
+def test_a_key_that_the_keychain_has_is_the_name_of_a_credential() -> None:
+    keychain = "keychain: [{name: shop, kind: credential}]\n"
+    head = HEAD.format(api="v2").replace("workflow:", f"{keychain}workflow:")
+
+    found = check(Source("a.yaml", f"{head}  - step: start\n    tool: {KEYED}\n"), kinds=KINDS)
+
+    assert found.net is not None
+    assert found.net.transitions[0].tasks[0].inputs.data["auth"] == {"credential": "shop"}
+
+
+def test_a_key_that_the_keychain_does_not_have_is_warned_of_without_showing_it() -> None:
+    [one] = [one for one in checked(KEYED).diagnostics if one.code == "W_KEYCHAIN"]
+
+    assert "is sent as the secret itself" in one.message
+    assert "auth: {credential: NAME}" in one.hint
+    assert "shop" not in one.message + one.hint
+
+
+@pytest.mark.parametrize(
+    "auth", ["{token: '{{ keychain.a.b }}'}", "{key: '{{ keychain.a.b }}'}", "{type: header, key: k, name: X-Key}"]
+)
+def test_fields_of_a_credential_stay_fields(auth: str) -> None:
+    found = checked(f"{{kind: http, url: '{URL}', auth: {auth}}}")
+
+    assert found.net is not None
+    assert "credential" not in found.net.transitions[0].tasks[0].inputs.data["auth"]
+    assert [one for one in found.diagnostics if "auth" in one.message] == []
+
+
+def test_several_credentials_of_one_task_are_refused() -> None:
+    task = "{kind: duckdb, command: SELECT 1, auth: {a: {type: postgres, key: x}, b: {type: s3, key: y}}}"
+
+    assert [one.code for one in checked(task).refusals] == ["E_INPUT_SHAPE"]

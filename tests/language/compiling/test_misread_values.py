@@ -211,3 +211,33 @@ def test_an_input_that_is_called_as_a_step_is_read_first() -> None:
     text = READ.replace("STEP", python_step("result = 4")).replace("READ", "start.value")
 
     assert found("workload: {start: {value: 3}}\n" + text, "W_FOREIGN_NAME") == []
+
+
+@pytest.mark.req("TOOL-07")
+@pytest.mark.parametrize(
+    ("code", "name", "hint"),
+    [
+        ("def main(context, results):\n    return 1", "results", "context"),
+        ("def main(order):\n    return order", "order", "args: {order: …}"),
+    ],
+)
+def test_a_parameter_of_main_that_nothing_gives_is_warned_of(code: str, name: str, hint: str) -> None:
+    [one] = found(python_step(code), "W_PYTHON")
+
+    assert f'nothing here is called "{name}"' in one.message
+    assert hint in one.hint
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    ["args", "context, workload", "order=None", "start", "_prev", "*results", "**rest", "execution_id", "input_data"],
+)
+def test_a_parameter_of_main_that_is_given_or_may_be_left_out_is_fine(parameters: str) -> None:
+    assert found(python_step(f"def main({parameters}):\n    return 1"), "W_PYTHON") == []
+
+
+def test_a_parameter_of_main_may_be_an_argument_of_the_task_or_a_key_of_workload() -> None:
+    step = "workflow:\n  - step: start\n    tool:\n      kind: python\n      args: {a: 1}\n"
+    code = "      code: |\n        def main(a, b):\n            return a\n"
+
+    assert found(f"workload: {{b: 1}}\n{step}{code}", "W_PYTHON") == []

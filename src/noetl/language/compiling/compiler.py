@@ -15,6 +15,7 @@ from noetl.base.durations import seconds
 from noetl.base.near_words import guesses_of_one_text
 from noetl.language.compiling import (
     accepted_errors,
+    credential_words,
     embedded_code,
     expansion,
     guards,
@@ -60,6 +61,7 @@ PASSES: tuple[Pass, ...] = (
     expansion.resolve_workbook,
     tool_kinds.check_tool_kinds,
     inputs.check_inputs,
+    credential_words.read_credentials,
     inputs.check_input_shapes,
     # checking: references between the parts
     task_names.check_jumps,
@@ -112,6 +114,7 @@ def compile_playbook(playbook: Playbook, kinds: Kinds, findings: Findings, *, ex
         # After lowering: only the net says which steps run before which.
         undefined_names.check_undefined_names(playbook, net, compilation)
         undefined_names.check_collected_names(playbook, net, compilation)
+        embedded_code.check_main_parameters(playbook, net, compilation)
     return Compiled(net, debug)
 
 

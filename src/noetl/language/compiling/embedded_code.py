@@ -31,12 +31,13 @@ from typing import Any
 
 from noetl.base.diagnostics import DiagnosticPosition, PositionedDiagnostic, Source, Span, is_template
 from noetl.language.compiling.passes import Compilation, every_task
-from noetl.language.compiling.python_results import lost_result
+from noetl.language.compiling.python_results import lost_result, needed_parameters
 from noetl.language.compiling.text_positions import parsed, place_in
 from noetl.language.compiling.undefined_names import given_names
 from noetl.language.reading.nodes import Mapping, Node, Scalar, scalars
 from noetl.language.reading.playbook import Playbook, TaskSyntax
-from noetl.net.net import ENDS, SQL_KEYS, TRANSFER
+from noetl.net.names import defined_names
+from noetl.net.net import ENDS, SQL_KEYS, TRANSFER, Net
 
 # The author has said that it is SQL of their own: no warning.
 _MARKED = re.compile(r"\|\s*sql\s*-?\}\}\s*\Z")
@@ -191,6 +192,36 @@ def _is_plain(statement: Any) -> bool:
         targets = [getattr(target, "id", "result") for target in statement.targets]
         return isinstance(statement.value, Constant) and "result" not in targets
     return isinstance(statement, Expr) and isinstance(statement.value, Constant)
+
+
+_GIVEN = _DATA | {"args", "input_data", "context"}
+
+
+def check_main_parameters(playbook: Playbook, net: Net, compilation: Compilation) -> None:
+    """W_PYTHON: a parameter of `main` without a default that nothing can give."""
+    names = defined_names(net)
+    left = MAX_PYTHON_CHARACTERS
+    for task, pipeline in every_task(playbook) if names is not None else ():
+        code, args = task.inputs.get("code"), task.inputs.get("args")
+        is_text = task.kind == KIND and isinstance(code, Scalar) and isinstance(code.value, str)
+        # What a definition of the workbook gets is known where it is used.
+        if not is_text or not isinstance(code, Scalar) or pipeline.in_workbook or names is None:
+            continue
+        left -= len(str(code.value))
+        tree = tree_of(str(code.value)) if left >= 0 else None
+        # A mapping that a template makes, and `libs`, may give any name.
+        if tree is None or "libs" in task.inputs or not isinstance(args, Mapping | None) or task.bound:
+            continue
+        known = names | _GIVEN | (args.values.keys() if args is not None else set())
+        for name in needed_parameters(tree) - known:
+            message = f'main has no default for "{name}", and nothing here is called "{name}"'
+            way_out = "context has everything of the execution" if "context" in _identifiers(code) else ""
+            hint = f"give it as args: {{{name}: …}}" + (f"; {way_out}" if way_out else "")
+            compilation.note("W_PYTHON", code, message, hint)
+
+
+def _identifiers(code: Scalar) -> set[str]:
+    return set(re.findall(r"\w+", str(code.value)))
 
 
 def _note_templates(code: Scalar, playbook: Playbook, compilation: Compilation) -> None:

@@ -46,6 +46,7 @@ def check_inputs(playbook: Playbook, compilation: Compilation) -> Playbook:
         reading.take_from_spec()
         reading.take_from_holder()
         reading.sort()
+        reading.take_placeholders()
         # Nor of a plug-in, whose table may be older than the plug-in that runs.
         # A workbook definition may leave a required input to its references.
         if not pipeline.in_workbook and kind.plugin is None:
@@ -116,6 +117,16 @@ class _Inputs:
                 self._take_knob(key, node)
             else:
                 self._note_unknown(key)
+
+    def take_placeholders(self) -> None:
+        """The values of placeholders that stand under `args`; those that templates read stay there, too."""
+        if not input_words.placeholders(self._kind, self.inputs):
+            return
+        values = self.inputs["args"]
+        self._note("I_ALIAS", "args", '"args" is read as "params": placeholders take its values', 'write "params"')
+        if isinstance(values, Sequence) or (self._task.policy is None and not input_words.may_read_args(self.inputs)):
+            self.inputs.pop("args")
+        self.inputs["params"] = values
 
     def _plain(self, key: str, node: Node) -> str:
         """The key in snake_case where the kind knows it so; a script that is no name of a file is the text itself."""
@@ -249,6 +260,8 @@ def check_input_shapes(playbook: Playbook, compilation: Compilation) -> Playbook
 def _paired(node: Node | None, known: Input, compilation: Compilation) -> Node | None:
     """`headers: [{name: …, value: …}]` as the mapping that the input takes."""
     pairs = input_words.pairs(node) if known.schema.get("type") == "object" else None
+    if pairs is None and known.name == "headers":
+        pairs = input_words.lines(node)
     if pairs is None or not isinstance(node, Sequence):
         return node
     message = f'"{known.name}" as a list of names and values is read as a mapping'

@@ -113,3 +113,17 @@ def _nodes(tree: Any, *, within: bool = True) -> Iterator[Any]:
 def _of_scope(tree: Any) -> Iterator[Any]:
     """What the code itself does, without its functions."""
     return _nodes(tree, within=False)
+
+
+def needed_parameters(tree: Any) -> frozenset[str]:
+    """The parameters of `main` that have no default, besides those that gather the rest."""
+    main = [one for one in tree.body if isinstance(one, FunctionDef | AsyncFunctionDef) and one.name == "main"]
+    assigned = {one.id for one in _nodes(tree) if isinstance(one, Name) and not isinstance(one.ctx, Load)}
+    if len(main) != 1:
+        return frozenset()
+    given = main[0].args
+    plain = [*given.posonlyargs, *given.args]
+    needed = plain[: len(plain) - len(given.defaults)]
+    needed += [one for one, default in zip(given.kwonlyargs, given.kw_defaults, strict=True) if default is None]
+    # The code may set a variable of that name itself.
+    return frozenset(one.arg for one in needed) - assigned
