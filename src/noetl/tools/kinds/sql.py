@@ -93,7 +93,8 @@ _MAX_ROWS = Input(name="max_rows", schema=COUNT, doc="Most rows a statement may 
 TABLES = Input(
     name="tables",
     schema=OBJECT,
-    doc='Tables of earlier tasks, by the name they have here: {orders: "{{ load.ref }}"}.',
+    doc='Tables of earlier tasks, by the name they have here: {orders: "{{ load.ref }}"}. Such a task keeps its rows '
+    "as a table: spec: {rows: parquet}.",
 )
 ROWS = Input(
     name="rows",
