@@ -44,7 +44,7 @@ def test_who_has_no_task_is_led_to_those_of_others(page: Page, here: Site) -> No
     here.until_waiting(here.start("tests/asking"), "approve")
     page.get_by_role("link", name="All open tasks").click()
 
-    expect(page.get_by_role("row", name="asking, step approve").first).to_contain_text("role boss")
+    expect(page.get_by_role("row", name="asking, step approve").first).to_contain_text("human role boss")
 
 
 def test_menu_and_name_stay_when_the_page_is_scrolled(page: Page, here: Site) -> None:

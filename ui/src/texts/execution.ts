@@ -202,6 +202,7 @@ export const t = area("execution", {
   waitingForAPerson: "Waiting for a person:",
   claimedBy: (claimedBy: Value) => `claimed by ${claimedBy}`,
   for: (who: Value) => `for ${who}`,
+  humanRole: (role: Value) => `human role ${role}`,
   anybody: "anybody",
   due: (dueAt: Value) => `, due ${dueAt}`,
 

@@ -15,7 +15,7 @@ export const t = area("tasks", {
   created: "Created",
   escalated: "escalated",
   anybody: "anybody",
-  role: (role: Value) => `role ${role}`,
+  role: (role: Value) => `human role ${role}`,
   ofStep: (playbook: string, step: Value) => (playbook ? `${playbook}, step ${step}` : `step ${step}`),
   choose: "choose …",
   yourTasks: "Your tasks",
@@ -34,7 +34,10 @@ export const t = area("tasks", {
   dueAt: (dueAt: Value) => `due ${dueAt}`,
   executionOf: (playbook: string, id: Value) => (playbook ? `${playbook} ${id}` : `execution ${id}`),
   itIsFor: (who: Value) => `Only ${who} can claim or complete this task.`,
-  tokensGiveRoles: "To do it yourself, create a token with this human role and sign in with it:",
+  yourHumanRoles: (roles: string) =>
+    roles ? `Your human roles are ${roles}.` : "You have no human role; the role of your token is another thing.",
+  tokensGiveRoles: (role: Value, subject: Value) =>
+    `To take it, create a token for the user ${subject} with the human role ${role}, and sign in with that token:`,
   settings: "Settings",
   claim: "Claim",
   whatClaimingDoes: "Reserve this task for you, so that no other user works on it",
