@@ -145,5 +145,15 @@ def test_the_log_of_a_task_that_began_again_keeps_its_first_lines_and_says_so(
                 page.get_by_role("tab", name="Explain").click()
                 explained = page.get_by_role("tabpanel", name="Explain")
                 expect(explained).to_contain_text("it was begun 2 times, since its worker was lost or cut off before")
+                page.get_by_role("tab", name="Timeline").click()
+                bars = page.get_by_role("tabpanel", name="Timeline").locator("button.bar")
+                expect(bars.locator(".label")).to_have_text(["start, 1 start lost", "copy, lost", "copy, start 2"])
+                expect(bars.nth(1).locator("rect.failed title")).to_contain_text("did not answer, or was shut down")
+                expect(bars.nth(2).locator("rect.running.running")).to_have_count(1)
+                picture(page, "timeline-lost")
+                assert findings(page) == []
+                page.set_viewport_size({"width": 390, "height": 844})
+                picture(page, "timeline-lost-phone")
+                assert findings(page) == []
                 there.api.post(f"executions/{execution_id}/cancel", json={}).raise_for_status()
                 assert there.ended(execution_id) == "cancelled"

@@ -12,11 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noetl.events.envelope import Event
+from noetl.events.events import Payload
 from noetl.events.payloads import EventSource
 from noetl.events.projection.projection import SIDE_RUN_EVENTS, STEP_EVENTS, TASK_EVENTS, Projection
-from noetl.events.projection.views import StepRunView
+from noetl.events.projection.views import LostStart, StepRunView
 from noetl.events.side_runs import StepInterrupted
 from noetl.events.steps import StepScheduled
+from noetl.events.tasks import TaskStarted
 from tests.properties.random_playbooks import playbooks, random_log
 from tests.side_runs.sagas import undoing
 
@@ -61,7 +63,7 @@ def test_compensations_are_remembered_from_the_moment_they_are_asked_for() -> No
     assert list(projection.pending.values()) == beside[1:]
 
 
-def event(payload: StepScheduled | StepInterrupted, seq: int) -> Event:
+def event(payload: Payload, seq: int) -> Event:
     return Event(
         execution_id="x1",
         seq=seq,
@@ -83,3 +85,29 @@ def test_an_interrupted_step_run_has_ended() -> None:
 
     [view] = history
     assert (view.status, view.finished_at, projection.steps, projection.done) == ("done", 2.0, {}, 1)
+
+
+def start(worker_id: str) -> TaskStarted:
+    return TaskStarted(task="copy", kind="python", visit=1, attempt=1, task_run_id="r1/copy", worker_id=worker_id)
+
+
+def test_a_start_that_was_lost_is_kept_beside_the_one_that_followed_it() -> None:
+    history: list[StepRunView] = []
+    payloads: tuple[Payload, ...] = (StepScheduled(token_id="k"), start("w1"), start("w2"), start("w3"))
+
+    Projection(history).take_all(event(payload, seq) for seq, payload in enumerate(payloads, 1))
+
+    [task] = history[0].pipeline.listed
+    assert task.lost == (LostStart(2.0, 3.0, "w1"), LostStart(3.0, 4.0, "w2"))
+    assert (task.started_at, task.last_started_at, task.worker_id) == (2.0, 4.0, "w3")
+
+
+def test_the_starts_that_were_lost_are_remembered_up_to_a_limit() -> None:
+    history: list[StepRunView] = []
+    payloads: tuple[Payload, ...] = (StepScheduled(token_id="k"), *(start(f"w{number}") for number in range(1_000)))
+
+    Projection(history).take_all(event(payload, seq) for seq, payload in enumerate(payloads, 1))
+
+    [task] = history[0].pipeline.listed
+    assert len(task.lost) == 20
+    assert (task.lost[-1].worker_id, task.worker_id, task.last_started_at) == ("w998", "w999", 1_001.0)

@@ -123,6 +123,7 @@ async def test_a_task_that_began_again_after_a_lost_lease_says_so_and_keeps_what
 
         (task,) = (await talk.get(f"/api/executions/{execution_id}/output"))["tasks"]
         twice = await talk.get(f"/api/executions/{execution_id}/explain")
+        [step, *_] = (await talk.get(f"/api/executions/{execution_id}/steps"))["steps"]
 
     told = [(line["text"], line["lease_epoch"]) for line in task["lines"]]
     assert told == [("copied part 0", 1), ("copied part 1", 1), ("copied part 0", 2)]
@@ -133,6 +134,9 @@ async def test_a_task_that_began_again_after_a_lost_lease_says_so_and_keeps_what
         "to report; it was begun 2 times, since its worker was lost or cut off before"
     )
     assert twice["tokens"][0]["task_starts"] == 2
+    bars = [(bar["start"], bar["status"], bar["worker_id"]) for bar in step["tasks"]]
+    assert bars == [(1, "lost", worker.worker_id), (2, "running", worker.worker_id)]
+    assert [bar["finished_at"] for bar in step["tasks"]] == [step["tasks"][1]["started_at"], None]
 
 
 async def test_only_the_holder_of_an_order_is_listened_to() -> None:

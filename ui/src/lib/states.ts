@@ -22,6 +22,7 @@ const SAME: Record<string, StateName> = {
   ready: "queued",
   leased: "running",
   started: "running",
+  lost: "failed",
   dropped: "cancelled",
   withdrawn: "cancelled",
   denied: "cancelled",

@@ -75,6 +75,11 @@ export const t = area("run", {
   or: ", or ",
   attemptFor: (task: Value, attempt: Value, state: Value, span: Value) =>
     `${task}, attempt ${attempt}: ${state} ${span}`,
+  lostStarts: (many: number) => `, ${many} ${many === 1 ? "start" : "starts"} lost`,
+  lostStart: ", lost",
+  startNumber: (start: Value) => `, start ${start}`,
+  lostAfter: (task: Value, attempt: Value, span: Value, worker: Value) =>
+    `${task}, attempt ${attempt}: lost within ${span}: worker ${worker} did not answer, or was shut down`,
   waitsBeforeAttempt: (span: Value, attempt: Value) => `waits ${span} before attempt ${attempt}`,
   wordQueuedFor: (word: Value, span: Value) => `${word} queued ${span}`,
   wordStateFor: (word: Value, state: Value, span: Value) => `${word} ${state} ${span}`,

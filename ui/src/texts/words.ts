@@ -57,6 +57,7 @@ export const t = area("words", {
     retrying: "retrying",
     unknown: "unknown",
     retry: "retry",
+    lost: "lost",
     error: "error",
   } as Record<string, string>,
 });

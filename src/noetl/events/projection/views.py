@@ -20,6 +20,7 @@ Awaited = TimerScheduled | MessageAwaited | SignalAwaited | HumanCreated
 _SAMPLE_S, _WINDOW = 0.5, 20  # the rate is that of the last ten seconds
 # A pipeline with a cycle may have thousands; `runs` counts them all.
 _MOST_TASKS = 500  # listed of one step run
+_MOST_LOST = 20  # starts remembered of one task run: five lost leases end it, workers that shut down do not
 
 
 class LoopProgress(LoopLevels):
@@ -75,13 +76,25 @@ class TaskRetry(msgspec.Struct, frozen=True):
     error: Error | None
 
 
+class LostStart(msgspec.Struct, frozen=True):
+    """A start of a task run that came to no outcome, since its worker was lost, cut off or shut down. When that was
+    is not in the log: it was before `begun_again_at`."""
+
+    started_at: float
+    begun_again_at: float
+    worker_id: str | None
+
+
 class TaskRunView(msgspec.Struct, kw_only=True):
-    """One try of a task. `finished_at` is its worker's time, `reported_at` that of the event. `do` is what the policy
-    said then; `delay_s` is how long it waits before the same task is run again."""
+    """One try of a task. `started_at` is its first start, `lost` are those that others followed, on `worker_id` is the
+    last. `finished_at` is its worker's time, `reported_at` that of the event. `do` is what the policy said then;
+    `delay_s` is how long it waits before the same task is run again."""
 
     task: str
     attempt: int
     started_at: float
+    worker_id: str | None = None
+    lost: tuple[LostStart, ...] = ()
     kind: str = ""
     finished_at: float | None = None
     reported_at: float | None = None
@@ -89,6 +102,14 @@ class TaskRunView(msgspec.Struct, kw_only=True):
     error: Error | None = None
     do: str | None = None
     delay_s: float = 0.0
+
+    @property
+    def last_started_at(self) -> float:
+        return self.lost[-1].begun_again_at if self.lost else self.started_at
+
+    def start_again(self, at: float, worker_id: str | None) -> None:
+        lost = LostStart(self.last_started_at, at, self.worker_id)
+        self.lost, self.worker_id = (*self.lost[1 - _MOST_LOST :], lost), worker_id
 
 
 class PipelineView(msgspec.Struct):
@@ -110,9 +131,14 @@ class PipelineView(msgspec.Struct):
         if is_listed:
             # Only of the pipeline itself: iterations run side by side, and no single one is "the" task of the step.
             self.task, self.attempt, self.retry = payload.task, payload.attempt, None
-        if payload.task_run_id not in self.open:  # else it goes on after a lost lease
-            one = TaskRunView(task=payload.task, attempt=payload.attempt, started_at=at, kind=payload.kind)
-            self.open[payload.task_run_id] = self._listed(one, is_listed)
+        one = self.open.get(payload.task_run_id)
+        if one is not None:  # the engine drops repeated reports, so this one is of a later lease
+            one.start_again(at, payload.worker_id)
+            return
+        one = TaskRunView(
+            task=payload.task, attempt=payload.attempt, started_at=at, kind=payload.kind, worker_id=payload.worker_id
+        )
+        self.open[payload.task_run_id] = self._listed(one, is_listed)
 
     def end(self, payload: TaskProcessed, at: float, *, is_listed: bool) -> None:
         decision, meta, error = payload.decision, payload.outcome.meta, payload.outcome.error

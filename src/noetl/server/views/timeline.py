@@ -28,13 +28,17 @@ _PAGE = 2_000
 
 
 class TaskBar(msgspec.Struct, kw_only=True):
-    """`delay_s` is how long the policy waits after it before the same task is run again."""
+    """One start of a task. `status` is "lost" where its worker was lost, cut off or shut down, some time before
+    `finished_at`: then the task began again, as `start` 2 of the same attempt. `delay_s` is how long the policy waits
+    after it before the same task is run again."""
 
     task: str
     attempt: int
+    start: int = 1
     started_at: str | None
     finished_at: str | None = None
     status: str = "running"
+    worker_id: str | None = None
     do: str | None = None
     delay_s: float = 0.0
 
@@ -109,8 +113,26 @@ def _step_bar(view: StepRunView) -> StepBar:
         **_shared_fields(view, StepBar, task_runs=view.pipeline.runs, done=loop.done, failed=loop.failed),
         total=loop.total if view.loop is not None else None,
         waits_for=[_wait_text(item) for item in view.waits_for],
-        tasks=[TaskBar(**_shared_fields(item, TaskBar)) for item in view.pipeline.listed],
+        tasks=[bar for item in view.pipeline.listed for bar in _task_bars(item)],
     )
+
+
+def _task_bars(view: TaskRunView) -> list[TaskBar]:
+    """Each start of it that was lost, then the one that came to an outcome or still runs."""
+    lost = [
+        TaskBar(
+            task=view.task,
+            attempt=view.attempt,
+            start=number,
+            started_at=rfc3339(one.started_at),
+            finished_at=rfc3339(one.begun_again_at),
+            status="lost",
+            worker_id=one.worker_id,
+        )
+        for number, one in enumerate(view.lost, 1)
+    ]
+    started_at = rfc3339(view.last_started_at)
+    return [*lost, TaskBar(**_shared_fields(view, TaskBar, start=len(lost) + 1, started_at=started_at))]
 
 
 def _side_run_bar(view: StepRunView) -> SideRunBar:

@@ -5509,7 +5509,9 @@ export interface components {
         };
         /**
          * TaskBar
-         * @description `delay_s` is how long the policy waits after it before the same task is run again.
+         * @description One start of a task. `status` is "lost" where its worker was lost, cut off or shut down, some time before
+         *     `finished_at`: then the task began again, as `start` 2 of the same attempt. `delay_s` is how long the policy waits
+         *     after it before the same task is run again.
          */
         TaskBar: {
             attempt: number;
@@ -5519,10 +5521,14 @@ export interface components {
             do: string | null;
             /** @default null */
             finished_at: string | null;
+            /** @default 1 */
+            start: number;
             started_at: string | null;
             /** @default running */
             status: string;
             task: string;
+            /** @default null */
+            worker_id: string | null;
         };
         /**
          * TaskHistoryEntry

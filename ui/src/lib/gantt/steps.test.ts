@@ -68,6 +68,8 @@ describe("tasks of a step", () => {
   const task = (attempt: number, from: number, to: number | null, more = {}) => ({
     task: "t",
     attempt,
+    start: 1,
+    worker_id: "w-1",
     started_at: AT(from),
     finished_at: to === null ? null : AT(to),
     status: "error",
@@ -82,6 +84,20 @@ describe("tasks of a step", () => {
     );
     expect(first!.parts[1]).toMatchObject({ kind: "backoff", from: 12, to: 14 });
     expect(second).toMatchObject({ label: "t #2", to: null });
+  });
+  it("show a start that was lost as a bar of its own, and how it ended", () => {
+    const step = {
+      ...STEP,
+      tasks: [
+        task(1, 11, 15, { status: "lost", do: null, delay_s: 0 }),
+        task(1, 15, null, { start: 2, status: "running", do: null, delay_s: 0 }),
+      ],
+    };
+    const [lost, again] = tasksOf(step, 20);
+    expect(lost).toMatchObject({ label: "t, lost", from: 11, to: 15 });
+    expect(lost!.parts[0]!.title).toBe("t, attempt 1: lost within 4.0 s: worker w-1 did not answer, or was shut down");
+    expect(again).toMatchObject({ label: "t, start 2", from: 15, to: null });
+    expect(barOf(step, 20).label).toBe("ask, 1 start lost");
   });
   it("show a pause that is not over", () => {
     expect(tasksOf({ ...STEP, tasks: [task(1, 11, 12)] }, 13)[0]!.parts[1]).toMatchObject({ from: 12, to: 13 });

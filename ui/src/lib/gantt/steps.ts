@@ -21,8 +21,13 @@ export function writtenTasks(step: StepBar, written: ReadonlySet<string>): StepB
 }
 
 function retries(step: StepBar): string {
-  const number = step.tasks.filter((task) => task.attempt > 1).length;
+  const number = step.tasks.filter((task) => task.attempt > 1 && task.start === 1).length;
   return number ? t.retries(number) : "";
+}
+
+function lostStarts(step: StepBar): string {
+  const number = step.tasks.filter((task) => task.status === "lost").length;
+  return number ? t.lostStarts(number) : "";
 }
 
 /** The pauses before its retries, drawn over the bar of a step so that they are seen without opening it. */
@@ -37,7 +42,7 @@ export function barOf(step: StepBar, now: number): Bar {
   return {
     id: step.step_run_id,
     get label() {
-      return `${step.step}${iterations(step)}${retries(step)}${step.status === "scheduled" ? t.stillQueued : ""}`;
+      return `${step.step}${iterations(step)}${retries(step)}${lostStarts(step)}${step.status === "scheduled" ? t.stillQueued : ""}`;
     },
     step: step.step,
     depth: 0,
@@ -90,6 +95,12 @@ function partsOf(step: StepBar, from: number, to: number | null, now: number): P
   return parts;
 }
 
+function titleOf(task: StepBar["tasks"][number], length: string): string {
+  return task.status === "lost"
+    ? t.lostAfter(task.task, task.attempt, length, task.worker_id ?? "?")
+    : t.attemptFor(task.task, task.attempt, stateWord(task.status), length);
+}
+
 export function tasksOf(step: StepBar, now: number): Bar[] {
   return step.tasks.flatMap((task, at) => {
     const from = seconds(task.started_at) ?? seconds(task.finished_at);
@@ -101,7 +112,7 @@ export function tasksOf(step: StepBar, now: number): Bar[] {
         from,
         to,
         state: task.status,
-        title: t.attemptFor(task.task, task.attempt, stateWord(task.status), span((to ?? now) - from)),
+        title: titleOf(task, span((to ?? now) - from)),
       },
     ];
     const next = step.tasks[at + 1];
@@ -121,7 +132,7 @@ export function tasksOf(step: StepBar, now: number): Bar[] {
     return [
       {
         id: `${step.step_run_id}/${at}`,
-        label: `${task.task}${task.attempt > 1 ? ` #${task.attempt}` : ""}`,
+        label: `${task.task}${task.attempt > 1 ? ` #${task.attempt}` : ""}${task.status === "lost" ? t.lostStart : task.start > 1 ? t.startNumber(task.start) : ""}`,
         step: step.step,
         depth: 1,
         from,
