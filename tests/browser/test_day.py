@@ -80,6 +80,25 @@ def test_it_is_found_by_name_from_anywhere(page: Page, orders: tuple[str, str], 
     expect(page.get_by_role("heading", name="day/orders")).to_be_visible()
 
 
+def test_what_failed_and_who_waits_is_found_by_its_words(page: Page, orders: tuple[str, str], here: Site) -> None:
+    execution_id = here.start("tests/asking", amount=71)
+    here.until_waiting(execution_id, "approve")
+    page.get_by_role("heading", name="Home").wait_for()
+    page.keyboard.press("Control+k")
+    for name in ("Settings screen", "Audit screen"):
+        expect(page.get_by_role("option", name=name)).to_be_visible()
+    field = page.get_by_role("combobox")
+    field.fill("failed orders")
+    found = page.get_by_role("option").filter(has_text=orders[1][-8:])
+    expect(found).to_contain_text("failed")
+    expect(page.get_by_role("option").filter(has_text="completed")).to_have_count(0)
+    field.fill("approve 71")
+    page.get_by_role("option", name="Approve 71? task").click()
+    expect(page.get_by_role("heading", name="Approve 71?")).to_be_visible()
+    here.api.post(f"executions/{execution_id}/cancel", json={}).raise_for_status()
+    assert here.ended(execution_id) == "cancelled"  # others count the tasks that wait
+
+
 def test_a_step_of_any_playbook_is_found_from_anywhere(page: Page, orders: tuple[str, str]) -> None:
     page.get_by_role("heading", name="Home").wait_for()
     page.keyboard.press("Control+k")

@@ -116,3 +116,18 @@ def test_lines_are_filtered_by_their_level_and_the_level_is_in_the_address(
     expect(entries).not_to_contain_text("late")
     page.get_by_label("Level").select_option("all levels")
     expect(entries).to_have_count(2)
+
+
+def test_what_a_task_printed_last_is_in_sight_above_its_error(open_at: Open, here: Site) -> None:
+    here.register(
+        PRINTING.replace("tests/printing", "tests/talkative").partition("workload:")[0]
+        + "workflow:\n  - step: start\n    tool:\n      kind: python\n      code: |\n"
+        + "        for n in range(300): print('row', n)\n        raise ValueError('row 299 is wrong')\n"
+    )
+    execution_id = here.start("tests/talkative")
+    assert here.ended(execution_id) == "failed"
+    page = open_at(f"/executions/{execution_id}?tab=logs")
+    printed = page.get_by_role("tabpanel").locator("pre").filter(has_text="row 299").first
+    expect(printed).to_contain_text("row 0")
+    assert printed.evaluate("(one) => one.scrollTop + one.clientHeight >= one.scrollHeight - 1")
+    assert printed.evaluate("(one) => one.scrollHeight > one.clientHeight")

@@ -35,7 +35,7 @@ export const t = area("shell", {
 
   // Palette.svelte
   goToTitle: "Go to",
-  playbookExecutionStepScreenOr: "Playbook, execution, step, screen or page",
+  playbookExecutionStepScreenOr: "Playbook, execution, step, task, worker, screen or page",
   found: "Found",
   kinds: {
     screen: "screen",
@@ -43,6 +43,8 @@ export const t = area("shell", {
     playbook: "playbook",
     start: "start",
     execution: "execution",
+    task: "task",
+    worker: "worker",
     documentation: "documentation",
   },
   stepOf: (path: Value) => `step of ${path}`,
