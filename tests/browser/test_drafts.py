@@ -206,3 +206,48 @@ def test_a_step_is_in_sight_however_soon_one_goes_on_to_the_next(open_at: Open, 
         expect(chosen).to_be_in_viewport()
         failed.click()
         expect(chosen).to_be_in_viewport()
+
+
+SECRETIVE = """apiVersion: noetl.io/v10
+kind: Playbook
+metadata: { name: secretive, path: tests/secretive }
+keychain:
+  - { name: lake, kind: credential }
+  - { name: post, kind: credential, credential: mail }
+  - { name: home, kind: env, var: HOME }
+workflow:
+  - step: start
+    tool: { kind: http, url: "http://127.0.0.1:9/", auth: lake }
+    next: { arcs: [{ step: say }] }
+  - step: say
+    tool: { kind: http, url: "http://127.0.0.1:9/", auth: shop_api }
+"""
+
+
+def test_the_credentials_that_a_run_would_miss_are_named_before_it(open_at: Open, here: Site, picture: Picture) -> None:
+    here.register(SECRETIVE)
+    page = open_at("/catalog/edit/tests/secretive")
+    type_into_editor(page, SECRETIVE.replace("{ step: say }", '{ step: say, when: "{{ true }}" }'))
+    page.get_by_role("button", name="Run draft").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("There are no credentials lake, mail, shop_api, so the execution would fail.")
+    picture(page, "run-draft-missing")
+    assert findings(page) == []
+    for name in ("lake", "mail"):
+        here.api.put(f"credentials/{name}", json={"type": "text", "value": "hush-hush"}).raise_for_status()
+    dialog.get_by_role("button", name="Cancel").click()
+    page.get_by_role("button", name="Run draft").click()
+    expect(dialog).to_contain_text("There is no credential shop_api, so the execution would fail.")
+    dialog.get_by_role("link", name="Credentials").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Credentials")
+    for name in ("lake", "mail"):
+        here.api.delete(f"credentials/{name}").raise_for_status()
+
+
+@pytest.mark.parametrize(("role", "missing"), [("operator", []), ("author", ["lake", "mail", "shop_api"])])
+def test_authors_alone_are_told_which_credentials_are_missing(here: Site, role: str, missing: list[str]) -> None:
+    headers = {"Authorization": f"Bearer {here.make_token(f'missing {role}', role)}"}
+
+    told = here.api.post("inputs", json={"source": SECRETIVE}, headers=headers).raise_for_status().json()
+
+    assert told["missing_credentials"] == missing

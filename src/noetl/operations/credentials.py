@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from noetl.base.clock import Clock
+from noetl.base.diagnostics import is_template
 from noetl.base.errors import InvalidError, NotFoundError, RefusedError, ToolError
-from noetl.net.net import KeychainEntry
+from noetl.net.net import KeychainEntry, Net
+from noetl.net.secret_reads import auth_names
 from noetl.operations.administration_shapes import CredentialCheck, CredentialTypeView, CredentialView, Rotated
 from noetl.operations.api_shapes import view_of
 from noetl.secrets.credential_types import TYPES
 from noetl.secrets.master_keys import FILE_VARIABLE, VARIABLE, MasterKeys, has_master_keys, key_file
+from noetl.secrets.resolvers import credential_name
 from noetl.secrets.vault import Vault
 from noetl.store.contract import Store
 from noetl.store.installation import KeyValues
@@ -76,6 +79,16 @@ def credential_types() -> list[CredentialTypeView]:
         for name in kind.credential_types:
             kinds.setdefault(name, []).append(kind.name)
     return [CredentialTypeView(name=name, kinds=sorted(users)) for name, users in kinds.items()]
+
+
+async def missing_credentials(store: Store, net: Net) -> list[str]:
+    """The credentials that a net names and that are not stored, in its order. No secret is looked up: entries of other
+    kinds, and names that are templates, are known when an execution starts."""
+    declared = {entry.name for entry in net.keychain}
+    of_entries = [credential_name(entry) for entry in net.keychain]
+    of_tasks = [name for name in auth_names(net) if name not in declared]
+    names = dict.fromkeys(name for name in (*of_entries, *of_tasks) if name is not None and not is_template(name))
+    return [name for name in names if await store.credentials.get(name) is None]
 
 
 class CredentialOperations:

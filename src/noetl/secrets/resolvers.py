@@ -193,18 +193,26 @@ _NAMES = ("credential", "secret", "secret_name", "key", "ref")
 _OR_AUTH = (*_NAMES, "auth")  # as bearer and oauth2 write it; to a secret manager `auth` is how it is entered
 
 
-class StoredResolver:
-    """`credential` names the stored one; without it the entry's own name does."""
+def credential_name(entry: KeychainEntry) -> str | None:
+    """The stored credential that an entry stands for; None where its kind may find a value elsewhere."""
+    return _stored_name(entry) if entry.kind in ("credential", "postgres_credential") else None
 
+
+def _stored_name(entry: KeychainEntry) -> str:
+    """`credential` names the stored one; without it the entry's own name does."""
+    return word(entry, *_OR_AUTH) or entry.name
+
+
+class StoredResolver:
     async def resolve(self, entry: KeychainEntry, sources: Sources) -> Material:
-        return await stored(entry, sources, word(entry, *_OR_AUTH) or entry.name)
+        return await stored(entry, sources, _stored_name(entry))
 
 
 class PostgresResolver:
     """The same, and it must be one that a postgres task can connect with."""
 
     async def resolve(self, entry: KeychainEntry, sources: Sources) -> Material:
-        found = await stored(entry, sources, word(entry, *_OR_AUTH) or entry.name)
+        found = await stored(entry, sources, _stored_name(entry))
         try:
             return Material(fields=postgres(found.text_or_fields()), refresh_after=found.refresh_after)
         except RefusedError as problem:

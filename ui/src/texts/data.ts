@@ -55,5 +55,10 @@ export const t = area("data", {
   true: "true",
   false: "false",
   thisPlaybookHasNoInputs: "This playbook has no inputs.",
+  theseCredentialsAreMissing: (names: string[]) =>
+    names.length === 1
+      ? `There is no credential ${names[0]}, so the execution would fail. Store it under`
+      : `There are no credentials ${names.join(", ")}, so the execution would fail. Store them under`,
+  credentials: "Credentials",
   itUsesTheSecretsBy: (value: Value) => `It uses the secrets ${value}. Their values stay on the server.`,
 });

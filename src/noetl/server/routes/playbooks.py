@@ -15,9 +15,11 @@ from fastapi import Query, Request, Response
 from noetl.events.outcomes import Error
 from noetl.events.projection.views import StepRunView
 from noetl.net.net import Net, from_json
+from noetl.operations.administration_shapes import Role, at_least
 from noetl.operations.api_shapes import ExecutionView
 from noetl.operations.catalog import registered_version
 from noetl.operations.comparisons import step_order, step_runs
+from noetl.operations.credentials import missing_credentials
 from noetl.operations.executions import end_error, failed_step
 from noetl.operations.net_cost import NetCost, first_step_of, net_cost, percentile
 from noetl.server.bodies import read
@@ -25,7 +27,7 @@ from noetl.server.computations import computed
 from noetl.server.guarded_router import GuardedRouter, Json, openapi_docs
 from noetl.server.playbook_texts import PlaybookText, certificate_view, check_text, playbook_problem, text_of
 from noetl.server.problem_details import not_found
-from noetl.server.services import Services, services_of
+from noetl.server.services import Services, identity_of, services_of
 from noetl.server.trials import trial_of
 from noetl.store.contract import ExecutionRow
 
@@ -42,12 +44,15 @@ class WorkloadInput(msgspec.Struct, frozen=True, kw_only=True):
 
 class Inputs(msgspec.Struct, frozen=True, kw_only=True):
     """`version` is null for a text that is not registered. `secrets` are the names of the keychain; their values stay
-    where they are. `metadata` is as the text has it: name, description, labels, and whatever else its author wrote."""
+    where they are. `missing_credentials` are those that the playbook names and that are not stored; authors and
+    administrators see them, and others an empty list. `metadata` is as the text has it: name, description, labels, and
+    whatever else its author wrote."""
 
     path: str
     version: int | None
     inputs: list[WorkloadInput]
     secrets: list[str]
+    missing_credentials: list[str] = []
     metadata: dict[str, Any] = {}
 
 
@@ -56,7 +61,7 @@ async def inputs(request: Request, path: str, version: Annotated[str | None, Que
     """The workload of a version with its defaults, for a form."""
     services = services_of(request)
     row = await registered_version(services.store.catalog, path, version)
-    return Json(_inputs_of(from_json(await services.store.net(row.net_hash)), row.version))
+    return Json(await _inputs_of(request, from_json(await services.store.net(row.net_hash)), row.version))
 
 
 @router.post("/api/inputs", **openapi_docs(Inputs, reads=PlaybookText, summary="What a text takes"))
@@ -65,13 +70,23 @@ async def inputs_of_text(request: Request) -> Response:
     found = await check_text(await text_of(request), proofs=False)
     if found.net is None:
         raise playbook_problem(found)
-    return Json(_inputs_of(found.net, None))
+    return Json(await _inputs_of(request, found.net, None))
 
 
-def _inputs_of(net: Net, version: int | None) -> Inputs:
+async def _inputs_of(request: Request, net: Net, version: int | None) -> Inputs:
     inputs = [WorkloadInput(name=name, type=_type(value), default=value) for name, value in net.workload.items()]
     secrets = [entry.name for entry in net.keychain]
-    return Inputs(path=net.path, version=version, inputs=inputs, secrets=secrets, metadata=net.metadata)
+    # Names of credentials are for authors, and any text can be asked about: others could find out which there are.
+    sees_names = identity_of(request).role in at_least(Role.AUTHOR)
+    missing = await missing_credentials(services_of(request).store, net) if sees_names else []
+    return Inputs(
+        path=net.path,
+        version=version,
+        inputs=inputs,
+        secrets=secrets,
+        missing_credentials=missing,
+        metadata=net.metadata,
+    )
 
 
 @router.post(

@@ -19,6 +19,7 @@ export interface Given {
 export class InputForm {
   inputs = $state<Input[] | null>(null); // null while they are asked for
   secrets = $state<string[]>([]);
+  missing = $state<string[]>([]); // credentials that are not stored
   values = $state<Record<string, string>>({});
   raw = $state("{}");
   mode = $state<"form" | "json">("form");
@@ -33,7 +34,7 @@ export class InputForm {
 
   async fill(ask: () => Promise<Inputs>, given: Given = {}): Promise<void> {
     try {
-      const { inputs, secrets } = await ask();
+      const { inputs, secrets, missing_credentials: missing } = await ask();
       const { last = {}, payload = {} } = given;
       const names = new Set(inputs.map((one) => one.name));
       this.others = Object.fromEntries(Object.entries(payload).filter(([name]) => !names.has(name)));
@@ -43,7 +44,7 @@ export class InputForm {
           last[one.name] ?? written(one.name in payload ? payload[one.name] : one.default),
         ]),
       );
-      [this.secrets, this.inputs, this.error] = [secrets, inputs, null];
+      [this.secrets, this.missing, this.inputs, this.error] = [secrets, missing ?? [], inputs, null];
       if (this.mode === "json") this.raw = JSON.stringify(this.fields(), null, 2);
     } catch (refused) {
       // A playbook that is not in the catalogue says nothing of its inputs; what was given once can be given again.
