@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from playwright.sync_api import Page, expect
@@ -17,6 +18,13 @@ metadata: { name: review, path: tests/review }
 workflow:
   - step: start
     human_task: { title: "Approve the invoice?", assignee: { role: boss }, due_date: 2d }
+"""
+MINE = """apiVersion: noetl.io/v10
+kind: Playbook
+metadata: { name: mine, path: tests/mine }
+workflow:
+  - step: start
+    human_task: { title: "Look at the invoice", assignee: { user: admin } }
 """
 ENDLESS = "document.getAnimations().filter((one) => one.effect.getComputedTiming().iterations === Infinity).length"
 
@@ -91,3 +99,47 @@ def test_what_runs_turns_only_for_whoever_likes_motion(page: Page, here: Site) -
     page.emulate_media(reduced_motion="no-preference")
 
     assert page.evaluate(ENDLESS) > 0
+
+
+ORDER = "() => [...document.querySelectorAll('main h2, main .tiles')].map((one) => one.textContent.trim().slice(0, 15))"
+
+
+def test_on_a_phone_failures_and_tasks_come_first_and_the_head_counts_the_tasks(
+    page: Page, here: Site, picture: Picture
+) -> None:
+    here.register(MINE)
+    execution_id = here.start("tests/mine")
+    here.until_waiting(execution_id, "start")
+    page.set_viewport_size({"width": 390, "height": 844})
+    expect(page.get_by_role("banner").get_by_role("link", name="Tasks, 1 for you")).to_be_visible()
+    expect(page.locator("main h2").first).to_have_text("Recent failures")
+    assert page.evaluate(ORDER)[:3] == ["Recent failures", "Your tasks", "Running"]
+    picture(page, "home-phone")
+    assert findings(page) == []
+
+    page.set_viewport_size({"width": 1280, "height": 800})
+
+    expect(page.locator("main h2").first).to_have_text("Last 24 hours")
+    expect(page.get_by_role("banner").get_by_role("link", name="Tasks")).to_have_count(0)
+    picture(page, "home-wide")
+    assert findings(page) == []
+    here.api.post(f"executions/{execution_id}/cancel", json={}).raise_for_status()
+
+
+def test_hours_in_which_nothing_ran_are_no_tab_stops(page: Page, here: Site) -> None:
+    here.ended(here.start("tests/failing"))
+    hours = page.locator(".trend li")
+    expect(hours.last.get_by_role("link")).to_be_visible()
+    expect(hours.first.get_by_role("img")).to_have_attribute("aria-label", re.compile(": 0 "))
+    expect(hours.first.get_by_role("link")).to_have_count(0)
+
+
+def test_the_focus_returns_to_where_it_was_when_the_search_is_closed(page: Page) -> None:
+    for name in ("All open tasks", "by day"):
+        where = page.locator("main").get_by_text(name, exact=True)
+        where.focus()
+        page.keyboard.press("Control+k")
+        expect(page.get_by_role("combobox")).to_be_focused()
+        page.keyboard.press("Escape")
+        expect(page.get_by_role("dialog")).to_have_count(0)
+        expect(where).to_be_focused()
