@@ -27,6 +27,10 @@ def retrying(then: str) -> str:
     return f"    tool: {{{CALL}, spec: {{policy: {{rules: [{rule}]}}}}}}"
 
 
+def equals(step: str, value: str) -> str:
+    return f"{{step: {step}, when: \"{{{{ (workload.go) == '{value}' }}}}\"}}"
+
+
 @pytest.mark.req("DIA-08")
 @pytest.mark.parametrize(
     ("written", "canonical"),
@@ -74,6 +78,29 @@ def retrying(then: str) -> str:
         (
             f"{NOOP}    next: {{parallel: [b, end]}}{B}",
             f"{NOOP}    next: {{spec: {{mode: inclusive}}, arcs: [b, end]}}{B}",
+        ),
+        *(
+            (
+                f"{NOOP}    next: {{{word}: [{{{when}: '{{{{ workload.go }}}}', {then}: b}}, {{{other}: end}}]}}{B}",
+                f"{NOOP}    next: {{arcs: [{{step: b, when: '{{{{ workload.go }}}}'}}, {{step: end}}]}}{B}",
+            )
+            for word, when, then, other in (
+                ("case", "when", "step", "else"),
+                ("switch", "if", "then", "default"),
+                ("choices", "condition", "next", "otherwise"),
+            )
+        ),
+        (
+            f"{NOOP}    next: {{switch: '{{{{ workload.go }}}}', cases: {{a: b, c: end}}, default: end}}{B}",
+            f"{NOOP}    next: {{arcs: [{equals('b', 'a')}, {equals('end', 'c')}, {{step: end}}]}}{B}",
+        ),
+        (f"    concurrency: 2\n{NOOP}", f"    spec: {{concurrency: {{limit: 2}}}}\n{NOOP}"),
+        *(
+            (
+                f"    tool: {{{CALL}, retry: {{type: {word}, interval: PT5S, maxAttempts: 3}}}}",
+                retrying(f"attempts: 3, backoff: {backoff}, delay: PT5S"),
+            )
+            for word, backoff in (("constant", "none"), ("exponential", "exponential"), ("linear", "linear"))
         ),
         (f"{NOOP}    set_vars: {{n: 1}}", f"{NOOP}    set_ctx: {{n: 1}}"),
         ("    timer: PT90S", "    timer: {duration: PT90S}"),
@@ -126,3 +153,102 @@ def test_parts_of_an_option_that_nothing_reads_are_refused(spec: str, code: str,
     found = checked(f"    tool: {{{CALL}, spec: {{{spec}}}}}", api)
 
     assert [one.code for one in found.refusals] == [code]
+
+
+@pytest.mark.parametrize(
+    "next_",
+    [
+        "{switch: '{{ workload.go }}', cases: {'2': b}}",
+        "{case: [{when: '{{ workload.go }}'}]}",
+        "{switch: [{default: b}, {if: x, then: end}]}",
+    ],
+)
+def test_a_choice_that_leaves_something_open_is_refused(next_: str) -> None:
+    assert checked(f"{NOOP}    next: {next_}{B}").refusals != ()
+
+
+def test_a_limit_of_a_looped_step_may_be_one_of_its_iterations_and_is_refused() -> None:
+    found = checked(f"    concurrency: 2\n    loop: {{in: [1], iterator: item}}\n{NOOP}")
+
+    assert [one.code for one in found.refusals] == ["E_STEP_KEY"]
+
+
+WORKBOOK = (
+    "workbook: [{name: double, kind: python, args: {n: 1}, code: result = n}, {name: log, kind: noop}]\nworkflow:\n"
+)
+REFERENCE = "tool: {kind: workbook, task: double}"
+
+
+def whole(root: str) -> Checked:
+    return check(Source("a.yaml", HEAD.format(api="v2").replace("workflow:\n", root)), kinds=KINDS)
+
+
+def same(written: str, canonical: str) -> None:
+    found, wanted = whole(written), whole(canonical)
+
+    assert found.refusals == ()
+    assert found.warnings == ()
+    assert found.net is not None
+    assert found.net == wanted.net
+
+
+@pytest.mark.parametrize(
+    "reference",
+    ["workbook: double", "tool: double", "tool: {workbook: double}", "tool: {kind: double}", "tool: {tool: double}"],
+)
+def test_a_task_of_the_workbook_may_be_named_alone(reference: str) -> None:
+    same(f"{WORKBOOK}  - step: start\n    {reference}\n", f"{WORKBOOK}  - step: start\n    {REFERENCE}\n")
+
+
+def test_a_kind_comes_before_a_task_of_the_workbook_of_its_name() -> None:
+    found = whole(f"{WORKBOOK}  - step: start\n    tool: {{kind: log, message: hello}}\n")
+
+    assert found.net is not None
+    assert found.net.transitions[0].tasks[0].kind == "log"
+
+
+@pytest.mark.parametrize("kind", ["own", "csv"])
+def test_a_word_that_is_a_kind_stays_one(kind: str) -> None:
+    book = f"workbook: [{{name: {kind}, kind: {kind}}}]\nworkflow:\n"
+
+    found = whole(f"{book}  - step: start\n    tool: {{kind: {kind}}}\n")
+
+    assert [one for one in found.diagnostics if "workbook" in one.message] == []
+
+
+@pytest.mark.parametrize("task", ["kind: log", "kind: dask, auth: cluster, code: 'def main(): return 1'"])
+def test_a_call_of_a_tool_is_no_reference_to_a_task_of_its_name(task: str) -> None:
+    book = "workbook: [{name: log, kind: noop}, {name: dask, kind: noop}]\nworkflow:\n"
+
+    found = whole(f"{book}  - step: start\n    tool: {{{task}}}\n")
+
+    assert [one for one in found.diagnostics if "workbook" in one.message] == []
+
+
+FLOW = "workflow:\n  - {step: start, tool: {kind: noop}}\n"
+
+
+@pytest.mark.parametrize(
+    ("written", "canonical"),
+    [
+        ("{cron: '0 6 * * *'}", "{timer: {cron: '0 6 * * *'}}"),
+        ("{schedule: '@daily'}", "{timer: {cron: '@daily'}}"),
+        ("{cron: '0 6 * * *', timezone: Europe/Rome}", "{timer: {cron: '0 6 * * *', spec: {timezone: Europe/Rome}}}"),
+        (
+            "{schedule: {cron: '0 6 * * *', timezone: Europe/Rome}}",
+            "{timer: {cron: '0 6 * * *', spec: {timezone: Europe/Rome}}}",
+        ),
+    ],
+)
+def test_a_trigger_may_name_its_schedule_alone(written: str, canonical: str) -> None:
+    same(f"trigger: {written}\n{FLOW}", f"trigger: {canonical}\n{FLOW}")
+
+
+def test_the_one_step_without_dependencies_is_the_start() -> None:
+    steps = "workflow:\n  - {step: b, depends_on: [a], tool: {kind: noop}}\n  - {step: a, tool: {kind: noop}}\n"
+    entry = "executor: {spec: {entry_step: a}}\n"
+    turned = (
+        "workflow:\n  - {step: b, tool: {kind: noop}}\n  - {step: a, tool: {kind: noop}, next: {arcs: [{step: b}]}}\n"
+    )
+
+    same(steps, entry + turned)

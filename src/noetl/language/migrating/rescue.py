@@ -29,6 +29,7 @@ from noetl.language.reading.shared_checks import ReadContext
 from noetl.language.reading.spellings import model
 from noetl.language.reading.spellings.model import Rewrite, Rewriting, Spelling, Where
 from noetl.language.reading.spellings.respelling import respelled, respelled_step
+from noetl.language.reading.spellings.tool_words import workbook_names
 from noetl.language.reading.yaml import read_yaml
 from noetl.language.v2_case import port as v2_case
 
@@ -225,6 +226,7 @@ def _with_case_steps(root: Mapping, steps: dict[int, Mapping], rewriting: Rewrit
     workflow = root.get("workflow")
     if not isinstance(workflow, Sequence) or not steps:
         return root
+    rewriting.workbook_names = workbook_names(root)
     items = [
         respelled_step(steps[number], rewriting) if number in steps else item for number, item in enumerate(workflow)
     ]

@@ -152,6 +152,7 @@ class Rewriting(msgspec.Struct):
     # Names that templates of the current looped step read as `iter.name`.
     iter_names: frozenset[str] = frozenset()
     step_names: frozenset[str] = frozenset()  # of the document
+    workbook_names: frozenset[str] = frozenset()  # of the tasks in its workbook
     # No note is written: the word is one of the document's own dialect.
     quiet: bool = False
 

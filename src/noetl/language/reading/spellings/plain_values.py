@@ -126,7 +126,29 @@ def _read_timer(node: Mapping, rewriting: Rewriting) -> Mapping:
 
 
 # Read wherever the visitor comes to a construct, after its keys are in snake_case.
+def _name_limit(node: Mapping, rewriting: Rewriting) -> Mapping:
+    """`concurrency: 2` of a step without a loop; beside a loop it may be meant for the iterations."""
+    limit, spec = node.get("concurrency"), node.get("spec")
+    is_number = isinstance(limit, Scalar) and isinstance(limit.value, int) and not isinstance(limit.value, bool)
+    if not is_number or limit is None or "loop" in node or not isinstance(spec, Mapping | None):
+        return node
+    if spec is not None and "concurrency" in spec:
+        return node
+    rewriting.note(node.keys["concurrency"], '"concurrency" of a step', "spec: {concurrency: {limit: …}}")
+    block = model.made_mapping([("limit", limit)], limit)
+    return model.with_path(model.without_keys(node, "concurrency"), ("spec", "concurrency"), block, limit)
+
+
 SPELLINGS = (
+    Spelling(
+        id="step-concurrency",
+        where=Where.STEP,
+        older="`concurrency: 2` of a step without a loop",
+        canonical="`spec: {concurrency: {limit: 2}}`",
+        dialects=(model.V10,),
+        refused_by_v10=True,
+        rewrite=_name_limit,
+    ),
     Spelling(
         id="plain-values",
         where=Where.DOCUMENT,

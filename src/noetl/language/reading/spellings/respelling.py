@@ -25,6 +25,7 @@ from noetl.language.reading.spellings import (
     steps,
     task_shapes,
     tool_words,
+    trigger_words,
 )
 from noetl.language.reading.spellings.model import V2_CASE, V2_EVAL, Rewriting, Spelling, Where, with_items, with_value
 from noetl.language.v2_case import port as v2_case
@@ -34,10 +35,12 @@ SPELLINGS: tuple[Spelling, ...] = (
     *casing.SPELLINGS,
     *plain_values.SPELLINGS,
     *roots.SPELLINGS,
+    *trigger_words.SPELLINGS,
     *task_shapes.DEPENDENCY_SPELLINGS,
     *tool_words.SPELLINGS,
     # Before the words of tasks and loops: these rows produce them.
     *task_shapes.SPELLINGS,
+    *tool_words.REFERENCE_SPELLINGS,
     *steps.POLICY_SPELLINGS,
     *steps.SPELLINGS,
     *v2_case.retry_spellings(),
@@ -92,6 +95,7 @@ class _Visitor:
         node = self._rewritten(node, Where.DOCUMENT)
         node = _inside(node, "executor", lambda block: self._rewritten(block, Where.EXECUTOR))
         node = _each(node, "keychain", lambda entry: self._rewritten(entry, Where.KEYCHAIN))
+        self._rewriting.workbook_names = tool_words.workbook_names(node)
         node = self._workbook(node)
         self._rewriting.step_names = _step_names(node)
         return _each(node, "workflow", self.step)

@@ -28,6 +28,11 @@ _BOUND_WORDS = {
     **dict.fromkeys(("backoff_factor", "backoff_rate", "multiplier"), "backoff_multiplier"),
 }
 _STATUS_WORDS = ("status_codes", "statuses", "on", "retry_on", "on_status", "retryable_status_codes", "retry_on_status")
+_MODE_WORDS = ("type", "strategy", "backoff_type", "backoff_strategy")
+_MODES = {
+    **dict.fromkeys(("none", "constant", "fixed"), "none"),
+    **{word: word for word in ("linear", "exponential")},
+}
 _RETRIES = ("max_retries", "retries")
 # Kinds that have an input `retries`: another system repeats what it was given.
 COUNTING_KINDS = ("dask", "ray")
@@ -84,8 +89,20 @@ def _listed(node: Mapping, rewriting: Rewriting) -> Mapping:
 
 def _policy(node: Mapping, rewriting: Rewriting) -> Mapping:
     node = _open_backoff(node, rewriting)
-    node = model.renames("a retry", {**_BLOCK_WORDS, **_BOUND_WORDS})(node, rewriting)
+    node = _name_backoff(model.renames("a retry", {**_BLOCK_WORDS, **_BOUND_WORDS})(node, rewriting), rewriting)
     return _stop_condition(_status_condition(_count_retries(node, rewriting), rewriting), rewriting)
+
+
+def _name_backoff(node: Mapping, rewriting: Rewriting) -> Mapping:
+    """`type: exponential`: how the delay grows."""
+    word = next((key for key in _MODE_WORDS if key in node), None)
+    mode = data(node.values[word]) if word is not None else None
+    if word is None or "backoff" in node or mode not in _MODES:
+        return node
+    rewriting.note(node.keys[word], f'"{word}" of a retry', '"backoff"')
+    node = model.with_key(node, word, "backoff")
+    plain = _MODES[str(mode)]
+    return node if plain == mode else model.with_value(node, "backoff", model.made_text(plain, node.keys["backoff"]))
 
 
 def _open_backoff(node: Mapping, rewriting: Rewriting) -> Mapping:
@@ -155,7 +172,7 @@ def _condition(node: Node | None) -> str | None:
 
 
 _OLDER = (
-    "`retry: {retry_when, stop_when, until, interval, backoff_factor, max_retries, status_codes}`, `retry: 3`, "
+    "`retry: {retry_when, stop_when, until, interval, backoff_factor, type, max_retries, status_codes}`, `retry: 3`, "
     "`retries: 3` with `retry_delay`"
 )
 

@@ -238,7 +238,7 @@ _KIND_WORDS = {
     **dict.fromkeys(("start", "end", "pass", "dummy", "empty"), "noop"),
 }
 # Kinds that people write with capitals, as other systems do.
-_OWN_KINDS = frozenset(
+OWN_KINDS = frozenset(
     {"http", "python", "postgres", "duckdb", "sql", "noop", "log", "playbook", "workbook", "secrets", "shell", "script"}
     | {"snowflake", "container", "transfer", "email", "slack", "kafka", "redis", "storage", "artifact"}
 )
@@ -317,7 +317,7 @@ def _name_kind(node: Mapping, rewriting: Rewriting) -> Mapping:
     if not isinstance(kind, Scalar) or not isinstance(kind.value, str):
         return node
     small = kind.value.lower()
-    word = _KIND_WORDS.get(small, small if small in _OWN_KINDS else kind.value)
+    word = _KIND_WORDS.get(small, small if small in OWN_KINDS else kind.value)
     if word != kind.value:
         rewriting.note(kind, f"kind: {kind.value}", f"kind: {word}")
         return model.with_value(node, "kind", model.made_text(word, kind))

@@ -8,10 +8,11 @@ its author to say.
 
 from __future__ import annotations
 
-from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
+from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence, inner
 from noetl.language.reading.spellings import model
 from noetl.language.reading.spellings.model import Rewriting, Spelling, Where
 
+_START = "start"
 _WORDS = ("depends_on", "needs", "after")
 _LEADING = ("next", "case", "arcs", "transitions", "on_success", "on_failure", "on_error", *_WORDS)
 
@@ -31,7 +32,21 @@ def _turn_round(node: Mapping, rewriting: Rewriting) -> Mapping:
             rewriting.note(step.keys[word], f'"{word}" of a step', "next of the step before it")
             after.setdefault(before[str(name.value)] or "", []).append(name)
     turned = [_leading(step, after, rewriting) for step in steps]
-    return model.with_value(node, "workflow", model.with_items(workflow, turned))
+    node = model.with_value(node, "workflow", model.with_items(workflow, turned))
+    return _with_entry(node, next(step for step in steps if _word(step) is None), rewriting)
+
+
+def _with_entry(node: Mapping, first: Mapping, rewriting: Rewriting) -> Mapping:
+    """A first step of another name than `start` is where the playbook begins, if nothing else says so."""
+    workflow, executor = node.get("workflow"), node.get("executor")
+    steps = [step for step in workflow if isinstance(step, Mapping)] if isinstance(workflow, Sequence) else []
+    names = {str(step.values["step"].value) for step in steps if _is_named(step)}  # type: ignore[union-attr]
+    is_other = executor is not None and not isinstance(executor, Mapping)
+    if _START in names or is_other or inner(node, "executor", "spec", "entry_step") is not None:
+        return node
+    name = first.values["step"]
+    rewriting.note(name, "the one step without dependencies", "executor.spec.entry_step")
+    return model.with_path(node, ("executor", "spec", "entry_step"), name, name)
 
 
 def _is_named(step: Mapping) -> bool:
@@ -92,8 +107,8 @@ DEPENDENCY_SPELLINGS = (
     Spelling(
         id="step-depends-on",
         where=Where.DOCUMENT,
-        older="`depends_on: [name]` of steps, none of which has `next`",
-        canonical="`next: {arcs: [{step: …}]}` of the step before",
+        older="`depends_on: [name]` of steps, none of which has `next`; the first one called otherwise than `start`",
+        canonical="`next: {arcs: [{step: …}]}` of the step before; `executor.spec.entry_step: name`",
         dialects=model.EVERYWHERE,
         refused_by_v10=True,
         rewrite=_turn_round,

@@ -4,12 +4,15 @@ command line; and within a task `tool`, `action` or `uses` for its `kind`."""
 from __future__ import annotations
 
 from noetl.base.diagnostics import is_template
-from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
+from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence, inner
 from noetl.language.reading.spellings import model
 from noetl.language.reading.spellings.model import Rewriting, Spelling, Where
+from noetl.language.reading.spellings.steps import OWN_KINDS
 
-_TOOL_WORDS = ("call", "task", "action", "uses", "tools", "tasks", "pipeline")
+_TOOL_WORDS = ("call", "task", "action", "uses", "tools", "tasks", "pipeline", "workbook")
 _KIND_WORDS = ("tool", "action", "uses", "call")
+# A reference has nothing else; a call of a tool has inputs of its own.
+_OF_REFERENCE = frozenset({"kind", "name", "desc", "args", "spec", "retry", "eval"})
 # Keys of which a task has at least one.
 _OF_TASKS = frozenset({"kind", "type", "tool", "action", "uses", "task"})
 # What a step runs, in any words: two of them are left for the reader to refuse.
@@ -29,8 +32,10 @@ def name_tool(node: Mapping, rewriting: Rewriting) -> Mapping:
         return node
     if not (_holds_tasks(value) or (word != "tasks" and _is_word(value))):
         return node
-    if word == "task" and _is_word(value):
-        rewriting.note(key, '"task" of a step', "tool: {kind: workbook, task: …}")
+    if word == "workbook" and not _is_word(value):
+        return node
+    if word in ("task", "workbook") and _is_word(value):
+        rewriting.note(key, f'"{word}" of a step', "tool: {kind: workbook, task: …}")
         return model.with_value(model.with_key(node, word, "tool"), "tool", _reference(value))
     rewriting.note(key, f'"{word}" of a step', '"tool"')
     return model.with_key(node, word, "tool")
@@ -78,6 +83,8 @@ def name_kind(node: Mapping, rewriting: Rewriting) -> Mapping:
     for word in _KIND_WORDS:
         if _is_word(node.get(word)):
             return model.renames("a task", {word: "kind"})(node, rewriting)
+    if _is_word(node.get("workbook")) and "task" not in node:
+        node = model.renames("a task", {"workbook": "task"})(node, rewriting)
     named = node.get("task")
     if _is_word(named) and named is not None:
         rewriting.note(node.keys["task"], '"task" without kind', "kind: workbook")
@@ -85,11 +92,53 @@ def name_kind(node: Mapping, rewriting: Rewriting) -> Mapping:
     return node
 
 
+def workbook_names(root: Mapping) -> frozenset[str]:
+    """The tasks of the workbook that a task may name in place of a kind."""
+    book = root.get("workbook")
+    held = (
+        book.get("tasks") if isinstance(book, Mapping) and isinstance(book.get("tasks"), Mapping | Sequence) else book
+    )
+    named: list[tuple[str, Node]] = []
+    if isinstance(held, Mapping):
+        named = list(held.values.items())
+    elif isinstance(held, Sequence):
+        listed = ((inner(one, "name"), one) for one in held)
+        named = [(str(name.value), one) for name, one in listed if isinstance(name, Scalar)]
+    # A task that is called as its own kind shows that there is such a kind.
+    kinds = {name: inner(one, "kind") for name, one in named}
+    own = {name for name, kind in kinds.items() if isinstance(kind, Scalar) and kind.value == name}
+    return frozenset(kinds) - own - OWN_KINDS
+
+
+def _name_reference(node: Mapping, rewriting: Rewriting) -> Mapping:
+    """`kind: double`, where the workbook has a task of that name: a task without inputs."""
+    kind = node.get("kind")
+    if not isinstance(kind, Scalar) or kind.value not in rewriting.workbook_names:
+        return node
+    if node.values.keys() - _OF_REFERENCE:
+        return node
+    rewriting.note(kind, f'"{kind.value}", which is a task of the workbook,', "kind: workbook, task: …")
+    node = model.with_value(node, "kind", model.made_text("workbook", kind))
+    return model.with_value(node, "task", kind, kind)
+
+
+REFERENCE_SPELLINGS = (
+    Spelling(
+        id="task-workbook-name",
+        where=Where.TASK,
+        older="`tool: name`, `kind: name` with the name of a task in the workbook, and no inputs",
+        canonical="`{kind: workbook, task: name}`",
+        dialects=model.EVERYWHERE,
+        refused_by_v10=True,
+        rewrite=_name_reference,
+    ),
+)
+
 SPELLINGS = (
     Spelling(
         id="step-tool-synonyms",
         where=Where.STEP,
-        older="`call`, `task`, `action`, `uses`, `tasks`, `pipeline` of a step, alone; `run: make test`",
+        older="`call`, `task`, `action`, `uses`, `tasks`, `pipeline`, `workbook` of a step, alone; `run: make test`",
         canonical="`tool`; `tool: {kind: shell, cmds: make test}`",
         dialects=model.EVERYWHERE,
         refused_by_v10=True,
@@ -98,7 +147,7 @@ SPELLINGS = (
     Spelling(
         id="task-kind-synonyms",
         where=Where.TASK,
-        older="`tool: python`, `action: python`, `uses: python` within a task; `task: name` alone",
+        older="`tool: python`, `action: python`, `uses: python` within a task; `task: name`, `workbook: name` alone",
         canonical="`kind: python`; `kind: workbook, task: name`",
         dialects=model.EVERYWHERE,
         refused_by_v10=True,
