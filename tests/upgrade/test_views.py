@@ -92,12 +92,17 @@ def _large(kind: str, folder: Path, number: int) -> str:
 
 
 def _shorter(then: Any, now: Any) -> Any:
-    """`now` without what was added since: keys of mappings that `then` does not have, and the status of a step that was
-    stopped with its execution, which had none. Sentences are the program's own: they name the place of the store, and
+    """`now` without what was added since: keys of mappings that `then` does not have, the status of a step that was
+    stopped with its execution, which had none, and that of a step whose runs no worker had taken yet, which were said
+    to run. Sentences are the program's own: they name the place of the store, and
     are worded anew now and then."""
     if isinstance(then, dict) and isinstance(now, dict):
         if {"step", "tokens", "side_runs"} <= then.keys() and (then["status"], now["status"]) == (None, "cancelled"):
             now = {**now, "status": None}
+        if (then.get("status"), now.get("status")) == ("running", "queued") and now.get("queued") == then.get(
+            "running"
+        ):
+            now = {**now, "status": "running"}
         return {
             key: value if key == "sentences" else _shorter(value, now[key]) for key, value in then.items() if key in now
         }
