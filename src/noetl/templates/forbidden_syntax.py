@@ -89,6 +89,9 @@ class _Inspection:
         kind = type(node.node).__name__
         # A method; whether the value has it is known only when it is called.
         if kind == "Getattr":
+            if node.node.attr == "xcom_pull":
+                message = '"xcom_pull" is not known here: a result is read by the name of its step, as b.data'
+                raise self._at(node, node.node.attr, message)
             if node.kwargs:
                 raise self._at(node, node.kwargs[0].key, f'"{node.node.attr}" takes no named values')
             return

@@ -241,3 +241,13 @@ def test_a_parameter_of_main_may_be_an_argument_of_the_task_or_a_key_of_workload
     code = "      code: |\n        def main(a, b):\n            return a\n"
 
     assert found(f"workload: {{b: 1}}\n{step}{code}", "W_PYTHON") == []
+
+
+@pytest.mark.parametrize("call", ["ti.xcom_pull(task_ids='b')", "ti.xcom_pull('b')"])
+def test_a_result_that_is_pulled_is_refused_with_the_way_to_read_it(call: str) -> None:
+    text = f'workflow:\n  - step: start\n    tool: {{kind: noop, args: {{a: "{{{{ {call} }}}}"}}}}\n'
+
+    [one] = check(Source("a.yaml", HEAD + text), kinds=KINDS).refusals
+
+    assert one.code == "E_TEMPLATE"
+    assert "a result is read by the name of its step, as b.data" in one.message
