@@ -193,12 +193,16 @@ async def _no_playbook(catalog: Catalog, path: str) -> NotFoundError:
 
 async def nearest_path_text(catalog: Catalog, path: str) -> str:
     """The advice for an unknown path, as the end of an error message."""
-    known = [row.path for row in await catalog.paths(limit=_COMPARED)]
-    if not known:
+    if not await catalog.paths(limit=1):
         return ": nothing is registered yet (noetl register FILE)"
-    guess = nearest_word(_clipped(path), known)
+    guess = await nearest_path(catalog, path)
     suggestion = f'did you mean "{guess}"? ' if guess else ""
     return f": {suggestion}noetl catalog list shows the registered playbooks"
+
+
+async def nearest_path(catalog: Catalog, path: str) -> str | None:
+    """The registered path that was probably meant."""
+    return nearest_word(_clipped(path), [row.path for row in await catalog.paths(limit=_COMPARED)])
 
 
 def _clipped(text: str) -> str:

@@ -21,6 +21,7 @@ from noetl.net.kinds import Kinds, TriggerKind
 from noetl.net.secret_reads import credential_name
 from noetl.operations.administration_shapes import DeadLetterView, NewTrigger, TriggerView
 from noetl.operations.api_shapes import view_of
+from noetl.operations.catalog import nearest_path
 from noetl.store.contract import Store
 
 MOST_RUNNING = 1_000
@@ -124,7 +125,10 @@ class TriggerOperations:
     async def _check_playbook(self, new: NewTrigger) -> None:
         if await self._store.catalog.find(new.path, new.version) is None:
             version = f' of version "{new.version}"' if new.version else ""
-            raise RefusedError(f'"{new.path}"{version} is not registered here: noetl register FILE first')
+            guess = await nearest_path(self._store.catalog, new.path)
+            # People make triggers in the web UI too, where a command is no help.
+            advice = f'did you mean "{guess}"?' if guess and guess != new.path else "register it first"
+            raise RefusedError(f'there is no playbook "{new.path}"{version} here: {advice}')
 
     async def _view(self, trigger: SourceTrigger) -> TriggerView:
         progress, _ = await self._triggers.progress(trigger)

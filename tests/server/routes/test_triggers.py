@@ -237,7 +237,11 @@ def live_again(kept: dict[str, Any]) -> Any:
         ({"kind": "http", "inputs": {}}, "cannot be a trigger: choose one of"),
         ({"kind": "storage", "inputs": {"uri": "x"}}, 'has no input "uri"'),
         ({"kind": "storage", "inputs": {}}, 'needs the input "url"'),
-        ({"kind": "storage", "inputs": {"url": "file:///x"}, "path": "no/where"}, "is not registered here"),
+        (
+            {"kind": "storage", "inputs": {"url": "file:///x"}, "path": "no/where"},
+            'no playbook "no/where" here: register it',
+        ),
+        ({"kind": "storage", "inputs": {"url": "file:///x"}, "path": f"{PATH}s"}, f'here: did you mean "{PATH}"?'),
         ({"kind": "storage", "inputs": {"url": "file:///x"}, "interval": "soon"}, "interval"),
         ({"kind": "storage", "inputs": {"url": "file:///x"}, "max_running": 0}, "max_running"),
         ({"kind": "storage", "inputs": {"url": "file:///x"}, "name": "a b"}, "letters, digits"),
