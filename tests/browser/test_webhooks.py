@@ -14,7 +14,11 @@ Open = Callable[[str], Page]
 
 
 def test_a_webhook_is_made_its_key_shown_once_and_deleted(open_at: Open, here: Site, picture: Picture) -> None:
-    page = open_at("/triggers")
+    page = open_at("/")
+    page.get_by_role("heading", name="Home").wait_for()
+    page.keyboard.press("Control+k")
+    page.get_by_role("combobox").fill("webhook")
+    page.get_by_role("option", name="Webhooks").click()
     page.get_by_role("button", name="New webhook").click()
     page.get_by_label("Name").fill("paid")
     page.get_by_label("A delivery").select_option("sends a message")

@@ -29,6 +29,11 @@ const all = (): Place[] => [
 /** Those that the signed-in user may open. */
 export const places = (): Place[] => all().filter((one) => !one.role || may(one.role));
 
+export type Goal = Pick<Place, "word" | "path">;
+
+/** Where the search leads besides: parts of a screen that people look for by their own name. */
+export const goals = (): Goal[] => [...places(), ...(may("author") ? [{ word: t.webhooks, path: "/triggers" }] : [])];
+
 const FAMILY: Record<string, string> = {
   execution: "executions",
   compare: "executions",

@@ -26,6 +26,7 @@ export const t = area("shell", {
   tasks: "Tasks",
   schedules: "Schedules",
   triggers: "Triggers",
+  webhooks: "Webhooks",
   messages: "Messages",
   notifications: "Notifications",
   workers: "Workers",
