@@ -93,7 +93,7 @@ def test_a_task_is_shown_with_its_form(left: str) -> None:
     shown = done(left, "task", "show", task_id(left)[:8])
 
     assert "title      Approve Purchase Order\n" in shown
-    assert "for        role finance_manager\n" in shown
+    assert "for        human role finance_manager\n" in shown
     assert "field      decision: enum, approve | reject\n" in shown
 
 
@@ -101,7 +101,9 @@ def test_a_task_is_shown_with_its_form(left: str) -> None:
 def test_what_may_not_be_is_refused_with_its_reason(left: str) -> None:
     task = task_id(left)
 
-    assert "is for role finance_manager, which you do not act in" in refused(left, "task", "claim", task, "--as", "ann")
+    assert "is for human role finance_manager, which you do not act in" in refused(
+        left, "task", "claim", task, "--as", "ann"
+    )
     assert "one of approve, reject" in refused(left, "task", "complete", task, *MANAGER, "--set", "decision=maybe")
     assert "is not claimed" in refused(left, "task", "release", task, *MANAGER)
     done(left, "task", "claim", task, *MANAGER, "--seen", "1")

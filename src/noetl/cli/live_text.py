@@ -167,7 +167,7 @@ def awaited(payload: Awaited) -> str:
         case SignalAwaited():
             return f'for signal "{payload.name}"'
         case HumanCreated():
-            whose = payload.user or (f"role {payload.role}" if payload.role else "anybody")
+            whose = payload.user or (f"human role {payload.role}" if payload.role else "anybody")
             return f'for {whose} to complete "{payload.title}" (task {payload.task_id})'
 
 

@@ -256,7 +256,7 @@ def _due(task: TaskView, overdue: str) -> str | None:
 def _assignee(task: TaskView) -> str:
     if task.user is not None:
         return f"user {task.user}"
-    return f"role {task.role}" if task.role is not None else "anybody"
+    return f"human role {task.role}" if task.role is not None else "anybody"
 
 
 def _lines(task: TaskView) -> list[str]:

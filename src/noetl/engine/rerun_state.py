@@ -226,4 +226,4 @@ def _refusal(approval: Approval) -> str:
 def _approver(approval: Approval) -> str:
     if approval.user is not None:
         return f"user {approval.user}"
-    return f"a holder of role {approval.role}" if approval.role is not None else "anybody"
+    return f"a holder of the human role {approval.role}" if approval.role is not None else "anybody"

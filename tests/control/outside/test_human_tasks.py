@@ -67,7 +67,7 @@ async def test_completing_a_task_moves_its_execution_on(control_plane: ControlPl
 async def test_only_a_holder_of_the_role_may_claim(control_plane: ControlPlane) -> None:
     task = await the_task(control_plane)
 
-    with pytest.raises(ForbiddenError, match="is for role boss"):
+    with pytest.raises(ForbiddenError, match="is for human role boss"):
         await control_plane.inbox.claim(task.task_id, actor="ann", roles=["staff"])
 
     claimed = await control_plane.inbox.claim(task.task_id, **BOSS)

@@ -61,7 +61,7 @@ def _is_for(task: OpenHumanTask, command: ActOnTask) -> bool:
 
 
 def _forbidden(task: OpenHumanTask) -> Decision:
-    whose = f"user {task.user}" if task.user is not None else f"role {task.role}, which you do not act in"
+    whose = f"user {task.user}" if task.user is not None else f"human role {task.role}, which you do not act in"
     return _refusal(ReportResult.FORBIDDEN, f'task "{task.title}" is for {whose}')
 
 
