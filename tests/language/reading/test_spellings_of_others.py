@@ -252,3 +252,10 @@ def test_the_one_step_without_dependencies_is_the_start() -> None:
     )
 
     same(steps, entry + turned)
+
+
+def test_two_names_as_next_are_refused_with_both_ways_to_write_them() -> None:
+    found = whole(f"workflow:\n  - step: start\n{NOOP}    next: [b, end]{B}\n")
+
+    assert {one.code for one in found.refusals} == {"E_NEXT_SHAPE"}
+    assert "write next: {parallel: […]} if all shall run" in found.refusals[0].hint

@@ -181,6 +181,7 @@ MODES = ROUTER_SPEC["mode"].words
 _CODE = "E_NEXT_SHAPE"
 _ELSEWHERE = {**WORDS_OF_OTHERS, "unless": 'write when: "{{ not … }}"'}
 _ROUTER = "next: {spec: {mode: exclusive}, arcs: [{step: …}]}"
+_ALL = "write next: {parallel: […]} if all shall run"
 _LIST = "next: [{step: …, when: …}]"
 
 
@@ -190,7 +191,9 @@ def read_router(reading: ReadContext, node: Node | None) -> RouterSyntax | None:
         return None
     if not isinstance(node, Mapping):
         found = describe(node)
-        reading.error(_CODE, node, f"next must be a router with arcs, and this is {found}", _ROUTER)
+        are_names = isinstance(node, Sequence) and len(node) > 1 and all(isinstance(one, Scalar) for one in node)
+        hint = f"{_ROUTER} if the first shall run; {_ALL}" if are_names else _ROUTER
+        reading.error(_CODE, node, f"next must be a router with arcs, and this is {found}", hint)
         return _read_older_shape(node)
     if "arcs" not in node:
         reading.error(_CODE, shared_checks.opening(node), "next has no arcs", _ROUTER)
@@ -251,6 +254,7 @@ def _read_arc(reading: ReadContext, item: Node) -> ArcSyntax | None:
     if not isinstance(item, Mapping):
         hint = f"- step: {item.value}" if isinstance(item, Scalar) and item.value else "- step: …"
         if reading.dialect is Dialect.V2_EVAL and isinstance(item, Scalar):
+            hint += f" if the first shall run; {_ALL}"
             hint += "; names alone are v2-case, where several fork (metadata.dialect: v2-case)"
         reading.error(_CODE, item, f"an arc must be a mapping with step, and this is {describe(item)}", hint)
         return None
