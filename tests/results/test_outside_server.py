@@ -98,10 +98,11 @@ async def test_while_results_are_slow_the_server_answers_everybody_else(
         small = {"playbook_id": (await talk.register(SMALL))["catalog_id"], "wait": 60}
         large = (await talk.register(FLOW))["path"]
         worker = await talk.as_role(Role.WORKER)
+        of = {"execution_id": (await talk.post("/api/executions", small, status=201))["execution_id"]}
         objects.hold()
         json = {"content-type": "application/json"}
         starting = asyncio.ensure_future(talk.start(large, {"given": LARGE}, wait=60))
-        putting = asyncio.ensure_future(worker.put(stored, content=body, headers=json))
+        putting = asyncio.ensure_future(worker.put(stored, content=body, params=of, headers=json))
         getting = asyncio.ensure_future(talk.client.get(stored))
         assert await asyncio.to_thread(objects.came.wait, 60)
 

@@ -75,9 +75,10 @@ async def test_a_start_that_waits_for_a_large_result_decodes_nothing_large(decod
     assert begun.json()["result"] == ROWS
 
 
-async def stored(client: httpx2.AsyncClient, body: bytes) -> httpx2.Response:
+async def stored(client: httpx2.AsyncClient, body: bytes, execution_id: str) -> httpx2.Response:
     place = f"/api/results/{hashlib.sha256(body).hexdigest()}"
-    return await client.put(place, content=body, headers={"content-type": "application/json"})
+    json = {"content-type": "application/json"}
+    return await client.put(place, content=body, params={"execution_id": execution_id}, headers=json)
 
 
 @pytest.mark.req("RES-01", "RES-05")
@@ -85,14 +86,16 @@ async def test_storing_a_large_value_and_reading_its_parts_decodes_nothing_large
     body = msgspec.json.encode(ROWS)
     async with talking(workers=0) as talk:
         worker = await talk.as_worker()
+        await talk.register(TEXT.replace("kind: KIND", KINDS["python"]))
+        execution_id = str((await talk.start())["execution_id"])
         decoded.clear()
-        reference = (await stored(worker, body)).json()
+        reference = (await stored(worker, body, execution_id)).json()
         part = await talk.client.get(f"/api/results/{reference['checksum']}/part?pointer=/7/name")
         largest = max(decoded, default=0)
 
         assert largest <= NEAR_BYTES
         assert (part.json()["value"], reference["size"]) == ("customer 7", len(body))
         assert (await talk.client.get(f"/api/results/{reference['checksum']}/part?pointer=/x")).status_code == 422
-        assert (await stored(worker, body[:-1])).status_code == 400
-        assert (await stored(worker, body.replace(b":", b": ", 1))).status_code == 422
-        assert (await stored(worker, b"[" * (NEAR_BYTES + 1))).status_code == 400
+        assert (await stored(worker, body[:-1], execution_id)).status_code == 400
+        assert (await stored(worker, body.replace(b":", b": ", 1), execution_id)).status_code == 422
+        assert (await stored(worker, b"[" * (NEAR_BYTES + 1), execution_id)).status_code == 400

@@ -164,6 +164,21 @@ async def test_a_large_value_with_a_secret_is_stored_masked_and_the_answer_names
 
 
 @pytest.mark.req("KEY-06", "RES-01")
+@pytest.mark.parametrize(("named", "status"), [({}, 422), ({"execution_id": ""}, 422), ({"execution_id": "x1"}, 404)])
+async def test_a_large_value_without_its_execution_is_not_stored(named: dict[str, str], status: int) -> None:
+    async with talking(workers=0) as talk:
+        await first_step(talk)
+        worker, _ = await second_order(talk)
+        body = msgspec.json.encode({"echo": SECRET, "rest": "x" * 100})
+        checksum = hashlib.sha256(body).hexdigest()
+        json = {"content-type": "application/json"}
+        answer = await worker.put(f"/api/results/{checksum}", content=body, params=named, headers=json)
+
+        assert answer.status_code == status, answer.text
+        await talk.get(f"/api/results/{checksum}", status=404)
+
+
+@pytest.mark.req("KEY-06", "RES-01")
 async def test_a_worker_reports_what_the_server_has_stored_instead() -> None:
     masked = Reference(store="files", key="k2", checksum="2" * 64, size=7)
 

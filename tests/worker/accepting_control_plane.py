@@ -40,13 +40,13 @@ class AcceptingControlPlane:
     async def schema(self, named: str) -> Any:
         return None
 
-    def keep(self, value: Any, execution_id: str = "") -> Reference:
+    def keep(self, value: Any, execution_id: str) -> Reference:
         raise NotImplementedError
 
     def load(self, reference: Reference) -> Any:
         raise NotImplementedError
 
-    async def keep_table(self, file: Path, execution_id: str = "") -> Reference:
+    async def keep_table(self, file: Path, execution_id: str) -> Reference:
         raise NotImplementedError
 
     async def fetch_table(self, reference: Reference, into: Path) -> None:

@@ -57,13 +57,13 @@ class ControlPlane(Protocol):
     async def schema(self, named: str) -> Any:
         """The schema of results that is registered under a name (RES-07); None if there is none."""
 
-    def keep(self, value: Any, execution_id: str = "") -> Reference:
+    def keep(self, value: Any, execution_id: str) -> Reference:
         """Store a value of an execution that is too large for an event, and return its reference."""
 
     def load(self, reference: Reference) -> Any:
         """A stored value."""
 
-    async def keep_table(self, file: Path, execution_id: str = "") -> Reference:
+    async def keep_table(self, file: Path, execution_id: str) -> Reference:
         """Store a table of an execution, masked by its worker, and return its reference. The file is streamed."""
 
     async def fetch_table(self, reference: Reference, into: Path) -> None:
@@ -140,13 +140,13 @@ class RetryingControlPlane:
     async def schema(self, named: str) -> Any:
         return await self._retried(lambda _: self._control_plane.schema(named))
 
-    def keep(self, value: Any, execution_id: str = "") -> Reference:
+    def keep(self, value: Any, execution_id: str) -> Reference:
         return self._control_plane.keep(value, execution_id)
 
     def load(self, reference: Reference) -> Any:
         return self._control_plane.load(reference)
 
-    async def keep_table(self, file: Path, execution_id: str = "") -> Reference:
+    async def keep_table(self, file: Path, execution_id: str) -> Reference:
         return await self._retried(lambda _: self._control_plane.keep_table(file, execution_id))
 
     async def fetch_table(self, reference: Reference, into: Path) -> None:

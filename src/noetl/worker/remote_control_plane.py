@@ -273,13 +273,13 @@ class RemoteControlPlane:
             return None
         return msgspec.json.decode(response.content)["schema"]
 
-    def keep(self, value: Any, execution_id: str = "") -> Reference:
+    def keep(self, value: Any, execution_id: str) -> Reference:
         return self._values.keep(value, execution_id)
 
     def load(self, reference: Reference) -> Any:
         return self._values.load(reference)
 
-    async def keep_table(self, file: Path, execution_id: str = "") -> Reference:
+    async def keep_table(self, file: Path, execution_id: str) -> Reference:
         return await self._tables.keep(file, execution_id)
 
     async def fetch_table(self, reference: Reference, into: Path) -> None:

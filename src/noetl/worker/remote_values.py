@@ -65,7 +65,7 @@ class RemoteValues:
         # By execution and checksum, the masked value that is stored instead.
         self._masked: dict[str, dict[str, Reference]] = {}
 
-    def keep(self, value: Any, execution_id: str = "") -> Reference:
+    def keep(self, value: Any, execution_id: str) -> Reference:
         body = msgspec.json.encode(value)
         checksum = hashlib.sha256(body).hexdigest()
         key = execution_id, checksum
@@ -93,11 +93,14 @@ class RemoteValues:
 
     async def _send(self, key: _Key, body: bytes) -> None:
         execution_id, checksum = key
-        params = {"execution_id": execution_id} if execution_id else None
         try:
             async with self._places:
                 answer = await self._connection.ask(
-                    "PUT", f"/api/results/{checksum}", body=body, params=params, patience_s=_PATIENCE_S
+                    "PUT",
+                    f"/api/results/{checksum}",
+                    body=body,
+                    params={"execution_id": execution_id},
+                    patience_s=_PATIENCE_S,
                 )
             self._note(key, msgspec.json.decode(answer.content, type=Reference))
         except ServerRefusedError as problem:

@@ -154,14 +154,14 @@ class LocalControlPlane:
         found = await find_schema(self._store.key_values, named)
         return found.schema if found is not None else None
 
-    def keep(self, value: Any, execution_id: str = "") -> Reference:
+    def keep(self, value: Any, execution_id: str) -> Reference:
         """Store a large value. It is masked already: a worker in this process shares the mask of the execution."""
         return self._executions.values.send_soon(value)
 
     def load(self, reference: Reference) -> Any:
         return self._executions.values.load_now(reference)
 
-    async def keep_table(self, file: Path, execution_id: str = "") -> Reference:
+    async def keep_table(self, file: Path, execution_id: str) -> Reference:
         return await self._executions.values.store_table(file)
 
     async def fetch_table(self, reference: Reference, into: Path) -> None:

@@ -168,7 +168,7 @@ async def check_turn(request: Request, services: Services, asked: Turn) -> None:
     for execution_id in {report.execution_id for report in asked.reports}:
         # An execution in memory exists. All others are looked up before a batch is spent on them.
         if not services.control.executions.drives(execution_id):
-            await _check_execution(request, execution_id)
+            await check_execution(request, execution_id)
 
 
 async def check_worker(request: Request, worker_id: str) -> None:
@@ -207,7 +207,7 @@ async def secret(request: Request) -> Response:
     check_protocol(request)
     ask = await _decode_body(request, _asks)
     await check_worker(request, ask.worker_id)
-    await _check_execution(request, ask.execution_id)
+    await check_execution(request, ask.execution_id)
     try:
         material = await services_of(request).control.for_workers.secret(ask)
     # 403, so that the audit log records it.
@@ -238,7 +238,7 @@ async def call(request: Request) -> Response:
     check_protocol(request)
     asked = await _decode_body(request, _calls)
     await check_worker(request, asked.worker_id)
-    await _check_execution(request, asked.execution_id)
+    await check_execution(request, asked.execution_id)
     await _check_call(services, asked)
     # The key contains the lease: a request that joins a waiting call is not checked for the lease itself.
     key = f"{asked.task_run_id} {asked.order_id} {asked.lease_epoch} {asked.worker_id}"
@@ -280,7 +280,7 @@ async def give_up(request: Request) -> Response:
     check_protocol(request)
     asked = await _decode_body(request, _give_ups)
     await check_worker(request, asked.call.worker_id)
-    await _check_execution(request, asked.call.execution_id)
+    await check_execution(request, asked.call.execution_id)
     try:
         await services_of(request).control.for_workers.abandon(asked.call, asked.reason)
     except CallRefusedError as problem:
@@ -320,7 +320,8 @@ def check_protocol(request: Request) -> None:
         raise ProblemDetails(426, detail, headers={"upgrade": f"noetl/{PROTOCOL}"})
 
 
-async def _check_execution(request: Request, execution_id: str) -> None:
+async def check_execution(request: Request, execution_id: str) -> None:
+    """404 for an execution that is not stored."""
     if await services_of(request).store.execution(execution_id) is None:
         raise not_found("execution", execution_id)
 

@@ -26,6 +26,7 @@ from noetl.server.bodies import JSON, body_of, read, require_media_type, too_lar
 from noetl.server.guarded_router import GuardedRouter, Json, openapi_docs
 from noetl.server.large_values import encoded_page, written_as
 from noetl.server.problem_details import ProblemDetails, not_found
+from noetl.server.routes.orders import check_execution
 from noetl.server.services import Services, services_of
 from noetl.server.static_files import ranged
 from noetl.store.installation import find_schema, newest_schemas, register_schema
@@ -78,12 +79,13 @@ async def page_response(body: bytes, pointer: str, offset: int, limit: int) -> R
 
 @router.put("/api/results/{checksum}", **openapi_docs(Reference, summary="Store a value"))
 async def store(
-    request: Request, checksum: str, execution_id: Annotated[str | None, Query(max_length=100)] = None
+    request: Request, checksum: str, execution_id: Annotated[str, Query(min_length=1, max_length=100)]
 ) -> Response:
     """A worker stores what is too large for an event, before the report that names it. Doing so again changes
     nothing. Secrets that the execution has read are masked; the answer names what was stored."""
     services = services_of(request)
     require_media_type(request, (*JSON, "application/octet-stream"))
+    await check_execution(request, execution_id)  # an id of nothing has read no secret that could be masked
     body = await body_of(request, services.settings.max_result_bytes)
     # A value is stored under its hash: a worker must not be able to put another one in its place.
     if hashlib.sha256(body).hexdigest() != checksum:
@@ -95,10 +97,9 @@ async def store(
     # One value has one hash only if it is written in one way.
     if not written.is_shortest:
         raise ProblemDetails(422, "a value is stored in its shortest form: no blanks, no escapes that are not needed")
-    if execution_id is not None:
-        # Another worker of the execution may have read the secret; this one does not know it and could not mask it.
-        body = await _masked(services, execution_id, body)
-        checksum = hashlib.sha256(body).hexdigest()
+    # Another worker of the execution may have read the secret; this one does not know it and could not mask it.
+    body = await _masked(services, execution_id, body)
+    checksum = hashlib.sha256(body).hexdigest()
     await services.results.send(body)
     key = key_of(checksum)
     return Json(
@@ -176,6 +177,7 @@ async def store_table(
     masked; the answer names what was stored."""
     services = services_of(request)
     require_media_type(request, (PARQUET,))
+    await check_execution(request, execution_id)
     async with opened_tables() as (tables, folder):
         file = folder / "received.parquet"
         if await _receive_file(request, file, services.settings.max_table_bytes) != checksum:

@@ -9146,8 +9146,8 @@ export interface operations {
     };
     store_api_results__checksum__put: {
         parameters: {
-            query?: {
-                execution_id?: string | null;
+            query: {
+                execution_id: string;
             };
             header?: never;
             path: {
