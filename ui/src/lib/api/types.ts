@@ -3588,7 +3588,8 @@ export interface components {
          * Inputs
          * @description `version` is null for a text that is not registered. `secrets` are the names of the keychain; their values stay
          *     where they are. `missing_credentials` are those that the playbook names and that are not stored; authors and
-         *     administrators see them, and others an empty list. `metadata` is as the text has it: name, description, labels, and whatever else its author wrote.
+         *     administrators see them, and others an empty list. `metadata` is as the text has it: name, description, labels, and
+         *     whatever else its author wrote.
          */
         Inputs: {
             inputs: components["schemas"]["WorkloadInput"][];
