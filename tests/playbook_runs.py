@@ -33,8 +33,8 @@ class Scripted:
         return self.answer(inputs, context)
 
     def answer(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
-        self.calls.append((context.task, dict(inputs)))
-        answers = self._answers.get(context.task, [None])
+        self.calls.append((context.task_run.task, dict(inputs)))
+        answers = self._answers.get(context.task_run.task, [None])
         answer = answers.pop(0) if len(answers) > 1 else answers[0]
         if callable(answer):
             answer = answer(inputs, context)

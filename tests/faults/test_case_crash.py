@@ -55,7 +55,7 @@ NET = net_of(case_text(STEPS))
 
 def call(inputs: Any, context: ToolContext) -> Any:
     n = inputs["args"]["n"]
-    return broken() if n == 2 and context.attempt == 1 else {"n": n, "v": n * 10, "more": n < 3}
+    return broken() if n == 2 and context.task_run.attempt == 1 else {"n": n, "v": n * 10, "more": n < 3}
 
 
 def tool() -> Scripted:

@@ -42,7 +42,7 @@ TASK_RUNS = 6  # one, two twice, four, left and right
 
 
 def fail_first(inputs: Any, context: Any) -> Any:
-    return broken() if context.attempt == 1 else inputs["args"]["k"] * 10 + inputs["args"]["prev"]
+    return broken() if context.task_run.attempt == 1 else inputs["args"]["k"] * 10 + inputs["args"]["prev"]
 
 
 def tool() -> Scripted:

@@ -86,7 +86,7 @@ def test_branches_run_at_the_same_time() -> None:
 
     class Meeting(Scripted):
         async def run(self, inputs: Any, context: Any) -> Any:
-            if context.task in ("a_task", "b_task"):
+            if context.task_run.task in ("a_task", "b_task"):
                 await meeting.wait()
             return await super().run(inputs, context)
 

@@ -199,7 +199,7 @@ async def test_a_pause_takes_effect_at_the_next_task_and_frees_the_slot(kind: st
 
     class Gated(Scripted):
         async def run(self, inputs: Any, context: Any) -> Any:
-            if context.task == "one":
+            if context.task_run.task == "one":
                 begun.set()
                 await gate.wait()
             return await super().run(inputs, context)

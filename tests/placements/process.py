@@ -32,7 +32,7 @@ class Asking:
         self._http = httpx2.AsyncClient(base_url=os.environ["TEST_DESK"], trust_env=False, timeout=90)
 
     async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
-        about = {name: getattr(context, name) for name in ("execution_id", "step", "task", "attempt")}
+        about = {name: getattr(context.task_run, name) for name in ("execution_id", "step", "task", "attempt")}
         while True:
             asked = msgspec.json.encode({**about, "kind": self._kind, "inputs": dict(inputs)}, enc_hook=str)
             told = await self._http.post("/", content=asked)

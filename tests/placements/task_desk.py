@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 
 from noetl.base.errors import ToolError
+from noetl.testing.tool_conformance import tool_context
 from noetl.tools.contract import ToolResult
 from tests.placements.cases import Case
 from tests.placements.process import LATER, YOURSELF
@@ -52,7 +52,7 @@ class Desk:
 
 
 def _told(script: Scripted, asked: dict[str, Any]) -> dict[str, Any]:
-    context: Any = SimpleNamespace(task=asked["task"], step=asked["step"], attempt=asked["attempt"])
+    context = tool_context(task=asked["task"], step=asked["step"], attempt=asked["attempt"])
     try:
         result: ToolResult = script.answer(asked["inputs"], context)
     except ToolError as problem:

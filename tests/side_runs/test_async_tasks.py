@@ -26,9 +26,9 @@ class Slow(Scripted):
         self._second = asyncio.Event()
 
     async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
-        if context.task == "second":
+        if context.task_run.task == "second":
             self._second.set()
-        elif context.task == "insert":
+        elif context.task_run.task == "insert":
             await asyncio.wait_for(self._second.wait(), 60)
         return await super().run(inputs, context)
 

@@ -102,11 +102,11 @@ class SimulatedTool:
 
     async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
         world = self._world
-        log = world.store._events.get(context.execution_id, [])
-        world.hold(lambda: invariants.begins_for_the_first_time(log, context.task_run_id, self._worker_id))
+        log = world.store._events.get(context.task_run.execution_id, [])
+        world.hold(lambda: invariants.begins_for_the_first_time(log, context.task_run.task_run_id, self._worker_id))
         world.begun += 1
         world.may_freeze(current_node())
-        last_s = 12.0 if context.task == "c" else 4.0  # who was frozen wakes while the execution is still open
+        last_s = 12.0 if context.task_run.task == "c" else 4.0  # who was frozen wakes while the execution is still open
         await asyncio.sleep(world.dice.choice((0.0, 0.01, 0.1, 1.0, last_s)))
         return ToolResult(result=1)
 

@@ -12,7 +12,8 @@ from noetl.base.addresses.connections import GuardedBackend
 from noetl.base.addresses.policy import OPEN, AddressPolicy
 from noetl.base.errors import ToolError
 from noetl.base.redaction import Redactor
-from noetl.tools.contract import UNKNOWN, ToolContext, ToolResult
+from noetl.testing.tool_conformance import tool_context
+from noetl.tools.contract import ToolContext, ToolResult
 from noetl.tools.http.tool import HttpTool
 
 KEY = "exec-1/orders#1/post/1"
@@ -24,18 +25,7 @@ def context(
     resolve: Callable[[str], Mapping[str, Any]] | None = None,
     mask: Callable[[str], str] = str,
 ) -> ToolContext:
-    return ToolContext(
-        execution_id="exec-1",
-        step="orders",
-        task="post",
-        attempt=1,
-        task_run_id="run-1",
-        idempotency_key=KEY,
-        spec=spec or {},
-        name=lambda _: UNKNOWN,
-        resolve=resolve,
-        mask=mask,
-    )
+    return tool_context(spec, key=KEY, execution_id="exec-1", resolve=resolve, mask=mask)
 
 
 @asynccontextmanager

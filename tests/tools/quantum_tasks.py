@@ -9,7 +9,7 @@ import pytest
 
 from noetl.base.errors import ToolError
 from noetl.store.results.files import MemoryResults
-from noetl.tools.contract import ToolContext
+from noetl.testing.tool_conformance import tool_context
 from noetl.tools.quantum.tool import QuantumTool
 
 BELL = """
@@ -37,14 +37,11 @@ class World:
         self.cleanups: dict[str, Any] = {}
 
     async def __call__(self, spec: dict[str, Any] | None = None, **inputs: Any) -> Any:
-        context = ToolContext(
+        context = tool_context(
+            spec,
+            key="x1/s/t",
             execution_id="x1",
-            step="s",
-            task="t",
-            attempt=1,
             task_run_id="r1",
-            idempotency_key="x1/s/t",
-            spec=spec or {},
             name=lambda name: None,
             keep=self.results.put,
             load=self.results.load,

@@ -171,7 +171,7 @@ class TestLater:
     async def test_another_execution_cannot_settle_them(self, tool: AmqpTool, queue: str) -> None:
         await result_of(tool, "publish", queue=queue, data="x")
         found = await result_of(tool, "get", queue=queue, ack="later")
-        stranger = msgspec.structs.replace(context(), execution_id="another")
+        stranger = context(execution_id="another")
 
         with pytest.raises(Exception, match="held no more"):
             await tool.run({"op": "ack", "receipts": found["receipts"], "auth": auth()}, stranger)

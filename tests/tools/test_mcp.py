@@ -64,7 +64,7 @@ async def tool() -> AsyncIterator[McpTool]:
 
 async def called(tool: McpTool, spec: dict[str, Any] | None = None, /, **inputs: Any) -> Outcome:
     more = inputs.pop("more", {})
-    return await outcome_of(tool, inputs, spec, **{"allowed": frozenset({"mcp"}), **more})
+    return await outcome_of(tool, inputs, spec, **{"kinds": frozenset({"mcp"}), **more})
 
 
 def error(outcome: Outcome) -> Any:
@@ -206,7 +206,7 @@ async def test_a_secret_as_an_argument_of_a_program_is_refused_and_in_env_it_is_
 
 
 async def test_programs_need_permission_and_addresses_the_policy(tool: McpTool, url: str) -> None:
-    program = error(await called(tool, command=COMMAND, tool="add", more={"allowed": frozenset()}))
+    program = error(await called(tool, command=COMMAND, tool="add", more={"kinds": frozenset()}))
     address = error(await called(tool, server=url, tool="add", more={"addresses": AddressGuard(CLOSED)}))
 
     assert (program.kind, address.kind) == ("tool.not_allowed", "tool.not_allowed")

@@ -13,7 +13,8 @@ import pytest_asyncio
 
 from noetl.base.clock import SystemClock
 from noetl.events.outcomes import Outcome
-from noetl.tools.contract import UNKNOWN, OutputWriter, ToolContext
+from noetl.testing.tool_conformance import tool_context
+from noetl.tools.contract import UNKNOWN, OutputWriter
 from noetl.tools.python.tool import PythonTool
 from noetl.worker.attempt import attempt
 
@@ -37,14 +38,11 @@ async def run(
     write_output: OutputWriter | None = None,
     **inputs: Any,
 ) -> Outcome:
-    context = ToolContext(
+    context = tool_context(
+        spec,
         execution_id=execution_id,
         step="s",
         task="t",
-        attempt=1,
-        task_run_id="tr",
-        idempotency_key="k",
-        spec=spec or {},
         name=lambda name: (names or {}).get(name, UNKNOWN),
         data_folders=folders,
         write_output=write_output,

@@ -200,7 +200,7 @@ async def test_a_tool_that_blocks_the_event_loop_keeps_its_lease(monkeypatch: py
 
     class Blocking(Scripted):
         async def run(self, inputs: Any, context: ToolContext) -> ToolResult:
-            if context.task == "a":
+            if context.task_run.task == "a":
                 assert beating.wait(60)
                 while not server.beats:  # the server shares this event loop, so the first answer is after the blocking
                     await asyncio.sleep(0.01)

@@ -29,7 +29,7 @@ class Endless(Scripted):
         self.begun = self.stopped = 0
 
     async def run(self, inputs: Any, context: Any) -> Any:
-        if context.task != "slow":
+        if context.task_run.task != "slow":
             return await super().run(inputs, context)
         self.begun += 1
         try:

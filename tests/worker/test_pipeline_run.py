@@ -62,9 +62,9 @@ class Stuck(Scripted):
     """Prints what it is given and never ends."""
 
     async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
-        assert context.write_output is not None
-        context.write_output(b"epoch 1\nepoch 2\n")
-        context.write_output(b"no memory left\nwaiting for ", "stderr")
+        assert context.live.write_output is not None
+        context.live.write_output(b"epoch 1\nepoch 2\n")
+        context.live.write_output(b"no memory left\nwaiting for ", "stderr")
         await asyncio.Event().wait()
         raise AssertionError("it is stopped before")
 
@@ -338,7 +338,7 @@ def test_the_idempotency_key_is_the_same_for_every_attempt_and_another_for_every
     keys: list[str] = []
 
     def one(inputs: Any, context: Any) -> ToolError:
-        keys.append(context.idempotency_key)
+        keys.append(context.task_run.idempotency_key)
         return broken()
 
     tool = Scripted(one=one)

@@ -101,7 +101,7 @@ async def test_an_answer_that_was_lost_on_its_way_changes_nothing_twice() -> Non
 
         class Losing(Scripted):
             async def run(self, inputs: Any, context: Any) -> Any:
-                if context.task == "a" and not answered:
+                if context.task_run.task == "a" and not answered:
                     answered.append(1)
                     turn, losing = server.for_workers.turn, pytest.MonkeyPatch()
 
@@ -188,7 +188,7 @@ async def test_a_large_result_is_fetched_before_the_order_that_names_it_begins(m
 
     class Pausing(Scripted):
         async def run(self, inputs: Any, context: Any) -> Any:
-            await server.executions.control(context.execution_id, PauseExecution(at=0.0))
+            await server.executions.control(context.task_run.execution_id, PauseExecution(at=0.0))
             return await super().run(inputs, context)
 
     monkeypatch.setattr(RemoteValues, "_read", blocking)
@@ -230,8 +230,8 @@ async def test_a_paused_execution_begins_no_further_task_until_it_is_resumed(mon
 
     class Pausing(Scripted):
         async def run(self, inputs: Any, context: Any) -> Any:
-            if context.task == "a":
-                await server.executions.control(context.execution_id, PauseExecution(at=0.0))
+            if context.task_run.task == "a":
+                await server.executions.control(context.task_run.execution_id, PauseExecution(at=0.0))
             return await super().run(inputs, context)
 
     async with wire_server() as server:

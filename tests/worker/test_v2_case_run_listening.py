@@ -91,9 +91,9 @@ class Gate(Scripted):
         self._opened = asyncio.Event()
 
     async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
-        if context.task == "late_task":
+        if context.task_run.task == "late_task":
             self._opened.set()
-        if context.task == "noted":
+        if context.task_run.task == "noted":
             await self._opened.wait()
         return await super().run(inputs, context)
 

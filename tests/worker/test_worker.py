@@ -189,7 +189,7 @@ async def test_a_slot_whose_order_is_stopped_takes_the_next(yields: bool) -> Non
 
     class Waiting(Scripted):
         async def run(self, inputs: Any, context: Any) -> Any:
-            begun.append(context.task)
+            begun.append(context.task_run.task)
             if len(begun) == 1:
                 handle.stop(["o0", "o0"])
                 if yields:
@@ -270,7 +270,7 @@ async def test_several_slots_take_several_orders() -> None:
 
     class Meeting(Scripted):
         async def run(self, inputs: Any, context: Any) -> Any:
-            if context.task == "a":
+            if context.task_run.task == "a":
                 await meeting.wait()
             return await super().run(inputs, context)
 

@@ -10,21 +10,12 @@ from typing import Any
 import pytest
 from noetl_audit_logger import AuditLogger
 
-from noetl.tools.plugin import UNKNOWN, ToolContext, ToolError
+from noetl.testing.tool_conformance import tool_context
+from noetl.tools.plugin import ToolError
 
 
 def run(folder: Path, inputs: dict[str, Any], key: str = "run-1") -> Any:
-    context = ToolContext(
-        execution_id="e1",
-        step="start",
-        task="record",
-        attempt=1,
-        task_run_id="t1",
-        idempotency_key=key,
-        spec={},
-        name=lambda name: UNKNOWN,
-        data_folders=(str(folder),),
-    )
+    context = tool_context(key=key, data_folders=(str(folder),))
     return asyncio.run(AuditLogger().run(inputs, context)).result
 
 

@@ -160,16 +160,18 @@ class SourceReader:
     def _context(self, trigger: SourceTrigger, fields: Mapping[str, Any]) -> contract.ToolContext:
         owner = f"trigger {trigger.trigger_id}"
         return contract.ToolContext(
-            execution_id=owner,
-            step="trigger",
-            task=trigger.name,
-            attempt=1,
-            task_run_id=owner,
-            idempotency_key=owner,
+            task_run=contract.TaskRunIdentity(
+                execution_id=owner,
+                step="trigger",
+                task=trigger.name,
+                attempt=1,
+                task_run_id=owner,
+                idempotency_key=owner,
+            ),
             spec={},
             name=lambda _: contract.UNKNOWN,
             resolve=lambda _: fields,
-            data_folders=self._tools.permissions.data_folders,
+            permissions=contract.ToolPermissions(data_folders=self._tools.permissions.data_folders),
             tool=self._tools.tool,
             addresses=self._tools.addresses,
         )

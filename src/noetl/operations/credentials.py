@@ -25,7 +25,7 @@ from noetl.secrets.resolvers import credential_name
 from noetl.secrets.vault import Vault
 from noetl.store.contract import Store
 from noetl.store.installation import KeyValues
-from noetl.tools.contract import UNKNOWN, ToolContext
+from noetl.tools.contract import UNKNOWN, TaskRunIdentity, ToolContext, ToolPermissions
 from noetl.tools.kinds import load_kinds
 from noetl.tools.registry import Registry
 
@@ -211,17 +211,19 @@ async def try_credential(
 
 def _context(fields: Mapping[str, Any], registry: Registry) -> ToolContext:
     return ToolContext(
-        execution_id="credential-check",
-        step="check",
-        task="check",
-        attempt=1,
-        task_run_id="credential-check",
-        idempotency_key="credential-check",
+        task_run=TaskRunIdentity(
+            execution_id="credential-check",
+            step="check",
+            task="check",
+            attempt=1,
+            task_run_id="credential-check",
+            idempotency_key="credential-check",
+        ),
         spec={},
         name=lambda _: UNKNOWN,
         resolve=lambda _: fields,
         tool=registry.tool,
-        data_folders=registry.permissions.data_folders,
+        permissions=ToolPermissions(data_folders=registry.permissions.data_folders),
         addresses=registry.addresses,
     )
 

@@ -59,7 +59,7 @@ class FakeTool:
         self._answers = list(fake) if isinstance(fake, list) else [fake]
 
     async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
-        self._calls.append(FakeCall(self._kind, context.task, dict(inputs)))
+        self._calls.append(FakeCall(self._kind, context.task_run.task, dict(inputs)))
         # The last answer stays, so that a loop needs no answer for each iteration.
         answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
         if callable(answer) and not isinstance(answer, type):

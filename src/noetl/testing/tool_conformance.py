@@ -30,25 +30,38 @@ from noetl.base.addresses.policy import CLOSED, AddressGuard
 from noetl.base.clock import SystemClock
 from noetl.events.outcomes import Outcome
 from noetl.net.kinds import COMMON_ERRORS, COMMON_SPEC, ToolKind
-from noetl.tools.contract import UNKNOWN, Tool, ToolContext
+from noetl.tools.contract import (
+    UNKNOWN,
+    LiveReports,
+    ResultsAccess,
+    TaskRunIdentity,
+    Tool,
+    ToolContext,
+    ToolPermissions,
+)
 from noetl.worker.attempt import attempt
+
+_PARTS: dict[str, type[msgspec.Struct]] = {
+    "task_run": TaskRunIdentity,
+    "permissions": ToolPermissions,
+    "results": ResultsAccess,
+    "live": LiveReports,
+}
 
 
 def tool_context(
     spec: Mapping[str, Any] | None = None, *, key: str = "exec/run/task/0", execution_id: str = "exec", **more: Any
 ) -> ToolContext:
-    """A context with made-up names. `key` is the idempotency key; `more` are further fields of ToolContext."""
-    return ToolContext(
-        execution_id=execution_id,
-        step="step",
-        task="task",
-        attempt=1,
-        task_run_id="run",
-        idempotency_key=key,
-        spec=spec or {},
-        name=lambda name: UNKNOWN,
-        **more,
-    )
+    """A context with made-up names. `key` is the idempotency key; `more` are further fields of ToolContext and of its
+    parts, such as `data_folders`."""
+    names = {"step": "step", "task": "task", "attempt": 1, "task_run_id": "run", "name": lambda name: UNKNOWN}
+    fields = {"execution_id": execution_id, "idempotency_key": key, **names, **more}
+    parts: dict[str, Any] = {
+        name: part(**{field: fields.pop(field) for field in part.__struct_fields__ if field in fields})
+        for name, part in _PARTS.items()
+        if name not in fields
+    }
+    return ToolContext(spec=spec or {}, **parts, **fields)
 
 
 async def outcome_of(

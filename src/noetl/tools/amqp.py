@@ -180,7 +180,7 @@ class AmqpTool(BrokerInputs, OwningTool):
             return ToolResult(result=await self._settle_task(op, inputs, context))
         if op == "publish":
             async with self._connected(inputs, context, "publish") as owned:
-                return ToolResult(result=await publish(owned, inputs, context.idempotency_key))
+                return ToolResult(result=await publish(owned, inputs, context.task_run.idempotency_key))
         queue = _queue(inputs, op)
         if op == "get":
             return ToolResult(result=await self._get(queue, inputs, context))
@@ -203,7 +203,7 @@ class AmqpTool(BrokerInputs, OwningTool):
         context: ToolContext,
     ) -> None:
         """What is held no more is handed out again by the broker, and finds its execution then."""
-        owner = context.execution_id
+        owner = context.task_run.execution_id
         async with _errors_of("acknowledge"):
             await settle(self._connections, owner, [one.receipt for one in accepted], how="ack")
             await settle(self._connections, owner, [one.receipt for one in returned], how="requeue")
@@ -218,13 +218,13 @@ class AmqpTool(BrokerInputs, OwningTool):
         self, inputs: Mapping[str, Any], context: ToolContext, what: str
     ) -> AsyncIterator[OwnedConnection]:
         broker = self.broker_of(inputs.get("auth"), context)
-        connection = self._connections.connection(context.execution_id, broker, context.addresses)
+        connection = self._connections.connection(context.task_run.execution_id, broker, context.addresses)
         async with _errors_of(f"{what} on amqp at {broker}"), connection as owned:
             yield owned
 
     async def _get(self, queue: str, inputs: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
         limit, wait_s = self.count_of(inputs.get("limit")), self.duration_of(inputs.get("wait"), 0.0)
-        later, owner = _is_later(inputs.get("ack")), context.execution_id
+        later, owner = _is_later(inputs.get("ack")), context.task_run.execution_id
         async with self._connected(inputs, context, f'get of "{queue}"') as owned:
             held, found = await get(owned, queue, limit=limit, wait_s=wait_s)
             receipts = [receipt_of(held, one) for one in found]
@@ -244,7 +244,9 @@ class AmqpTool(BrokerInputs, OwningTool):
             raise ToolError("amqp.input", f'{op} needs "receipts": the list that get returned')
         how = op if op == "ack" or inputs.get("requeue") is not True else "requeue"
         async with _errors_of(op):
-            settled = await settle(self._connections, context.execution_id, [str(one) for one in receipts], how=how)
+            settled = await settle(
+                self._connections, context.task_run.execution_id, [str(one) for one in receipts], how=how
+            )
         if settled < len(receipts):
             lost = f"{len(receipts) - settled} of {len(receipts)} messages are held no more"
             message = f"{lost}: the broker hands them out again"

@@ -87,15 +87,15 @@ def reference_row(reference: Reference) -> dict[str, Any]:
 def loaded_value(value: Any, context: ToolContext) -> Any:
     """The value of a reference. The store raises ToolError `result.missing` or `result.corrupt`."""
     reference = reference_of(value)
-    if context.load is None:
+    if context.results.load is None:
         raise ToolError("result.missing", "there is no results store here")
-    return part_of(context.load(reference), reference.range)
+    return part_of(context.results.load(reference), reference.range)
 
 
 def store_value(value: Any, context: ToolContext) -> Reference:
-    if context.keep is None:
+    if context.results.keep is None:
         raise ToolError("artifact.input", "there is no results store here")
-    return context.keep(value)
+    return context.results.keep(value)
 
 
 def part_of(value: Any, requested: Any) -> Any:

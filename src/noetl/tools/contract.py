@@ -21,7 +21,7 @@ UNKNOWN: Any = object()  # `ToolContext.name` returns it for a name that nothing
 
 
 def _record_nothing(*_: Any, **__: Any) -> None:
-    """The default of `ToolContext.remark`, for task runs that are not recorded."""
+    """The default of `LiveReports.remark`, for task runs that are not recorded."""
 
 
 class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,17 +69,52 @@ class OutputWriter(Protocol):
     def __call__(self, data: bytes, stream: OutputStream = "stdout") -> None: ...
 
 
-class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
-    """The surroundings of a task run. The struct is flat because authors of plug-ins read it: one name, one thing."""
+class TaskRunIdentity(msgspec.Struct, frozen=True, kw_only=True):
+    """Which attempt of which task run a tool works for."""
 
-    # The identity of the task run.
     execution_id: str
-    step: str
-    task: str
-    attempt: int
-    task_run_id: str
+    step: str  # the name of the step
+    task: str  # the name of the task in its pipeline
+    attempt: int  # 1 for the first; a retry has the next number
+    task_run_id: str  # differs for each attempt; one that is repeated after a lost lease keeps it
     idempotency_key: str  # the same for every attempt of one visit of a task (reliability.md §3.4)
     traceparent: str | None = None  # the W3C trace header for calls to other programs
+
+
+class ToolPermissions(msgspec.Struct, frozen=True, kw_only=True):
+    """What the operator of the worker allows a tool."""
+
+    data_folders: tuple[str, ...] = ()  # folders of files that a tool may open for a playbook (design.md §7)
+    sandbox: bool = False  # code of the playbook runs in a sandbox only, whatever the playbook says
+    kinds: frozenset[str] = frozenset()  # kinds that run programs of this machine and are turned on
+    provider_stand_ins: tuple[str, ...] = ()  # the operator's stand-ins for providers (QNT-03)
+
+
+class ResultsAccess(msgspec.Struct, frozen=True, kw_only=True):
+    """The results store, as far as a tool may use it. A function is None where there is no store."""
+
+    keep: Callable[[Any], Reference] | None = None  # writes a value (RES-02)
+    load: Callable[[Reference], Any] | None = None  # reads a value
+    keep_table: Callable[[Path], Awaitable[Reference]] | None = None  # streams a file of rows to the store
+    fetch_table: Callable[[Reference, Path], Awaitable[None]] | None = None  # writes such a table to a file
+
+
+class LiveReports(msgspec.Struct, frozen=True, kw_only=True):
+    """What a tool tells its worker while it runs, before its outcome."""
+
+    remark: Callable[..., None] = _record_nothing  # records an event of the task run
+    # Receives the output of the task as it is read, for people who watch the run. It masks, and never waits. The event
+    # log keeps the `stdout` of the outcome; of a task that is stopped at its time limit it keeps what came this way.
+    write_output: OutputWriter | None = None
+    # Functions that end what the tool has begun elsewhere, under names that the tool chooses. The worker calls them if
+    # the order is cancelled; the tool removes each when its work has ended (SRV-11).
+    cleanups: dict[str, Callable[[], Awaitable[Any]]] = {}
+
+
+class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
+    """The surroundings of a task run."""
+
+    task_run: TaskRunIdentity
 
     # From the playbook.
     spec: Mapping[str, Any]  # the effective spec, rendered
@@ -94,32 +129,26 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     mask: Callable[[str], str] = str
     secret_forms: Callable[[], tuple[str, ...]] = tuple  # the texts that must not be in a table
 
-    # Permissions from the operator.
-    data_folders: tuple[str, ...] = ()  # folders of files that a tool may open for a playbook (design.md §7)
-    sandbox: bool = False  # code of the playbook runs in a sandbox only, whatever the playbook says
-    allowed: frozenset[str] = frozenset()  # kinds that run programs of this machine and are turned on
+    # From the operator.
+    permissions: ToolPermissions = ToolPermissions()
     # Resolves a host to the addresses that may be reached. A tool asks before it connects, and connects to the address
     # it gets: a second look-up of the name could return another address.
     addresses: AddressGuard = UNGUARDED
-    provider_stand_ins: tuple[str, ...] = ()  # the operator's stand-ins for providers (QNT-03)
 
     # Services of the worker.
-    keep: Callable[[Any], Reference] | None = None  # writes a value to the results store (RES-02)
-    load: Callable[[Reference], Any] | None = None  # reads a value from the results store
-    keep_table: Callable[[Path], Awaitable[Reference]] | None = None  # streams a file of rows to the results store
-    fetch_table: Callable[[Reference, Path], Awaitable[None]] | None = None  # writes such a table to a file
+    results: ResultsAccess = ResultsAccess()
     tool: Callable[[str], Tool] | None = None  # the tool of another kind, for kinds that build on others
     playbooks: Playbooks | None = None  # starts nested playbooks
     now: Callable[[], float] = time.time  # the worker's clock
+    # Made for each context: `cleanups` belongs to one order.
+    live: LiveReports = msgspec.field(default_factory=LiveReports)
 
-    # Output besides the outcome.
-    remark: Callable[..., None] = _record_nothing  # records an event of the task run
-    # Receives the output of the task as it is read, for people who watch the run. It masks, and never waits. The event
-    # log keeps the `stdout` of the outcome; of a task that is stopped at its time limit it keeps what came this way.
-    write_output: OutputWriter | None = None
-    # Functions that end what the tool has begun elsewhere, under names that the tool chooses. The worker calls them if
-    # the order is cancelled; the tool removes each when its work has ended (SRV-11).
-    cleanups: dict[str, Callable[[], Awaitable[Any]]] = {}
+    def with_folder(self, folder: str) -> ToolContext:
+        """The context for a tool that this one calls: it may also open files of `folder`."""
+        folders = (*self.permissions.data_folders, folder)
+        return msgspec.structs.replace(
+            self, permissions=msgspec.structs.replace(self.permissions, data_folders=folders)
+        )
 
 
 class Tool(Protocol):

@@ -226,7 +226,7 @@ def message_of(inputs: Mapping[str, Any], sender: str, context: ToolContext) -> 
             message["Reply-To"] = tuple(answers)
         message["Subject"] = str(inputs.get("subject") or "")
         message["Date"] = formatdate(context.now())
-        message["Message-ID"] = f"<{hashlib.sha256(context.idempotency_key.encode()).hexdigest()[:40]}@noetl>"
+        message["Message-ID"] = f"<{hashlib.sha256(context.task_run.idempotency_key.encode()).hexdigest()[:40]}@noetl>"
         _add_headers(message, inputs.get("headers"))
     except ValueError as problem:  # the library refuses line breaks, which would start another header
         raise ToolError(INPUT, f"a header cannot be written: {problem}") from None
@@ -318,7 +318,7 @@ def _attachment(written: Any, bytes_left: int, context: ToolContext) -> tuple[st
 
 
 def _file(path: str, bytes_left: int, context: ToolContext) -> bytes:
-    place = Path(allowed_path(path, context.data_folders, kind=INPUT))
+    place = Path(allowed_path(path, context.permissions.data_folders, kind=INPUT))
     try:
         if not place.is_file():
             raise ToolError(INPUT, f'"{path}" is not a file')

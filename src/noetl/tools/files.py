@@ -213,7 +213,7 @@ class TaskFolder:
 
     def allowed(self, written: str) -> Path:
         """A path in a data folder. Raises ToolError `KIND.input` if it may not be opened."""
-        return Path(allowed_path(written, self._context.data_folders, kind=f"{self._kind}.input"))
+        return Path(allowed_path(written, self._context.permissions.data_folders, kind=f"{self._kind}.input"))
 
     def begin(self, end: FileEnd) -> NewFile:
         """A new file. A repeated attempt uses the same temporary name, and so replaces what the first one left."""
@@ -236,7 +236,7 @@ class TaskFolder:
 
     def part_of(self, place: Path) -> Path:
         """The temporary path for `place`, which is deleted with the task unless it was renamed."""
-        own = hashlib.sha256(self._context.idempotency_key.encode()).hexdigest()[:12]
+        own = hashlib.sha256(self._context.task_run.idempotency_key.encode()).hexdigest()[:12]
         part = place.with_name(f".{place.name[:200]}.{own}.part")
         self._parts.append(part)
         return part
@@ -257,7 +257,8 @@ class TaskFolder:
 
     async def _copy(self, source: str, target: str, auth: Any, target_auth: Any = None, **options: Any) -> None:
         # The storage tool may open the temporary folder only, so that a URL cannot name another file of this machine.
-        context = msgspec.structs.replace(self._context, data_folders=(self._folder,), spec=self._storage_spec())
+        permissions = msgspec.structs.replace(self._context.permissions, data_folders=(self._folder,))
+        context = msgspec.structs.replace(self._context, permissions=permissions, spec=self._storage_spec())
         if self._context.tool is None:
             raise ToolError(f"{self._kind}.input", "objects cannot be reached here: name a file in a data folder")
         written: Mapping[str, Any] = (

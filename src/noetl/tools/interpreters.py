@@ -63,7 +63,7 @@ async def run_in_interpreter(
             # state there.
             env={"PYTHONUNBUFFERED": "1", "PYTHONIOENCODING": "utf-8", "HOME": str(folder), **(env or {})},
             limits=limits,
-            write_output=context.write_output,
+            write_output=context.live.write_output,
         )
         ended = await run(program, folder)
         fields = _answer_fields(folder / ANSWER)

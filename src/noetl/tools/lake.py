@@ -125,7 +125,7 @@ def _local_path(written: str, context: ToolContext) -> str:
             "sql.input",
             f"{scheme}:// cannot be opened: a catalogue is in a data folder, files there or in s3://, gs://, az://",
         )
-    return allowed_path(written, context.data_folders, kind="sql.input")
+    return allowed_path(written, context.permissions.data_folders, kind="sql.input")
 
 
 def _options(inputs: Mapping[str, Any], context: ToolContext) -> dict[str, str | int | bool]:
@@ -283,7 +283,7 @@ class IcebergTool(TableReadTool):
     async def _catalogue(self, inputs: Mapping[str, Any], context: ToolContext) -> tuple[str, Attachment]:
         """The schema of the tables of an SQL catalogue, and the attachment of its database."""
         if (catalog := inputs.get("catalog")) is not None:
-            file = allowed_path(str(catalog).removeprefix("sqlite:"), context.data_folders, kind=INPUT)
+            file = allowed_path(str(catalog).removeprefix("sqlite:"), context.permissions.data_folders, kind=INPUT)
             return "catalogue", Attachment(kind="sqlite", address=file)
         if inputs.get("auth") is None:
             raise ToolError(
@@ -312,7 +312,7 @@ def local_path(written: str, context: ToolContext) -> str:
     if parts.scheme not in ("", "file"):
         known = "a data folder, s3://, gs:// or az://"
         raise ToolError(INPUT, f"a table at {parts.scheme}:// cannot be read: tables are in {known}")
-    return allowed_path(unquote(parts.path) if parts.scheme else written, context.data_folders, kind=INPUT)
+    return allowed_path(unquote(parts.path) if parts.scheme else written, context.permissions.data_folders, kind=INPUT)
 
 
 def _columns(written: Any) -> str:

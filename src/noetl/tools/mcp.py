@@ -73,7 +73,7 @@ class McpTool(OwningTool):
 
     async def _answer(self, request: McpRequest, context: ToolContext) -> Any:
         try:
-            answer = await self._children.call(context.execution_id, msgspec.to_builtins(request))
+            answer = await self._children.call(context.task_run.execution_id, msgspec.to_builtins(request))
         except ToolError as problem:
             # Masked before it is cut: half a secret is not recognised.
             message = context.mask(problem.message)[:_MAX_ERROR_CHARS]
@@ -123,10 +123,10 @@ def _command(written: Any, context: ToolContext) -> tuple[str, ...]:
         return ()
     if not isinstance(written, list):
         raise _input_error("command is a list: the program and its arguments")
-    if KIND not in context.allowed:
+    if KIND not in context.permissions.kinds:
         message = "a server that is a program of this machine is off: turn it on with --allow mcp"
         raise ToolError("tool.not_allowed", message)
-    if context.sandbox:
+    if context.permissions.sandbox:
         message = "a server that is a program of this machine has no sandbox, and this worker allows sandboxes only"
         raise ToolError(UNAVAILABLE, message)
     argv = tuple(map(str, written))

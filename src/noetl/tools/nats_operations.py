@@ -38,7 +38,7 @@ async def publish(client: Client, inputs: Mapping[str, Any], context: ToolContex
     as such by its id (reliability.md §3.4)."""
     subject, payload = _subject(inputs), encode(inputs.get("data"), kind="nats")
     # The author may set an id of their own, by which the stream then recognises repetitions.
-    headers = {MESSAGE_ID: context.idempotency_key, **_headers(inputs.get("headers"))}
+    headers = {MESSAGE_ID: context.task_run.idempotency_key, **_headers(inputs.get("headers"))}
     stream = inputs.get("stream")
     if stream is None:
         await client.publish(subject, payload, headers=headers)

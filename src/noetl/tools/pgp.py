@@ -37,7 +37,7 @@ class PgpTool(OwningTool):
             request = _request(inputs, source, context)
             new = place.begin(target)
             request |= {"source": str(await place.fetched(source)), "target": str(new.part)}
-            answer = await self._children.call(context.execution_id, request)
+            answer = await self._children.call(context.task_run.execution_id, request)
             await place.finish(new, if_absent=inputs.get("if_absent") is True)
             return ToolResult(result={"url": target.written, **answer["result"]})
 
@@ -48,7 +48,7 @@ class PgpTool(OwningTool):
             raise ToolError(INPUT, "the credential has no private_key, and only that can be tried without a file")
         own = {name: str(fields[name]) for name in ("private_key", "passphrase") if fields.get(name)}
         request = {"op": "check", "source": "", "target": "", "name": "", "max_bytes": MAX_BYTES, **own}
-        answer = await self._children.call(context.execution_id, request)
+        answer = await self._children.call(context.task_run.execution_id, request)
         return f"the private key {answer['result']['keys']} can be used"
 
 

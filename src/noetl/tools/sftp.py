@@ -113,7 +113,7 @@ async def _replace(
     # Asked beforehand, not with the rename: a file that appears in between is replaced.
     if inputs.get("if_absent") is True and await client.exists(path):
         raise ToolError("sftp.conflict", f"{path} exists already")
-    attempt_mark = hashlib.sha256(context.idempotency_key.encode()).hexdigest()[:12]
+    attempt_mark = hashlib.sha256(context.task_run.idempotency_key.encode()).hexdigest()[:12]
     folder, name = posixpath.split(path)
     temporary = posixpath.join(folder, f".{name}.{attempt_mark}.part")
     try:
@@ -195,7 +195,7 @@ async def _delete(
 def _local(inputs: Mapping[str, Any], context: ToolContext) -> Path:
     if not inputs.get("file"):
         raise ToolError(_INPUT, '"file" is missing: a path in a data folder')
-    return Path(allowed_path(str(inputs["file"]), context.data_folders, kind=_INPUT))
+    return Path(allowed_path(str(inputs["file"]), context.permissions.data_folders, kind=_INPUT))
 
 
 def _failure(problem: asyncssh.SFTPError, what: str) -> ToolError:

@@ -229,8 +229,8 @@ async def _read(
     kept = bytearray()
     while chunk := await stream.read(_CHUNK):
         kept += chunk[: max(limit - len(kept), 0)]
-        if context.write_output is not None:
-            context.write_output(chunk, name)
+        if context.live.write_output is not None:
+            context.live.write_output(chunk, name)
     return bytes(kept)
 
 

@@ -181,13 +181,13 @@ def table_folder() -> Iterator[Path]:
 
 async def store_table(file: Path, context: ToolContext, files: TableFiles) -> dict[str, Any]:
     """Store a file of rows. Returns the result of its task: the reference, the row count and the columns."""
-    if context.keep_table is None:
+    if context.results.keep_table is None:
         raise ToolError("result.table", "there is no results store here to keep a table in")
     if file.stat().st_size > MAX_BYTES:
         raise ToolError("result.too_large", f"the table has more than {MAX_BYTES >> 30} GiB")
-    await files.mask(context.execution_id, file, context.secret_forms())
-    shape = await files.shape(context.execution_id, file)
-    reference = await context.keep_table(file)
+    await files.mask(context.task_run.execution_id, file, context.secret_forms())
+    shape = await files.shape(context.task_run.execution_id, file)
+    reference = await context.results.keep_table(file)
     columns = list(msgspec.to_builtins(shape.columns))
     ref = {**msgspec.to_builtins(reference), "row_count": shape.row_count, "columns": columns}
     return {"ref": ref, "row_count": shape.row_count, "columns": [column.name for column in shape.columns]}
@@ -210,9 +210,9 @@ async def fetched_table(value: Any, context: ToolContext, into: Path) -> Path:
     reference = table_in(value)
     if reference is None:
         raise ToolError("artifact.input", "a table is the {{ step.ref }} of a task with spec: {rows: parquet}")
-    if context.fetch_table is None:
+    if context.results.fetch_table is None:
         raise ToolError("result.missing", "there is no results store here that has the table")
-    await context.fetch_table(reference, into)
+    await context.results.fetch_table(reference, into)
     return into
 
 

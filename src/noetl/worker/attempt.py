@@ -79,11 +79,11 @@ async def attempt(
     except ValueError as problem:  # a setting that is not a number
         found = ToolError("tool.exception", str(problem))
     meta = Meta(
-        attempt=context.attempt,
+        attempt=context.task_run.attempt,
         started_at=started_at,
         finished_at=clock.now(),
         trace_id=trace_id,
-        task_run_id=context.task_run_id,
+        task_run_id=context.task_run.task_run_id,
         internal_attempts=max(tries, 1),
         stdout=found.stdout if isinstance(found, ToolResult) else _stdout(found),
     )

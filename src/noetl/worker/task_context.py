@@ -13,7 +13,7 @@ from noetl.events.tasks import KeychainRefreshed, Remark, TaskStarted
 from noetl.events.traces import traceparent_of
 from noetl.net.task import Task
 from noetl.templates.scope import Scope
-from noetl.tools.contract import UNKNOWN, ToolContext
+from noetl.tools.contract import UNKNOWN, LiveReports, ResultsAccess, TaskRunIdentity, ToolContext, ToolPermissions
 from noetl.worker.attempt import error_of
 from noetl.worker.live_output import TaskOutput
 from noetl.worker.order_context import OrderContext, TaskCalls
@@ -152,38 +152,47 @@ class TaskContext:
         """The context of its tool."""
         order_context, order, task = self.order_context, self.order_context.order, self.task
         permissions, tools, writer = order_context.tools.permissions, order_context.tools, order_context.writer
+        control_plane = order_context.control_plane
         path = "".join([f"{index}/" for index in self._path])
         return ToolContext(
-            execution_id=order.execution_id,
-            step=order.step,
-            task=task.name,
-            attempt=self.position.attempt,
-            task_run_id=self.run_id,
-            # The same for every attempt of one visit.
-            idempotency_key=f"{order.execution_id}/{order.step_run_id}/{path}{task.name}/{self.position.visit}",
+            task_run=TaskRunIdentity(
+                execution_id=order.execution_id,
+                step=order.step,
+                task=task.name,
+                attempt=self.position.attempt,
+                task_run_id=self.run_id,
+                # The same for every attempt of one visit.
+                idempotency_key=f"{order.execution_id}/{order.step_run_id}/{path}{task.name}/{self.position.visit}",
+                traceparent=traceparent_of(order.trace_id, self.run_id) if order.traced else None,
+            ),
             spec=spec,
             name=names,
             resolve=credentials,
             secrets=TaskSecrets(self),
-            data_folders=permissions.data_folders,
-            sandbox=permissions.sandbox,
-            keep=writer.keep,
-            load=order_context.control_plane.load,
-            keep_table=lambda file: order_context.control_plane.keep_table(file, order.execution_id),
-            fetch_table=order_context.control_plane.fetch_table,
+            permissions=ToolPermissions(
+                data_folders=permissions.data_folders,
+                sandbox=permissions.sandbox,
+                kinds=permissions.kinds,
+                provider_stand_ins=permissions.provider_stand_ins,
+            ),
+            results=ResultsAccess(
+                keep=writer.keep,
+                load=control_plane.load,
+                keep_table=lambda file: control_plane.keep_table(file, order.execution_id),
+                fetch_table=control_plane.fetch_table,
+            ),
             secret_forms=lambda: order_context.mask.redactor.forms,
             tool=tools.tool,
             playbooks=TaskCalls(order_context, self.calls_as or self.run_id),
             mask=writer.text,
             now=order_context.clock.now,
-            allowed=permissions.kinds,
-            provider_stand_ins=permissions.provider_stand_ins,
             policy=order_context.net.executor.tool_policies.get(task.kind, {}),
-            remark=self.remark,
-            traceparent=traceparent_of(order.trace_id, self.run_id) if order.traced else None,
             addresses=tools.addresses,
-            cleanups=order_context.cleanups,
-            write_output=output.write if output is not None else None,
+            live=LiveReports(
+                remark=self.remark,
+                write_output=output.write if output is not None else None,
+                cleanups=order_context.cleanups,
+            ),
         )
 
     def remark(self, make: Callable[..., Remark], **fields: Any) -> None:

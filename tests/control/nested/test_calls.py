@@ -267,7 +267,7 @@ async def test_an_async_call_returns_at_once_and_the_execution_ends_after_the_ch
 
     class Slow(Scripted):
         async def run(self, inputs: Any, context: Any) -> Any:
-            if context.task == "start_task":
+            if context.task_run.task == "start_task":
                 await held.wait()
             return await super().run(inputs, context)
 
@@ -293,9 +293,9 @@ class Endless(Scripted):
         self.stopped = 0
 
     async def run(self, inputs: Any, context: Any) -> Any:
-        if context.task != "start_task":
+        if context.task_run.task != "start_task":
             return await super().run(inputs, context)
-        self.calls.append((context.task, dict(inputs)))
+        self.calls.append((context.task_run.task, dict(inputs)))
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
@@ -325,7 +325,7 @@ async def test_pausing_a_parent_pauses_its_children() -> None:
 
     class Slow(Scripted):
         async def run(self, inputs: Any, context: Any) -> Any:
-            self.calls.append((context.task, {}))
+            self.calls.append((context.task_run.task, {}))
             await held.wait()
             return await super().run(inputs, context)
 

@@ -93,7 +93,7 @@ class Recording(Scripted):
         self.given: dict[str, Any] = {}
 
     async def run(self, inputs: Any, context: ToolContext) -> ToolResult:
-        self.given[context.task_run_id] = msgspec.to_builtins(dict(inputs))
+        self.given[context.task_run.task_run_id] = msgspec.to_builtins(dict(inputs))
         return await super().run(inputs, context)
 
 

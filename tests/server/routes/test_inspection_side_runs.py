@@ -42,7 +42,7 @@ class Gated(Scripted):
         self._gated, self.gate = gated, asyncio.Event()
 
     async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
-        if context.task in self._gated:
+        if context.task_run.task in self._gated:
             await self.gate.wait()
         return self.answer(inputs, context)
 

@@ -18,7 +18,7 @@ import pytest_asyncio
 
 from noetl.base.errors import ToolError
 from noetl.operations.embedded import driving
-from noetl.tools.contract import UNKNOWN, ToolContext
+from noetl.testing.tool_conformance import tool_context
 from noetl.tools.python import template
 from noetl.tools.python.process import PythonChild, PythonChildren
 from noetl.tools.python.tool import PythonTool
@@ -444,16 +444,7 @@ async def test_limits_hold_for_their_task_alone(children: PythonChildren) -> Non
 @pytest.mark.req("TOOL-07")
 async def test_files_are_limited_as_declared(tmp_path: Path) -> None:
     tool = PythonTool()
-    context = ToolContext(
-        execution_id="x",
-        step="s",
-        task="t",
-        attempt=1,
-        task_run_id="r",
-        idempotency_key="k",
-        spec={"resources": {"file_size": "1Ki", "open_files": 20}},
-        name=lambda _: UNKNOWN,
-    )
+    context = tool_context({"resources": {"file_size": "1Ki", "open_files": 20}})
     codes = {
         "File too large": f"with open({str(tmp_path / 'f')!r}, 'wb') as f: f.write(b'x' * 4096)",
         "Too many open files": "import os\nfiles = [open(os.devnull) for _ in range(30)]",

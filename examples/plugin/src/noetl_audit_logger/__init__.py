@@ -32,14 +32,14 @@ class AuditLogger:
         if level not in LEVELS:
             raise ToolError("audit.input", f'level "{level}" is not known: write {", ".join(LEVELS)}')
         record = {
-            "key": context.idempotency_key,
-            "execution_id": context.execution_id,
-            "step": context.step,
+            "key": context.task_run.idempotency_key,
+            "execution_id": context.task_run.execution_id,
+            "step": context.task_run.step,
             "level": level,
             "message": inputs["message"],
             "data": inputs.get("data"),
         }
-        path = _path(str(inputs.get("file") or "audit.jsonl"), context.data_folders)
+        path = _path(str(inputs.get("file") or "audit.jsonl"), context.permissions.data_folders)
         try:
             line = _append_once(path, record)
         except OSError as problem:

@@ -29,7 +29,7 @@ from noetl.events.secret_materials import Material, secrets_in
 from noetl.net.net import Destination
 from noetl.store.contract import Commit
 from noetl.store.notices import NoticeRow, Notices, NoticeState, Settlement
-from noetl.tools.contract import UNKNOWN, ToolContext
+from noetl.tools.contract import UNKNOWN, TaskRunIdentity, ToolContext
 from noetl.tools.registry import Registry
 
 TIMEOUT_S = 30.0
@@ -88,12 +88,14 @@ class Destinations:
 
     def _context(self, notice_id: str, fields: Mapping[str, Any], mask: Mask) -> ToolContext:
         return ToolContext(
-            execution_id=notice_id,
-            step="notice",
-            task="notice",
-            attempt=1,
-            task_run_id=notice_id,
-            idempotency_key=notice_id,  # the Message-ID of a mail follows from it: the same for every attempt
+            task_run=TaskRunIdentity(
+                execution_id=notice_id,
+                step="notice",
+                task="notice",
+                attempt=1,
+                task_run_id=notice_id,
+                idempotency_key=notice_id,  # the Message-ID of a mail follows from it: the same for every attempt
+            ),
             spec={},
             name=lambda _: UNKNOWN,
             resolve=lambda _: fields,

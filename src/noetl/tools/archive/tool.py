@@ -90,7 +90,7 @@ class ArchiveTool(OwningTool):
         return {"url": end.written, **_answer_row(answer), "size": answer.size, "checksum": answer.checksum}
 
     async def _answer(self, request: ArchiveRequest, context: ToolContext) -> ArchiveAnswer:
-        answer = await self._children.call(context.execution_id, msgspec.to_builtins(request))
+        answer = await self._children.call(context.task_run.execution_id, msgspec.to_builtins(request))
         return msgspec.convert(answer["result"], ArchiveAnswer)
 
 

@@ -66,7 +66,7 @@ class ContainerTask(msgspec.Struct, frozen=True, kw_only=True):
 
 def container_name(context: ToolContext) -> str:
     """Of one visit of a task, in the letters that Docker and Kubernetes both take."""
-    return f"noetl-{hashlib.sha256(context.idempotency_key.encode()).hexdigest()[:32]}"
+    return f"noetl-{hashlib.sha256(context.task_run.idempotency_key.encode()).hexdigest()[:32]}"
 
 
 def container_task(inputs: Mapping[str, Any], context: ToolContext) -> ContainerTask:
@@ -93,7 +93,7 @@ def container_task(inputs: Mapping[str, Any], context: ToolContext) -> Container
         processes=limits.get("processes"),
         timeout_s=_timeout_s(context.spec.get("timeout")),
         max_bytes=whole_number(context.spec.get("max_bytes"), "spec.max_bytes", MAX_OUTPUT, error=INPUT, most=64 << 20),
-        labels={"noetl.io/execution": context.execution_id, "noetl.io/step": context.step},
+        labels={"noetl.io/execution": context.task_run.execution_id, "noetl.io/step": context.task_run.step},
     )
 
 
@@ -137,7 +137,7 @@ def _matching(inputs: Mapping[str, Any], name: str, pattern: re.Pattern[str], wh
 
 def _network(inputs: Mapping[str, Any], context: ToolContext) -> str | None:
     written = _matching(inputs, "network", _NETWORK, "network: write none, bridge, host or the name of one")
-    if not context.sandbox:
+    if not context.permissions.sandbox:
         return written
     if written not in (None, "none"):
         raise ToolError(INPUT, f'network "{written}" is not allowed: the operator of this worker allows none (sandbox)')
@@ -175,7 +175,7 @@ def _mount(entry: Mapping[str, Any], context: ToolContext) -> Mount:
         raise ToolError(INPUT, "volumes: each needs a source (a data folder), or a claim (of a Kubernetes cluster)")
     if claim is not None:
         return Mount(target=str(target), claim=str(claim), read_only=is_read_only)
-    place = allowed_path(str(source), context.data_folders, kind=INPUT)
+    place = allowed_path(str(source), context.permissions.data_folders, kind=INPUT)
     return Mount(target=str(target), source=place, read_only=is_read_only)
 
 
@@ -183,7 +183,7 @@ def _artifacts(written: Any, context: ToolContext) -> tuple[Artifact, ...]:
     found = []
     for entry in _entries(written, "artifacts", "{path, file}"):
         path = _inside(entry.get("path") or "", "artifacts: path")
-        file = allowed_path(str(entry.get("file") or ""), context.data_folders, kind=INPUT)
+        file = allowed_path(str(entry.get("file") or ""), context.permissions.data_folders, kind=INPUT)
         found.append(Artifact(path=str(path), file=file))
     return tuple(found)
 
@@ -232,7 +232,7 @@ class ContainerOutput:
     """Both streams of one container. The beginning is kept; the rest only passes by."""
 
     def __init__(self, limit: int, context: ToolContext) -> None:
-        self._limit, self._printed = limit, context.write_output
+        self._limit, self._printed = limit, context.live.write_output
         self._kept: dict[OutputStream, bytearray] = {"stdout": bytearray(), "stderr": bytearray()}
         self._taken: dict[OutputStream, int] = {"stdout": 0, "stderr": 0}
         self.is_truncated = False

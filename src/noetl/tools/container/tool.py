@@ -24,7 +24,7 @@ _REMOVING_S = 60.0
 class ContainerTool(Tool):
     async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
         service, task = service_of(inputs.get("auth"), context), container_task(inputs, context)
-        if service.kubernetes and context.sandbox:
+        if service.kubernetes and context.permissions.sandbox:
             raise ToolError(
                 INPUT, "the operator of this worker allows sandboxes only, which a cluster does not promise"
             )

@@ -208,7 +208,7 @@ class ConvertTool(OwningTool):
                 folder=str(place.folder),
                 **limits,
             )
-            answer = await self._children.call(context.execution_id, msgspec.to_builtins(request))
+            answer = await self._children.call(context.task_run.execution_id, msgspec.to_builtins(request))
             done = msgspec.convert(answer["result"], Converted)
             return ToolResult(result=await _result(done, target, new, place, if_absent=inputs.get("if_absent") is True))
 

@@ -135,12 +135,12 @@ class DuckdbTool(OwningTool):
         super().__init__(self._children, self._tables)
 
     async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
-        work = request(await with_script(inputs, context.data_folders), question_marks=True)
+        work = request(await with_script(inputs, context.permissions.data_folders), question_marks=True)
         call = _call(work, inputs, context)
         attached = await self._attachment(inputs, context)
         call |= {"attach": msgspec.to_builtins(attached), "file": (attached and attached.file) or call["database"]}
         if inputs.get("tables") is None and not wants_table(context.spec):
-            return self._result(work, await self._answers(call, context.execution_id))
+            return self._result(work, await self._answers(call, context.task_run.execution_id))
         with table_folder() as folder:
             return await self._with_tables(work, call, inputs.get("tables"), context, folder)
 
@@ -161,9 +161,9 @@ class DuckdbTool(OwningTool):
             "folders": [*call["folders"], str(folder)],
         }
         if not wants_table(context.spec) or isinstance(work, Insertion):
-            return self._result(work, await self._answers(call, context.execution_id))
+            return self._result(work, await self._answers(call, context.task_run.execution_id))
         file = folder / "rows.parquet"
-        answers = await self._answers({**call, "rows_file": str(file)}, context.execution_id)
+        answers = await self._answers({**call, "rows_file": str(file)}, context.task_run.execution_id)
         check_rows(answers[-1].row_count, context.spec.get("max_rows"))
         return ToolResult(result=await store_table(file, context, self._tables))
 
@@ -192,7 +192,7 @@ def _call(work: Bound | Insertion, inputs: Mapping[str, Any], context: ToolConte
     if spec.get("exactly_once"):
         raise ToolError("sql.input", "spec.exactly_once is a promise of the postgres tool: duckdb cannot make it")
     bound = insertion_statements(work) if isinstance(work, Insertion) else work
-    folders = [os.path.realpath(folder) for folder in context.data_folders]
+    folders = [os.path.realpath(folder) for folder in context.permissions.data_folders]
     return {
         "statements": [written(each) for each in bound.statements],
         "transaction": spec.get("transaction") is not False and not keeps_transactions(bound),

@@ -43,7 +43,7 @@ class _ClusterTool(Tool):
         return f"connected to the {self.kind_name} cluster at {request['address']}, which has {workers} workers"
 
     async def _answered(self, request: Mapping[str, Any], context: ToolContext) -> Answer:
-        if context.sandbox:
+        if context.permissions.sandbox:
             # Also on this machine: the client unpickles what comes back, and the code on the cluster can make it.
             message = "a cluster runs code without a sandbox, and this worker allows sandboxes only"
             raise ToolError(UNAVAILABLE, message)
@@ -93,6 +93,6 @@ def _call(inputs: Mapping[str, Any], context: ToolContext, wrong: str) -> dict[s
         "needs": dict(needs),
         "retries": whole_number(inputs.get("retries"), "retries", 0, error=wrong, least=0, most=100),
         # The same for every attempt: one that comes while the cluster still runs the lost one waits for that.
-        "key": f"noetl-{hashlib.sha256(context.idempotency_key.encode()).hexdigest()[:32]}",
+        "key": f"noetl-{hashlib.sha256(context.task_run.idempotency_key.encode()).hexdigest()[:32]}",
         "max_bytes": MAX_BYTES,
     }

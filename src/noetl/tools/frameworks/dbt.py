@@ -26,7 +26,7 @@ _QUIET = ("--no-use-colors", "--no-send-anonymous-usage-stats", "--no-version-ch
 
 class DbtTool(Tool):
     async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
-        if context.sandbox:
+        if context.permissions.sandbox:
             raise ToolError(UNAVAILABLE, "a dbt project needs its database, and this worker allows sandboxes only")
         request = {"arguments": _arguments(inputs, context), "profile": _profile(inputs, context)}
         answer = await run_in_interpreter("dbt", RUNNER, request, context, _environment(inputs.get("env")))
@@ -51,7 +51,7 @@ def _arguments(inputs: Mapping[str, Any], context: ToolContext) -> list[str]:
     operation = inputs.get("op") or "build"
     if operation not in DBT_OPERATIONS:
         raise ToolError(INPUT, f'op "{str(operation)[:50]}" is not one of {", ".join(DBT_OPERATIONS)}')
-    project = allowed_path(str(inputs.get("project") or ""), context.data_folders, kind=INPUT)
+    project = allowed_path(str(inputs.get("project") or ""), context.permissions.data_folders, kind=INPUT)
     if not Path(project, "dbt_project.yml").is_file():
         raise ToolError(INPUT, f'project "{inputs.get("project")}" has no dbt_project.yml')
     arguments = [*_QUIET, operation, f"--project-dir={project}"]
@@ -82,7 +82,7 @@ def _profile(inputs: Mapping[str, Any], context: ToolContext) -> dict[str, Any] 
     path = output.get("path")
     if adapter == "duckdb" and isinstance(path, str) and ":" not in path and not isabs(path):
         # dbt would take it from the folder that the worker was started in, where no other kind finds it.
-        output["path"] = allowed_path(path, context.data_folders, kind=INPUT)
+        output["path"] = allowed_path(path, context.permissions.data_folders, kind=INPUT)
     return {"target": target, "outputs": {target: {"threads": 1, **output, "type": adapter}}}
 
 

@@ -25,7 +25,7 @@ _DISPOSITIONS = ("append", "replace", "merge")
 
 class DltTool(Tool):
     async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
-        if context.sandbox:
+        if context.permissions.sandbox:
             raise ToolError(UNAVAILABLE, "a pipeline needs its destination, and this worker allows sandboxes only")
         request = _request(inputs, context)
         env = {"RUNTIME__DLTHUB_TELEMETRY": "false", **environment_of(inputs.get("env"), kind=INPUT)}
@@ -57,7 +57,7 @@ def _request(inputs: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
         raise ToolError(INPUT, f'write_disposition "{disposition}" is not one of {", ".join(_DISPOSITIONS)}')
     if data is not None and not inputs.get("table"):
         raise ToolError(INPUT, 'data needs "table", the name of the table')
-    place = None if script is None else allowed_path(str(script), context.data_folders, kind=INPUT)
+    place = None if script is None else allowed_path(str(script), context.permissions.data_folders, kind=INPUT)
     return {
         "pipeline": _name(inputs.get("pipeline") or "noetl", "pipeline"),
         "destination": _name(inputs.get("destination"), "destination"),
@@ -97,5 +97,5 @@ def _credentials(inputs: Mapping[str, Any], context: ToolContext) -> Any:
         # dlt would take it from the folder that the worker was started in, where no other kind finds it. What has a
         # colon is an address, or DuckDB's :memory:.
         is_file = inputs.get("destination") == "duckdb" and ":" not in url
-        return allowed_path(url, context.data_folders, kind=INPUT) if is_file and not isabs(url) else url
+        return allowed_path(url, context.permissions.data_folders, kind=INPUT) if is_file and not isabs(url) else url
     return {name: value for name, value in fields.items() if name not in ("type", "name", "data", "destination")}

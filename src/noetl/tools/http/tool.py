@@ -191,7 +191,9 @@ class HttpTool(Tool):
         try:
             options = options_from_spec(context.spec)
             credential = attached_credential(fields_of(inputs.get("auth"), context.resolve), options.auth_mode)
-            call = calls.request_of_task(inputs, credential, context.idempotency_key, context.traceparent)
+            call = calls.request_of_task(
+                inputs, credential, context.task_run.idempotency_key, context.task_run.traceparent
+            )
             # A URL with a secret is shown as written: after normalisation the secret could not be recognised.
             if MASK not in what:
                 what = str(call)

@@ -151,13 +151,13 @@ class BrokerTool(BrokerInputs, OwningTool):
 
     async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
         request = self._request(inputs, context)
-        answer = await self._children.call(context.execution_id, msgspec.to_builtins(request))
+        answer = await self._children.call(context.task_run.execution_id, msgspec.to_builtins(request))
         return ToolResult(result=answer["result"])
 
     async def check(self, inputs: Mapping[str, Any], context: ToolContext) -> str:
         """Whether the broker takes the credential. Nothing is sent or taken."""
         request = self._request({**inputs, "op": "check"}, context)
-        await self._children.call(context.execution_id, msgspec.to_builtins(request))
+        await self._children.call(context.task_run.execution_id, msgspec.to_builtins(request))
         return f"connected to {self.kind} at {request.broker}"
 
     def _request(self, inputs: Mapping[str, Any], context: ToolContext) -> MessagingRequest:

@@ -43,7 +43,11 @@ class PostgresTool(Tool):
 
     async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
         load = inputs.get("load")
-        work = Bound(()) if isinstance(load, RowLoad) else request(await with_script(inputs, context.data_folders))
+        work = (
+            Bound(())
+            if isinstance(load, RowLoad)
+            else request(await with_script(inputs, context.permissions.data_folders))
+        )
         spec = context.spec
         total_s, connect_s = _times(spec.get("timeout"))
         target = target_of(inputs.get("auth"), context)
@@ -73,7 +77,7 @@ class PostgresTool(Tool):
                 columns, count = await session.copy_last(work, csv)
             # After the transaction: the number of rows is known when the server has written all of them.
             check_rows(count, context.spec.get("max_rows"))
-            await self._tables.from_csv(context.execution_id, csv, columns, file)
+            await self._tables.from_csv(context.task_run.execution_id, csv, columns, file)
             csv.unlink()
             result = await store_table(file, context, self._tables)
         return ToolResult(result=result, helpers={HELPER: {"code": SUCCESS, "message": None}})
@@ -108,11 +112,11 @@ async def _run(work: Work, connection: Any, session: PostgresSession, context: T
     if once:
         await ensure_table(connection)
     async with session.transaction():
-        if once and (recorded := await claim(connection, context.idempotency_key)) is not None:
+        if once and (recorded := await claim(connection, context.task_run.idempotency_key)) is not None:
             return recorded[0]
         result = await _result(work, connection, session)
         if once:
-            await record(connection, context.idempotency_key, result)
+            await record(connection, context.task_run.idempotency_key, result)
     return result
 
 

@@ -71,7 +71,7 @@ class PythonTool(Tool):
         if self._tables is None:
             self._tables = TableFiles()
         if result.result == "json":
-            await self._tables.sql(context.execution_id, folder, rows_of_json(written, file))
+            await self._tables.sql(context.task_run.execution_id, folder, rows_of_json(written, file))
         else:
             written.rename(file)
         return msgspec.structs.replace(result, result=await store_table(file, context, self._tables))
@@ -79,15 +79,15 @@ class PythonTool(Tool):
     async def _answer(
         self, request: dict[str, Any], context: ToolContext, folder: Path | None = None
     ) -> dict[str, Any]:
-        sandbox = sandbox_of(context.spec, is_required=context.sandbox)
+        sandbox = sandbox_of(context.spec, is_required=context.permissions.sandbox)
         fresh = sandbox is not None or context.spec.get("isolation") == "fresh"
         # Outside of a sandbox the process may serve a further call, which needs other limits.
         request |= {"limits_are_final": sandbox is not None}
-        child = await self._children.take(context.execution_id, fresh=fresh, sandbox=sandbox, folder=folder)
+        child = await self._children.take(context.task_run.execution_id, fresh=fresh, sandbox=sandbox, folder=folder)
         try:
-            return await child.call(request, context.write_output)
+            return await child.call(request, context.live.write_output)
         finally:
-            await self._children.give_back(context.execution_id, child, fresh=fresh)
+            await self._children.give_back(context.task_run.execution_id, child, fresh=fresh)
 
     def release(self, execution_id: str) -> None:
         """Free what is kept for an execution that is over."""
@@ -129,7 +129,7 @@ def _file(inputs: Mapping[str, Any], context: ToolContext) -> str:
     """The file name of the code in tracebacks: its file, or step and task if the code is in the playbook."""
     script = inputs.get("script") if inputs.get("code") is None else None
     uri = script.get("uri") if isinstance(script, dict) else script
-    return str(uri) if uri else f"{context.step}/{context.task}"
+    return str(uri) if uri else f"{context.task_run.step}/{context.task_run.task}"
 
 
 def _merged_args(context: ToolContext, args: dict[str, Any]) -> dict[str, Any]:
@@ -159,7 +159,7 @@ async def _code(inputs: Mapping[str, Any], context: ToolContext) -> str:
     # Imported here: most tasks carry their code in the playbook, and files bring shutil and tempfile with them.
     from noetl.tools.files import read_script
 
-    return await read_script(str(uri), context.data_folders, kind="py.exception", exception="OSError")
+    return await read_script(str(uri), context.permissions.data_folders, kind="py.exception", exception="OSError")
 
 
 def _result(answer: dict[str, Any]) -> ToolResult:

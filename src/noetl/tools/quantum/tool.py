@@ -59,7 +59,7 @@ class QuantumTool(Tool):
             source=inputs.get("circuit"),
             shots=shots,
             seed=_seed(inputs.get("seed"), context),
-            key=context.idempotency_key,
+            key=context.task_run.idempotency_key,
             backend=backend.name if backend is not None else inputs.get("backend"),
             parameters=numbers_of(parameters),
             hints=hints,
@@ -91,7 +91,7 @@ class QuantumTool(Tool):
                 await asyncio.sleep(_POLL_S)
             job = await provider.results(own_id, around)
         except asyncio.CancelledError:
-            context.cleanups.pop(job_id, None)
+            context.live.cleanups.pop(job_id, None)
             await _cancel_job(provider, own_id, around)  # no attempt will ask for its result
             raise
         _note(job_id, job, provider, around, context)
@@ -149,9 +149,9 @@ async def _cancel_job(provider: Provider, own_id: str, around: JobContext) -> No
 def _note(job_id: str, job: Job, provider: Provider, around: JobContext, context: ToolContext) -> None:
     """Register the job for cancellation with its execution, until it is over."""
     if job.state.is_over:
-        context.cleanups.pop(job_id, None)
+        context.live.cleanups.pop(job_id, None)
     else:
-        context.cleanups[job_id] = partial(provider.cancel, job.job_id, around)
+        context.live.cleanups[job_id] = partial(provider.cancel, job.job_id, around)
 
 
 def _placed(inputs: Mapping[str, Any], context: ToolContext, circuit: Circuit, shots: int) -> Backend | None:
@@ -162,7 +162,7 @@ def _placed(inputs: Mapping[str, Any], context: ToolContext, circuit: Circuit, s
     placed = place(context.policy, qubits=circuit.qubits, shots=shots, provider=inputs.get("provider"))
     if placed is None:
         return None
-    context.remark(
+    context.live.remark(
         JobPlaced,
         backend=placed.backend.name,
         provider=placed.backend.provider,
@@ -182,13 +182,17 @@ def _surroundings(inputs: Mapping[str, Any], context: ToolContext) -> JobContext
             raise ToolError(UNAVAILABLE, f'the credential "{auth}" cannot be looked up here')
         credential = context.resolve(str(auth))
     return JobContext(
-        now=context.now, credential=credential, keep=context.keep, load=context.load, addresses=context.addresses
+        now=context.now,
+        credential=credential,
+        keep=context.results.keep,
+        load=context.results.load,
+        addresses=context.addresses,
     )
 
 
 def _stand_ins(context: ToolContext) -> dict[str, str]:
     try:
-        return stand_ins(context.provider_stand_ins)
+        return stand_ins(context.permissions.provider_stand_ins)
     except ValueError as problem:
         raise ToolError(UNAVAILABLE, str(problem)) from None
 
@@ -219,7 +223,7 @@ def _seed(written: Any, context: ToolContext) -> int:
     if written is None:
         from noetl.base.ids import derived
 
-        return int(derived("seed", context.idempotency_key)[:8], 16)
+        return int(derived("seed", context.task_run.idempotency_key)[:8], 16)
     try:
         return int(written)
     except (TypeError, ValueError):

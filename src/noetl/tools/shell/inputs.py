@@ -34,12 +34,12 @@ def program_of(
         stdin=_standard_input(inputs.get("stdin")),
         limits={**(default_limits(context.spec) if sandbox is not None else {}), **limits_from(context)},
         sandbox=sandbox,
-        write_output=context.write_output,
+        write_output=context.live.write_output,
     )
 
 
 def _sandbox(inputs: Mapping[str, Any], context: ToolContext) -> Sandbox | None:
-    sandbox = sandbox_of(context.spec, is_required=context.sandbox)
+    sandbox = sandbox_of(context.spec, is_required=context.permissions.sandbox)
     if sandbox is not None and inputs.get("cwd") is not None:
         raise ToolError("shell.input", "cwd is a folder of this machine, which a sandbox does not have: leave it out")
     return sandbox
@@ -76,11 +76,11 @@ def result_of(ended: EndedProgram, context: ToolContext, word: str) -> ToolResul
 def task_environment(context: ToolContext) -> dict[str, str]:
     """Variables that describe the task. The key is the same for every attempt (reliability.md §3.4)."""
     return {
-        "NOETL_EXECUTION_ID": context.execution_id,
-        "NOETL_STEP": context.step,
-        "NOETL_TASK": context.task,
-        "NOETL_ATTEMPT": str(context.attempt),
-        "NOETL_IDEMPOTENCY_KEY": context.idempotency_key,
+        "NOETL_EXECUTION_ID": context.task_run.execution_id,
+        "NOETL_STEP": context.task_run.step,
+        "NOETL_TASK": context.task_run.task,
+        "NOETL_ATTEMPT": str(context.task_run.attempt),
+        "NOETL_IDEMPOTENCY_KEY": context.task_run.idempotency_key,
     }
 
 

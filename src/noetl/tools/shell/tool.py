@@ -109,7 +109,7 @@ async def _program_text(inputs: Mapping[str, Any], context: ToolContext) -> str:
     kind = source.get("type", "file") if isinstance(source, Mapping) else source or "file"
     match kind:
         case "file":
-            return await read_script(str(uri), context.data_folders, kind="shell.input")
+            return await read_script(str(uri), context.permissions.data_folders, kind="shell.input")
         case "artifact":
             return _artifact(uri, context)
         case _:

@@ -68,7 +68,7 @@ def connection_of(inputs: Mapping[str, Any], context: ToolContext) -> Connection
         )
     if inputs.get("database"):
         found["database"] = inputs["database"]
-    return _complete(dialect, found, given, inputs, context.data_folders)
+    return _complete(dialect, found, given, inputs, context.permissions.data_folders)
 
 
 def _named(inputs: Mapping[str, Any], given: Mapping[str, Any]) -> SqlDialect | None:
@@ -154,9 +154,9 @@ class SqlTool(OwningTool):
                 **_limits(context),
                 "load": {**fields, "file": str(load.file)},
             }
-            await self._children.call(context.execution_id, {**call, "transaction": True})
+            await self._children.call(context.task_run.execution_id, {**call, "transaction": True})
             return ToolResult(result=None)
-        work = request(await with_script(inputs, context.data_folders), question_marks=True)
+        work = request(await with_script(inputs, context.permissions.data_folders), question_marks=True)
         call = {**_call(work, connection), **_limits(context)}
         # SQL that begins or ends transactions itself must not run inside one of ours.
         call["transaction"] = context.spec.get("transaction") is not False and not (
@@ -164,7 +164,7 @@ class SqlTool(OwningTool):
         )
         if wants_table(context.spec) and isinstance(work, Bound):
             return await self._table(call, context)
-        answer = await self._children.call(context.execution_id, call)
+        answer = await self._children.call(context.task_run.execution_id, call)
         answers = msgspec.convert(answer["answers"], list[SqlAnswer])
         if isinstance(work, Insertion):
             return ToolResult(result=reference_to(work, "sql.table", sum(each.row_count for each in answers)))
@@ -174,9 +174,9 @@ class SqlTool(OwningTool):
         """The rows of the last statement as a table."""
         with table_folder() as folder:
             csv, file = folder / "rows.csv", folder / "rows.parquet"
-            answer = await self._children.call(context.execution_id, {**call, "rows_file": str(csv)})
+            answer = await self._children.call(context.task_run.execution_id, {**call, "rows_file": str(csv)})
             columns = msgspec.convert(answer["columns"], list[TypedColumn])
-            await self._tables.from_csv(context.execution_id, csv, columns, file)
+            await self._tables.from_csv(context.task_run.execution_id, csv, columns, file)
             csv.unlink()
             return ToolResult(result=await store_table(file, context, self._tables))
 

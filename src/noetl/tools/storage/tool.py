@@ -73,8 +73,8 @@ def request_of(inputs: Mapping[str, Any], context: ToolContext) -> StorageReques
         interval_s=max(_duration(inputs, "interval", INTERVAL_S), 0.05),
         expires_s=_expires(inputs),
         method=str(inputs.get("method") or "GET").upper(),
-        key=context.idempotency_key,
-        folders=context.data_folders,
+        key=context.task_run.idempotency_key,
+        folders=context.permissions.data_folders,
         policy=context.addresses.policy,
         timeout_s=timeout_s(context, DEFAULT_TIMEOUT_S),
     )
@@ -213,7 +213,7 @@ class StorageTool(OwningTool):
         if inputs.get("op", inputs.get("operation")) == "put" and table_in(inputs.get("data")) is not None:
             return await self._put_table(inputs, context)
         request = msgspec.to_builtins(request_of(inputs, context))
-        answer = await self._children.call(context.execution_id, request)
+        answer = await self._children.call(context.task_run.execution_id, request)
         return ToolResult(result=answer["result"])
 
     async def _put_table(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
@@ -225,7 +225,7 @@ class StorageTool(OwningTool):
         # `data` is the reference of a table, which `request_of` would take for the bytes to store.
         location = request_of({**inputs, "data": ""}, context).source.location
         if location.provider == "file":
-            allowed_path(location.key, context.data_folders, kind="storage.input")
+            allowed_path(location.key, context.permissions.data_folders, kind="storage.input")
         with table_folder() as folder:
             file = await fetched_table(inputs["data"], context, folder / "table.parquet")
             target: dict[str, Any] = {"url": inputs.get("url"), "auth": inputs.get("auth")}
@@ -235,8 +235,7 @@ class StorageTool(OwningTool):
                 "target": {name: value for name, value in target.items() if value is not None},
                 **({"if_absent": inputs["if_absent"]} if inputs.get("if_absent") is not None else {}),
             }
-            copy_context = msgspec.structs.replace(context, data_folders=(*context.data_folders, str(folder)))
-            copied = await self.run(copy, copy_context)
+            copied = await self.run(copy, context.with_folder(str(folder)))
         return ToolResult(result={name: value for name, value in copied.result.items() if name != "source"})
 
     async def poll(self, inputs: Mapping[str, Any], poll: TriggerPoll, context: ToolContext) -> TriggerBatch:

@@ -122,8 +122,10 @@ class TransferEnd(msgspec.Struct, frozen=True):
         spec = {name: value for name, value in self.context.spec.items() if name not in _TRANSFER_OPTIONS}
         # Each chunk is an effect of its own: with one key for all of them, an endpoint would take the second chunk for
         # a repetition of the first.
-        name = self.context.idempotency_key if key is None else f"{self.context.idempotency_key}/{key}"
-        context = msgspec.structs.replace(self.context, spec=spec, idempotency_key=name)
+        task_run = self.context.task_run
+        if key is not None:
+            task_run = msgspec.structs.replace(task_run, idempotency_key=f"{task_run.idempotency_key}/{key}")
+        context = msgspec.structs.replace(self.context, spec=spec, task_run=task_run)
         return (await self.context.tool(self.kind).run({**base, **inputs}, context)).result
 
     async def run_sql(self, statements: tuple[Statement, ...]) -> Any:
@@ -235,7 +237,7 @@ async def table_of(end: TransferEnd, inputs: Mapping[str, Any], into: Path) -> N
     context = msgspec.structs.replace(
         end.context,
         spec={**end.context.spec, "rows": "parquet"},
-        keep_table=take,
+        results=msgspec.structs.replace(end.context.results, keep_table=take),
         secret_forms=tuple,  # rows are moved unmasked; what is stored as a result is masked then
     )
     await msgspec.structs.replace(end, context=context).call(inputs)

@@ -214,7 +214,7 @@ class SqlTarget:
         if not end.options.get("table"):
             raise ToolError("transfer.input", f'a {end.kind} target needs "table"')
         self._end, self._mode, self._key = end, mode, key
-        self._name, self._column, self._create = end.context.idempotency_key, "key", _CREATE
+        self._name, self._column, self._create = end.context.task_run.idempotency_key, "key", _CREATE
         # Idempotency keys have any length, and the column of the other databases has 64 characters.
         if end.kind not in ("postgres", "duckdb"):
             self._name = hashlib.sha256(self._name.encode()).hexdigest()

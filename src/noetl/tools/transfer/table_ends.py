@@ -169,7 +169,7 @@ class ObjectTables(FileTables):
     async def _fetch(self, into: Path) -> None:
         options, context = self._end.options, self._end.context
         assert context.tool is not None
-        within = msgspec.structs.replace(context, data_folders=(*context.data_folders, str(into.parent)), spec={})
+        within = msgspec.structs.replace(context.with_folder(str(into.parent)), spec={})
         url, auth = str(options["url"]), {"auth": options["auth"]} if options.get("auth") is not None else {}
         if format_of(options) == "parquet":
             source = url if "://" in url or url.startswith("file:") else f"file:{url}"
@@ -214,7 +214,8 @@ class DuckdbTable(SqlTarget):
         async def copied(_: Reference, into: Path) -> None:
             into.hardlink_to(chunk.file)  # both folders are ours, and nothing writes to the file
 
-        end = msgspec.structs.replace(self._end, context=msgspec.structs.replace(self._end.context, fetch_table=copied))
+        results = msgspec.structs.replace(self._end.context.results, fetch_table=copied)
+        end = msgspec.structs.replace(self._end, context=msgspec.structs.replace(self._end.context, results=results))
         # A placeholder: `copied` hands over the file of the chunk, whatever the reference says.
         ref = {"media_type": PARQUET, "checksum": "0" * 64, "size": 0}
         await end.call(
@@ -324,7 +325,7 @@ class ObjectTarget:
         assert context.tool is not None
         options, url = self._end.options, str(self._end.options["url"])
         target = {"url": url if "://" in url or url.startswith("file:") else f"file:{url}"}
-        within = msgspec.structs.replace(context, data_folders=(*context.data_folders, str(file.parent)), spec={})
+        within = msgspec.structs.replace(context.with_folder(str(file.parent)), spec={})
         auth = {"auth": options["auth"]} if options.get("auth") is not None else {}
         copy = {"op": "copy", "url": f"file:{file}", "target": {**target, **auth}}
         done = (await context.tool("storage").run(copy, within)).result

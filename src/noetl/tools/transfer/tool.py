@@ -40,7 +40,7 @@ class TransferTool(OwningTool):
             return await self._move_tables(inputs, context)
         size = _chunk_size(inputs.get("chunk_size"), CHUNK_SIZE)
         source, target = _source(inputs.get("source"), size, context), _target(inputs, context)
-        transfer = _RunningTransfer(target, size, inputs.get("mapping"), context.write_output)
+        transfer = _RunningTransfer(target, size, inputs.get("mapping"), context.live.write_output)
         try:
             await transfer.resume()
             async for chunk in source.chunks(transfer.progress.position):
@@ -53,10 +53,10 @@ class TransferTool(OwningTool):
         """The same with chunks that are files: no row of them is in this process."""
         size = _chunk_size(inputs.get("chunk_size"), TABLE_CHUNK_SIZE)
         with table_folder() as folder:
-            files = contract.ChunkFiles(folder, self._tables, context.execution_id, inputs.get("mapping"))
+            files = contract.ChunkFiles(folder, self._tables, context.task_run.execution_id, inputs.get("mapping"))
             source = _table_source(inputs.get("source"), size, context, files)
             target = _table_target(inputs, context, files, self._tables)
-            transfer = _RunningTableTransfer(target, size, inputs.get("mapping"), context.write_output)
+            transfer = _RunningTableTransfer(target, size, inputs.get("mapping"), context.live.write_output)
             try:
                 await transfer.resume()
                 async for chunk in source.chunks(transfer.progress.position):
