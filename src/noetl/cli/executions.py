@@ -62,9 +62,11 @@ def execution_fields(row: ExecutionRow) -> dict[str, Any]:
 
 
 def _trial(row: ExecutionRow) -> str | None:
-    """draft | step-test, of a row that a server has listed; a store does not tell."""
-    trial: str | None = getattr(row, "trial", None)
-    return trial
+    """draft | step-test. Drafts are known to servers only: a store that is read has no catalogue."""
+    from noetl.operations.step_tests import PATH_ENDING
+
+    told: str | None = getattr(row, "trial", None)
+    return told or ("step-test" if row.path.endswith(PATH_ENDING) else None)
 
 
 def _trial_mark(row: ExecutionRow) -> str:
