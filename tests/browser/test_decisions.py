@@ -148,14 +148,14 @@ metadata: { name: refund, path: tests/refund }
 workload: { customer: Ann, amount: 12, bank: { iban: DE00 } }
 workflow:
   - step: approve
-    human_task: { title: "Refund {{ workload.amount }}?" }
+    human_task: { title: "Refund {{ workload.amount }}?", assignee: { role: boss } }
 executor: { kind: local, spec: { entry_step: approve } }
 """
 
 
 def test_the_approver_sees_all_inputs_of_the_execution(visitor: Visitor, here: Site) -> None:
     here.register(REFUND)
-    token = here.make_token("ann", "operator")
+    token = here.make_token("ann", "operator", "boss")
     for given, amount in (({}, "12"), ({"amount": 77}, "77")):
         page = visitor(token, f"/tasks/{task_of(here, here.start('tests/refund', **given))}")
         inputs = page.get_by_role("region", name="Inputs of the execution")

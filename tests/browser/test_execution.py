@@ -192,7 +192,7 @@ def test_it_is_cancelled_after_a_question(open_at: Open, here: Site) -> None:
     dialog.get_by_label("Reason").fill("the wrong month")
     page.keyboard.press("Enter")
     expect(page.locator("main header .status")).to_contain_text("cancelled")
-    expect(page.get_by_text("Cancelled: the wrong month")).to_be_visible()
+    expect(page.get_by_text("Cancelled by admin: the wrong month")).to_be_visible()
     expect(page.locator(".step.cancelled")).to_contain_text("start")
     told = here.api.get(f"executions/{execution_id}/events").json()["events"]
     assert [one["payload"]["reason"] for one in told if one["event_type"] == "playbook.cancelled"] == [
