@@ -42,7 +42,7 @@ def test_whoever_has_not_the_role_of_a_task_is_told_who_has(open_at: Callable[[s
     task_id = here.api.get("tasks", params={"execution_id": execution_id}).json()["tasks"][0]["task_id"]
     page = open_at(f"/tasks/{task_id}")
 
-    told = page.get_by_text("Only human role boss can claim or complete this task.")
+    told = page.get_by_text("Only the human role boss can claim or complete this task.")
     expect(told).to_contain_text("You have no human role; the role of your token is another thing.")
     expect(told).to_contain_text("create a token for the user admin with the human role boss")
     expect(page.get_by_label("decision")).to_be_disabled()

@@ -15,7 +15,7 @@ export const t = area("tasks", {
   created: "Created",
   escalated: "escalated",
   anybody: "anybody",
-  role: (role: Value) => `human role ${role}`,
+  role: (role: Value) => `the human role ${role}`,
   ofStep: (playbook: string, step: Value) => (playbook ? `${playbook}, step ${step}` : `step ${step}`),
   choose: "choose …",
   yourTasks: "Your tasks",
