@@ -98,16 +98,18 @@ class Transfers(TableTasks):
         run: str = "",
         tool: Callable[[str], Any] | None = None,
         tables: RemoteTables | None = None,
+        execution_id: str = "exec",
         **inputs: Any,
     ) -> Outcome:
-        """`tables` are those of a server, as a worker elsewhere has them; without it they are in this process."""
+        """`tables` are those of a server, as a worker elsewhere has them, and `execution_id` names an execution that it
+        knows; without them they are in this process."""
         return await outcome_of(
             self.transfer,
             {"source": source, "target": target, **inputs},
             key=f"{self.table} {run}",
             keep=self.results.put,
             load=self.results.load,
-            keep_table=self.keep if tables is None else lambda file: tables.keep(file, "exec"),
+            keep_table=self.keep if tables is None else lambda file: tables.keep(file, execution_id),
             fetch_table=self.fetch if tables is None else tables.fetch,
             tool=tool or self.tools.tool,
             data_folders=(str(self.folder),),

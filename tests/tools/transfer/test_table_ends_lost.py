@@ -199,16 +199,18 @@ async def test_a_stored_table_whose_line_is_cut_is_sent_again_and_has_each_row_o
     """A worker elsewhere keeps tables with its server, and asks again for as long as it may."""
     async with live() as (served, _, talk):
         known = dict((await talk.as_role(Role.WORKER)).headers)
+        await talk.register()
+        execution_id = str((await talk.start())["execution_id"])
         with Proxy("127.0.0.1", int(served.url.rpartition(":")[2])) as line:
             straight = RemoteTables(served.url, known)
             behind = RemoteTables(f"http://127.0.0.1:{line.port}", known)
             stored = {"kind": "artifact", "format": "parquet"}
             ends = (here.numbers(ROWS), stored)
             if role == "source":
-                kept = await here.result(*ends, run="made", tables=straight)
+                kept = await here.result(*ends, run="made", tables=straight, execution_id=execution_id)
                 ends = ({"kind": "artifact", "ref": kept["reference"]}, here.created())
             with slowly(line):
-                running = asyncio.ensure_future(here.result(*ends, tables=behind))
+                running = asyncio.ensure_future(here.result(*ends, tables=behind, execution_id=execution_id))
                 while line.carried < 8_000:
                     assert not running.done(), "it was over before its line was cut"
                     await asyncio.sleep(0.005)
