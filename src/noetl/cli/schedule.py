@@ -16,7 +16,7 @@ from noetl.cli.terminal import as_json, color_option, columns, list_output, prin
 
 if TYPE_CHECKING:
     from noetl.cli.connection import Operations
-    from noetl.operations.api_shapes import Backfilled, ScheduleList
+    from noetl.operations.administration_shapes import Backfilled, ScheduleList
 
 # Times of a dry run that are listed.
 _SHOWN = 20

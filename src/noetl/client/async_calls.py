@@ -114,23 +114,23 @@ class AsyncCalls(ABC):
         """By its own id; False when it was cancelled before. Only a timer whose author allows it can be."""
         return await self.send(requests.cancel_timer(timer_id))
 
-    async def schedules(self) -> api_shapes.ScheduleList:
+    async def schedules(self) -> administration_shapes.ScheduleList:
         """What the clock starts, and what is made up for now."""
         return await self.send(requests.schedules())
 
-    async def schedule(self, path: str, *, count: int = 5) -> api_shapes.ScheduleView:
+    async def schedule(self, path: str, *, count: int = 5) -> administration_shapes.ScheduleView:
         """One schedule with so many of its coming times."""
         return await self.send(requests.schedule(path, count))
 
-    async def pause_schedule(self, path: str) -> api_shapes.ScheduleView:
+    async def pause_schedule(self, path: str) -> administration_shapes.ScheduleView:
         return await self.send(requests.steer_schedule(path, "pause"))
 
-    async def resume_schedule(self, path: str) -> api_shapes.ScheduleView:
+    async def resume_schedule(self, path: str) -> administration_shapes.ScheduleView:
         return await self.send(requests.steer_schedule(path, "resume"))
 
     async def backfill(
         self, path: str, since: str, until: str | None = None, *, limit: int = 5, dry_run: bool = False
-    ) -> api_shapes.Backfilled:
+    ) -> administration_shapes.Backfilled:
         """Run a playbook for times that have passed, at most `limit` at once; times are RFC 3339 texts."""
         return await self.send(requests.backfill(path, since, until, limit, dry_run))
 

@@ -113,23 +113,23 @@ class Calls(ABC):
         """By its own id; False when it was cancelled before. Only a timer whose author allows it can be."""
         return self.send(requests.cancel_timer(timer_id))
 
-    def schedules(self) -> api_shapes.ScheduleList:
+    def schedules(self) -> administration_shapes.ScheduleList:
         """What the clock starts, and what is made up for now."""
         return self.send(requests.schedules())
 
-    def schedule(self, path: str, *, count: int = 5) -> api_shapes.ScheduleView:
+    def schedule(self, path: str, *, count: int = 5) -> administration_shapes.ScheduleView:
         """One schedule with so many of its coming times."""
         return self.send(requests.schedule(path, count))
 
-    def pause_schedule(self, path: str) -> api_shapes.ScheduleView:
+    def pause_schedule(self, path: str) -> administration_shapes.ScheduleView:
         return self.send(requests.steer_schedule(path, "pause"))
 
-    def resume_schedule(self, path: str) -> api_shapes.ScheduleView:
+    def resume_schedule(self, path: str) -> administration_shapes.ScheduleView:
         return self.send(requests.steer_schedule(path, "resume"))
 
     def backfill(
         self, path: str, since: str, until: str | None = None, *, limit: int = 5, dry_run: bool = False
-    ) -> api_shapes.Backfilled:
+    ) -> administration_shapes.Backfilled:
         """Run a playbook for times that have passed, at most `limit` at once; times are RFC 3339 texts."""
         return self.send(requests.backfill(path, since, until, limit, dry_run))
 

@@ -265,22 +265,24 @@ def cancel_timer(timer_id: str) -> ApiRequest[bool]:
     return post(path, read_changed, again=True)
 
 
-def schedules() -> ApiRequest[api_shapes.ScheduleList]:
-    return get("/api/schedules", read_as(api_shapes.ScheduleList))
+def schedules() -> ApiRequest[administration_shapes.ScheduleList]:
+    return get("/api/schedules", read_as(administration_shapes.ScheduleList))
 
 
-def schedule(path: str, count: int) -> ApiRequest[api_shapes.ScheduleView]:
-    return get(_schedule(path), read_as(api_shapes.ScheduleView), count=count)
+def schedule(path: str, count: int) -> ApiRequest[administration_shapes.ScheduleView]:
+    return get(_schedule(path), read_as(administration_shapes.ScheduleView), count=count)
 
 
-def steer_schedule(path: str, action: str) -> ApiRequest[api_shapes.ScheduleView]:
-    return post(_schedule(path, f"/{action}"), read_as(api_shapes.ScheduleView), again=True)
+def steer_schedule(path: str, action: str) -> ApiRequest[administration_shapes.ScheduleView]:
+    return post(_schedule(path, f"/{action}"), read_as(administration_shapes.ScheduleView), again=True)
 
 
-def backfill(path: str, since: str, until: str | None, limit: int, dry_run: bool) -> ApiRequest[api_shapes.Backfilled]:
+def backfill(
+    path: str, since: str, until: str | None, limit: int, dry_run: bool
+) -> ApiRequest[administration_shapes.Backfilled]:
     body = {"since": since, "limit": limit, "dry_run": dry_run, **set_params(until=until)}
     # what has run for a time is not run again
-    return post(_schedule(path, "/backfill"), read_as(api_shapes.Backfilled), body, again=True)
+    return post(_schedule(path, "/backfill"), read_as(administration_shapes.Backfilled), body, again=True)
 
 
 def triggers() -> ApiRequest[list[administration_shapes.TriggerView]]:

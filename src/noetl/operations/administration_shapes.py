@@ -1,4 +1,5 @@
-"""API shapes for administrators: callers, credentials, tokens, webhooks, triggers, notices, workers, the audit log.
+"""API shapes for administrators: callers, credentials, tokens, webhooks, triggers, schedules, notices, workers, and the
+audit log.
 
 As in `api_shapes.py` the server writes them, the client reads them, `-o json` prints them. Times are RFC 3339 texts.
 """
@@ -279,6 +280,62 @@ class TriggerList(msgspec.Struct, frozen=True, kw_only=True):
 
 class DeadLetterList(msgspec.Struct, frozen=True, kw_only=True):
     dead_letters: list[DeadLetterView]
+
+
+class ScheduledRun(msgspec.Struct, frozen=True, kw_only=True):
+    """The execution that a schedule started last. `time` is the one it was started for, null if that is not known."""
+
+    execution_id: str
+    time: str | None
+    started_at: str
+    status: str
+
+
+class ScheduleView(msgspec.Struct, frozen=True, kw_only=True):
+    """`next` lists its next times in its time zone; it is empty while the schedule is paused. `running` is its
+    execution in progress, `last` the one it started last. `words` say the schedule as people do: "every weekday at
+    06:00". `missed_times` counts the times that no server kept and nothing was run for."""
+
+    path: str
+    version: int
+    cron: str
+    timezone: str
+    missed: str
+    overlap: str
+    jitter_s: float
+    paused: bool
+    running: str | None
+    queued: list[str]
+    skipped: int
+    next: list[str]
+    words: str = ""
+    last: ScheduledRun | None = None
+    missed_times: int = 0
+    last_missed: str | None = None
+
+
+class BackfillView(msgspec.Struct, frozen=True, kw_only=True):
+    """A backfill in progress: how many of its times were started, had run before, and run at this moment."""
+
+    backfill_id: str
+    path: str
+    started: int
+    known: int
+    running: int
+
+
+class ScheduleList(msgspec.Struct, frozen=True, kw_only=True):
+    schedules: list[ScheduleView]
+    backfills: list[BackfillView]
+
+
+class Backfilled(msgspec.Struct, frozen=True, kw_only=True):
+    """`times` lists the times to run; `known` counts those that have run already."""
+
+    backfill_id: str | None
+    path: str
+    times: list[str]
+    known: int
 
 
 class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):

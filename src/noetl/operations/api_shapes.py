@@ -314,62 +314,6 @@ class TimerList(msgspec.Struct, frozen=True, kw_only=True):
     timers: list[TimerView]
 
 
-class ScheduledRun(msgspec.Struct, frozen=True, kw_only=True):
-    """The execution that a schedule started last. `time` is the one it was started for, null if that is not known."""
-
-    execution_id: str
-    time: str | None
-    started_at: str
-    status: str
-
-
-class ScheduleView(msgspec.Struct, frozen=True, kw_only=True):
-    """`next` lists its next times in its time zone; it is empty while the schedule is paused. `running` is its
-    execution in progress, `last` the one it started last. `words` say the schedule as people do: "every weekday at
-    06:00". `missed_times` counts the times that no server kept and nothing was run for."""
-
-    path: str
-    version: int
-    cron: str
-    timezone: str
-    missed: str
-    overlap: str
-    jitter_s: float
-    paused: bool
-    running: str | None
-    queued: list[str]
-    skipped: int
-    next: list[str]
-    words: str = ""
-    last: ScheduledRun | None = None
-    missed_times: int = 0
-    last_missed: str | None = None
-
-
-class BackfillView(msgspec.Struct, frozen=True, kw_only=True):
-    """A backfill in progress: how many of its times were started, had run before, and run at this moment."""
-
-    backfill_id: str
-    path: str
-    started: int
-    known: int
-    running: int
-
-
-class ScheduleList(msgspec.Struct, frozen=True, kw_only=True):
-    schedules: list[ScheduleView]
-    backfills: list[BackfillView]
-
-
-class Backfilled(msgspec.Struct, frozen=True, kw_only=True):
-    """`times` lists the times to run; `known` counts those that have run already."""
-
-    backfill_id: str | None
-    path: str
-    times: list[str]
-    known: int
-
-
 class DeadLettersChanged(msgspec.Struct, frozen=True, kw_only=True):
     count: int
 

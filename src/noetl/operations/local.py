@@ -19,7 +19,7 @@ import msgspec
 
 from noetl.base.clock import SystemClock
 from noetl.base.errors import InvalidError, NotFoundError
-from noetl.operations import api_shapes
+from noetl.operations import administration_shapes, api_shapes
 from noetl.operations.attempt_shapes import AttemptInputs, AttemptPage, ExecutionComparison
 from noetl.operations.local_administration import LocalAdministration
 from noetl.store.contract import ExecutionRow
@@ -220,21 +220,21 @@ class LocalOperations(LocalAdministration):
 
     # schedules
 
-    async def schedules(self) -> api_shapes.ScheduleList:
+    async def schedules(self) -> administration_shapes.ScheduleList:
         return await self._schedules.list()
 
-    async def schedule(self, path: str, *, count: int = 5) -> api_shapes.ScheduleView:
+    async def schedule(self, path: str, *, count: int = 5) -> administration_shapes.ScheduleView:
         return await self._schedules.get(path, count)
 
-    async def pause_schedule(self, path: str) -> api_shapes.ScheduleView:
+    async def pause_schedule(self, path: str) -> administration_shapes.ScheduleView:
         return await self._schedules.pause(path)
 
-    async def resume_schedule(self, path: str) -> api_shapes.ScheduleView:
+    async def resume_schedule(self, path: str) -> administration_shapes.ScheduleView:
         return await self._schedules.resume(path)
 
     async def backfill(
         self, path: str, since: str, until: str | None = None, *, limit: int = 5, dry_run: bool = False
-    ) -> api_shapes.Backfilled:
+    ) -> administration_shapes.Backfilled:
         return await self._schedules.backfill(path, since, until, limit=limit, dry_run=dry_run)
 
     # messages, signals, events, timers

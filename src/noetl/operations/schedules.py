@@ -10,7 +10,8 @@ from noetl.base.errors import InvalidError
 from noetl.base.ids import uuid7
 from noetl.control.schedules import ScheduleStore, as_written, execution_id_of, times
 from noetl.events.triggers import Backfill, Schedule
-from noetl.operations.api_shapes import Backfilled, BackfillView, ScheduledRun, ScheduleList, ScheduleView, view_of
+from noetl.operations.administration_shapes import Backfilled, BackfillView, ScheduledRun, ScheduleList, ScheduleView
+from noetl.operations.api_shapes import view_of
 from noetl.operations.cron_words import cron_words
 from noetl.store.contract import ExecutionRow, Store
 

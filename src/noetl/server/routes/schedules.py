@@ -11,7 +11,7 @@ from fastapi import Query, Request, Response
 
 from noetl.control.schedules import as_written, times
 from noetl.language.reading.trigger import cron_reason
-from noetl.operations.api_shapes import Backfilled, ScheduleList, ScheduleView
+from noetl.operations.administration_shapes import Backfilled, ScheduleList, ScheduleView
 from noetl.operations.cron_words import cron_words
 from noetl.operations.schedules import ScheduleOperations
 from noetl.server.bodies import read
