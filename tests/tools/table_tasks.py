@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from noetl.base.errors import ToolError
 from noetl.base.redaction import Redactor
 from noetl.events.outcomes import Outcome, Reference
 from noetl.store.results.files import MemoryResults, table_reference
+from noetl.tools.contract import ToolContext, ToolResult
 from noetl.tools.registry import Registry
 from noetl.tools.transfer.tool import TransferTool
 from noetl.worker.remote_values import RemoteTables
@@ -81,6 +83,22 @@ class TableTasks:
 
     def close(self) -> None:
         self.results.close()
+
+
+class Breaking:
+    """A tool that loses its line at the n-th call, after it has done its work or before."""
+
+    def __init__(self, tool: Any, at: int, *, after: bool) -> None:
+        self._tool, self._left, self._after = tool, at, after
+
+    async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
+        self._left -= 1
+        if self._left == 0 and not self._after:
+            raise ToolError("sql.error", "the network is gone", retryable=True)
+        result: ToolResult = await self._tool.run(inputs, context)
+        if self._left == 0:
+            raise ToolError("sql.error", "the network is gone", retryable=True)
+        return result
 
 
 class Transfers(TableTasks):

@@ -13,7 +13,6 @@ import pytest
 import pytest_asyncio
 
 from noetl.base.clock import SystemClock
-from noetl.base.errors import ToolError
 from noetl.events.outcomes import Outcome
 from noetl.store.results.files import MemoryResults
 from noetl.tools.contract import ToolContext, ToolResult
@@ -21,7 +20,7 @@ from noetl.worker.attempt import attempt
 from tests.servers.http import HttpServer, Request, reply
 from tests.servers.postgres import pg_auth, server
 from tests.tools.sql_tasks import context, outcome_of
-from tests.tools.table_tasks import SharedTools
+from tests.tools.table_tasks import Breaking, SharedTools
 
 __all__ = ["pg_auth"]
 pytestmark = [pytest.mark.asyncio(loop_scope="module")]  # all tests use the same tools: each starts child processes
@@ -103,22 +102,6 @@ async def test_no_row_is_lost_or_doubled_at_the_edge_of_a_chunk(world: World, co
 
     assert outcome.result["rows"] == count
     assert world.count() == [str(count), str(count)]
-
-
-class Breaking:
-    """A tool that fails at the n-th call, before or after it has done its work."""
-
-    def __init__(self, tool: Any, at: int, *, after: bool) -> None:
-        self._tool, self._left, self._after = tool, at, after
-
-    async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
-        self._left -= 1
-        if self._left == 0 and not self._after:
-            raise ToolError("pg.error", "the network is gone", retryable=True)
-        result: ToolResult = await self._tool.run(inputs, context)
-        if self._left == 0:
-            raise ToolError("pg.error", "the network is gone", retryable=True)
-        return result
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])

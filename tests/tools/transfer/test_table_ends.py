@@ -13,11 +13,10 @@ from uuid import uuid4
 
 import pytest
 
-from noetl.base.errors import ToolError
 from noetl.tools.contract import ToolContext, ToolResult
 from tests.servers.mariadb import mariadb
 from tests.servers.object_stores import s3_bucket
-from tests.tools.table_tasks import TYPES, Transfers
+from tests.tools.table_tasks import TYPES, Breaking, Transfers
 from tests.volume import IS_DEEP
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module")]
@@ -89,22 +88,6 @@ async def test_rows_go_between_any_two_databases(here: Transfers, kind: str) -> 
 
     assert (there["rows"], there["chunks"], again["rows"], back["rows"]) == (25, 3, 25, 25)
     assert here.sql(f"SELECT count(*) FROM ({query}) a JOIN {here.table} b ON a::text = b::text") == "25"
-
-
-class Breaking:
-    """A tool that fails at the n-th call, after it has done its work or before."""
-
-    def __init__(self, tool: Any, at: int, *, after: bool) -> None:
-        self._tool, self._left, self._after = tool, at, after
-
-    async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
-        self._left -= 1
-        if self._left == 0 and not self._after:
-            raise ToolError("sql.error", "the network is gone", retryable=True)
-        result: ToolResult = await self._tool.run(inputs, context)
-        if self._left == 0:
-            raise ToolError("sql.error", "the network is gone", retryable=True)
-        return result
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
