@@ -6,8 +6,7 @@ import time
 
 import pytest
 
-from noetl.base.diagnostics import Source
-from noetl.base.near_words import MOST_OF_WORD, guesses_of_one_text, nearest_word
+from noetl.base.diagnostics import MOST_OF_WORD, Source, guesses_of_one_text, nearest_word
 from noetl.language.checking import check
 from noetl.language.reading.shared_checks import is_typo
 from noetl.templates.values import UndefinedNameError

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from fastapi import Request, Response
 
-from noetl.base import retry_delay
+from noetl.base import durations
 from noetl.base.clock import ManualClock
 from noetl.base.errors import RefusedError
 from noetl.engine.commands import PauseExecution, ResumeExecution
@@ -29,7 +29,7 @@ from tests.worker.orders import an_order
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retry_delay, "FIRST_S", 0.001)
+    monkeypatch.setattr(durations, "FIRST_DELAY_S", 0.001)
 
 
 def spec(server: WireServer, **more: Any) -> WorkerSpec:

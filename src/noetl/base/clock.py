@@ -1,6 +1,6 @@
 """One replaceable clock for the whole system (TMR-07).
 
-Rooms that decide never read it: they are given the time. Tests use `ManualClock` and move it.
+Packages that decide never read it: they are given the time. Tests use `ManualClock` and move it.
 """
 
 from __future__ import annotations

@@ -1,11 +1,13 @@
 """Durations as people write them: ISO 8601 (`PT2H30M`, `P2D`), short (`48h`, `1h30m`) or plain seconds (TMR-03).
 
-Months and years have no fixed length, so they are refused rather than guessed at.
+Months and years have no fixed length, so they are refused rather than guessed at. Also how long a client or a worker
+waits before it sends a failed request again.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import cache
 from typing import NamedTuple
 
@@ -71,3 +73,16 @@ def _from_text(text: str) -> float:
 
 def _number(text: str) -> float:
     return float(text.replace(",", "."))
+
+
+FIRST_DELAY_S, LONGEST_DELAY_S = 0.2, 1.0  # workers are back, and their work is done, within 2 s after a server is back
+
+
+def retry_delay_s(tries: int, retry_after: str | None = None, *, spread: Callable[[], float] | None = None) -> float:
+    """The delay after `tries` failed requests, at least what the server asks for (`Retry-After`). It has full jitter,
+    so that many workers do not come back at the same moment."""
+    from random import random  # slow to import, and most programs send nothing again
+
+    most = min(LONGEST_DELAY_S, FIRST_DELAY_S * float(1 << min(tries, 16)))
+    least = float(retry_after) if retry_after is not None and retry_after.isdigit() else 0.0
+    return min(least, 60.0) + most * (spread or random)()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from noetl.base.near_words import nearest_word
+from noetl.base.diagnostics import nearest_word
 from noetl.language.reading.shared_checks import is_typo
 
 if TYPE_CHECKING:

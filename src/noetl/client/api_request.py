@@ -17,8 +17,8 @@ from typing import Any, Generic, TypeVar
 import httpx2
 import msgspec
 
+from noetl.base.durations import retry_delay_s
 from noetl.base.errors import BackendError, NotFoundError, RefusedError, SettledError
-from noetl.base.retry_delay import delay_s
 from noetl.base.tls_trust import UNTRUSTED, is_distrust
 from noetl.events.envelope import Event, decode_payload
 from noetl.events.payloads import EventSource
@@ -203,7 +203,7 @@ def pause_before_next(request: ApiRequest[Any], tries: int, response: httpx2.Res
     is_safe = request.again or (response is not None and response.status_code == 429)
     if not is_safe or tries >= TRIES:
         return None
-    return delay_s(tries - 1, response.headers.get("Retry-After") if response is not None else None)
+    return retry_delay_s(tries - 1, response.headers.get("Retry-After") if response is not None else None)
 
 
 # The format of event streams (server-sent events): lines become messages, messages become events.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import httpx2
 import msgspec
 
-from noetl.base.retry_delay import delay_s
+from noetl.base.durations import retry_delay_s
 from noetl.base.tls_trust import is_distrust, trusting
 from noetl.client import api_request, requests
 from noetl.client.blocking_calls import Calls
@@ -133,7 +133,7 @@ class Client(Calls):
                 failures += 1
                 if failures > _STREAM_TRIES:
                     raise api_request.unreachable(self.url, problem) from problem
-            sleep(delay_s(failures))
+            sleep(retry_delay_s(failures))
 
     def _messages(self, path: str, after: int) -> Iterator[api_request.StreamMessage]:
         headers = {"Last-Event-ID": str(after), "Accept": "text/event-stream"}

@@ -1,6 +1,6 @@
 """The debug map: from every compiled element back to the text its author wrote (SUGAR-06).
 
-Addresses are readable text, made only by the functions here, so that no two rooms spell one differently.
+Addresses are readable text, made only by the functions here, so that no two packages write one differently.
 """
 
 from __future__ import annotations

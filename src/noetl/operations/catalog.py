@@ -8,9 +8,8 @@ from typing import Any
 import msgspec
 
 from noetl.base.clock import rfc3339
-from noetl.base.diagnostics import is_template
+from noetl.base.diagnostics import is_template, nearest_word
 from noetl.base.errors import NotFoundError, ReplacedError
-from noetl.base.near_words import nearest_word
 from noetl.control.schedules import ScheduleStore
 from noetl.net.net import Net, from_json
 from noetl.operations.api_shapes import PlaybookInfo, PlaybookStep, VersionView

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
+from noetl.base.diagnostics import nearest_word
 from noetl.base.errors import TemplateError
-from noetl.base.near_words import nearest_word
 from noetl.templates import budget
 from noetl.templates.attribute_access import LoopVariable, elements
 from noetl.templates.budget import MAX_TEXT, Evaluation

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from noetl.base.diagnostics import nearest_word
 from noetl.base.errors import TemplateError
-from noetl.base.near_words import nearest_word
 
 SEQUENCES = (list, tuple, range)
 

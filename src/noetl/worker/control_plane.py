@@ -18,8 +18,8 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
+from noetl.base.durations import retry_delay_s
 from noetl.base.errors import BackendError, NoetlError, Outage
-from noetl.base.retry_delay import delay_s
 from noetl.events.orders import Order, PlaybookCall, PlaybookCallResult, Report, ReportResult, Turn, TurnAnswer
 from noetl.events.outcomes import Reference
 from noetl.events.secret_materials import Ask, Material
@@ -103,7 +103,7 @@ class RetryingControlPlane:
             else:
                 self._outage.worked()
                 return answer
-            await self._sleep(delay_s(tries, None))
+            await self._sleep(retry_delay_s(tries, None))
             tries += 1
 
     async def turn(self, turn: Turn) -> TurnAnswer:

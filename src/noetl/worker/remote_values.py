@@ -21,8 +21,8 @@ import httpx2
 import msgspec
 
 from noetl.base.crash_points import crash_point
+from noetl.base.durations import retry_delay_s
 from noetl.base.errors import BackendError, ToolError
-from noetl.base.retry_delay import delay_s
 from noetl.engine.pipeline.payloads import MAX_RESULT_BYTES
 from noetl.events.large_values import wanted_of
 from noetl.events.orders import Order, Report
@@ -262,7 +262,7 @@ class RemoteTables:
                 missing = "result.missing" if problem.status == 404 else "result.table"
                 raise ToolError(str(kind or missing), f"the table was refused: {problem}") from None
             except (httpx2.TransportError, BackendError):
-                await self._sleep(delay_s(tries, None))
+                await self._sleep(retry_delay_s(tries, None))
                 tries += 1
 
 

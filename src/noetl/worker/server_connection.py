@@ -18,8 +18,8 @@ import httpx2
 import msgspec
 
 from noetl.base.clock import Clock
+from noetl.base.durations import retry_delay_s
 from noetl.base.errors import BackendError, RefusedError
-from noetl.base.retry_delay import delay_s
 from noetl.worker.attempt import Sleep
 from noetl.worker.http1 import HttpConnection, HttpConnectionError, Reply
 
@@ -121,7 +121,7 @@ class ServerConnection:
                     return reply
                 self._lost(str(refusal(reply.status, reply.reason, reply.content, self.url + path)))
                 retry_after = reply.headers.get("retry-after")
-            await self._sleep(delay_s(tries, retry_after))
+            await self._sleep(retry_delay_s(tries, retry_after))
             tries += 1
 
     def _lost(self, why: str) -> None:

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from noetl.base.diagnostics import PositionedDiagnostic, is_template
-from noetl.base.near_words import nearest_word
+from noetl.base.diagnostics import PositionedDiagnostic, is_template, nearest_word
 from noetl.base.template_names import paths
 from noetl.language.compiling.guards import ERROR_OUTCOME, FAILED, Facts, cover, decided, names_of, shape_of, tests_of
 from noetl.language.compiling.passes import Compilation, Pipeline, every_task, key_place

@@ -14,8 +14,7 @@ from collections.abc import Iterable, Iterator
 from collections.abc import Mapping as ReadOnlyMapping
 from itertools import product
 
-from noetl.base.diagnostics import PositionedDiagnostic, is_template
-from noetl.base.near_words import nearest_word
+from noetl.base.diagnostics import PositionedDiagnostic, is_template, nearest_word
 from noetl.base.template_names import paths
 from noetl.language.compiling.lowering.values import loops_of, word
 from noetl.language.compiling.passes import Compilation, every_task, head, key_place

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from noetl.base.diagnostics import PositionedDiagnostic
-from noetl.base.near_words import nearest_word
+from noetl.base.diagnostics import PositionedDiagnostic, nearest_word
 from noetl.language.compiling.lowering.values import loops_of
 from noetl.language.compiling.passes import MAIN, Compilation, Pipeline, key_place, pipelines
 from noetl.language.compiling.text_positions import name_in, parsed

@@ -10,8 +10,7 @@ import re
 
 from msgspec.structs import replace
 
-from noetl.base.diagnostics import PositionedDiagnostic
-from noetl.base.near_words import nearest_word
+from noetl.base.diagnostics import PositionedDiagnostic, nearest_word
 from noetl.language.compiling import passes
 from noetl.language.compiling.lowering.values import loops_of
 from noetl.language.compiling.passes import Compilation, Pipeline

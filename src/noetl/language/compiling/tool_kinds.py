@@ -7,8 +7,7 @@ is only a warning. Older dialects need no keychain: nothing can be said about a 
 
 from __future__ import annotations
 
-from noetl.base.diagnostics import PositionedDiagnostic, is_template
-from noetl.base.near_words import nearest_word
+from noetl.base.diagnostics import PositionedDiagnostic, is_template, nearest_word
 from noetl.language.compiling.lowering.values import EXECUTOR_OPTIONS, LOOP_OPTIONS, loops_of, step_options
 from noetl.language.compiling.passes import Compilation, every_task, head
 from noetl.language.compiling.template_sites import written_texts

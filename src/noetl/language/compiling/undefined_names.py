@@ -14,8 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from noetl.base.diagnostics import is_template
-from noetl.base.near_words import nearest_word
+from noetl.base.diagnostics import is_template, nearest_word
 from noetl.language.compiling.lowering.values import loops_of
 from noetl.language.compiling.passes import Compilation, every_task
 from noetl.language.compiling.step_names import arcs_of

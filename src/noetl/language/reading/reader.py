@@ -12,8 +12,7 @@ from collections.abc import Callable
 import msgspec
 from msgspec.structs import replace
 
-from noetl.base.diagnostics import DiagnosticPosition, Findings, Source
-from noetl.base.near_words import guesses_of_one_text
+from noetl.base.diagnostics import DiagnosticPosition, Findings, Source, guesses_of_one_text
 from noetl.language.grammar.root import API_V2, API_V10
 from noetl.language.grammar.steps import STEP
 from noetl.language.reading.constructs import DocumentParts, document_parts

@@ -12,9 +12,15 @@ from datetime import datetime
 
 import msgspec
 
-from noetl.base.diagnostics import DiagnosticPosition, Findings, PositionedDiagnostic, is_template
+from noetl.base.diagnostics import (
+    DiagnosticPosition,
+    Findings,
+    PositionedDiagnostic,
+    is_template,
+    may_compare,
+    nearest_word,
+)
 from noetl.base.durations import FORMS, seconds
-from noetl.base.near_words import may_compare, nearest_word
 from noetl.language.grammar.model import Construct, Unknown
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence, describe
 from noetl.language.reading.playbook import Dialect

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from noetl.base.near_words import nearest_word
+from noetl.base.diagnostics import nearest_word
 from noetl.language.grammar.root import DESTINATION, NOTIFICATION, ON, TRIGGER, TRIGGER_SPEC, TRIGGER_TIMER
 from noetl.language.reading.nodes import Mapping, Node, Scalar, describe
 from noetl.language.reading.playbook import DestinationSyntax, NotificationSyntax, TriggerSyntax
