@@ -10,17 +10,15 @@ from typing import Any
 
 import msgspec
 
-from noetl.base.diagnostics import Findings
+from noetl.base.diagnostics import Findings, guesses_of_one_text
 from noetl.base.durations import seconds
-from noetl.base.near_words import guesses_of_one_text
 from noetl.language.compiling import (
     accepted_errors,
-    credential_words,
     embedded_code,
     expansion,
+    foreign_words,
     guards,
     inputs,
-    misread_results,
     misread_values,
     plain_secrets,
     step_names,
@@ -61,7 +59,7 @@ PASSES: tuple[Pass, ...] = (
     expansion.resolve_workbook,
     tool_kinds.check_tool_kinds,
     inputs.check_inputs,
-    credential_words.read_credentials,
+    foreign_words.read_credentials,
     inputs.check_input_shapes,
     # checking: references between the parts
     task_names.check_jumps,
@@ -80,7 +78,7 @@ PASSES: tuple[Pass, ...] = (
     undefined_names.check_undefined_keys,
     misread_values.check_unwritten_variables,
     misread_values.check_own_results,
-    misread_results.check_misread_results,
+    foreign_words.check_misread_results,
     embedded_code.check_sql_fragments,
     check_sql_text,
     # advice (VAL-20)

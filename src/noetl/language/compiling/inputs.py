@@ -13,7 +13,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from noetl.base.diagnostics import is_template
-from noetl.language.compiling import input_words
+from noetl.language.compiling import foreign_words
 from noetl.language.compiling.passes import Compilation, Pipeline, head, rewrite_tasks
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
 from noetl.language.reading.old_keys import WORDS_OF_OTHERS
@@ -95,7 +95,7 @@ class _Inputs:
 
     def take_from_holder(self) -> None:
         """Inputs that stand together under one key, as `with` and `config` hold them in other systems."""
-        holder = input_words.holder(self._kind, self._written)
+        holder = foreign_words.inputs_key(self._kind, self._written)
         if holder is None:
             return
         held = self._written.pop(holder)
@@ -120,18 +120,18 @@ class _Inputs:
 
     def take_placeholders(self) -> None:
         """The values of placeholders that stand under `args`; those that templates read stay there, too."""
-        if not input_words.placeholders(self._kind, self.inputs):
+        if not foreign_words.has_placeholder_values(self._kind, self.inputs):
             return
         values = self.inputs["args"]
         self._note("I_ALIAS", "args", '"args" is read as "params": placeholders take its values', 'write "params"')
-        if isinstance(values, Sequence) or (self._task.policy is None and not input_words.may_read_args(self.inputs)):
+        if isinstance(values, Sequence) or (self._task.policy is None and not foreign_words.may_read_args(self.inputs)):
             self.inputs.pop("args")
         self.inputs["params"] = values
 
     def _plain(self, key: str, node: Node) -> str:
         """The key in snake_case where the kind knows it so; a script that is no name of a file is the text itself."""
         name = snake(key)
-        if key == "script" and (word := input_words.inline(self._kind, self._written, node)) is not None:
+        if key == "script" and (word := foreign_words.inline_text_input(self._kind, self._written, node)) is not None:
             message = f'a "script" that is the text itself is read as "{word}"'
             self._note("I_ALIAS", key, message, f'write "{word}"; script names a file')
             return word
@@ -259,9 +259,9 @@ def check_input_shapes(playbook: Playbook, compilation: Compilation) -> Playbook
 
 def _paired(node: Node | None, known: Input, compilation: Compilation) -> Node | None:
     """`headers: [{name: …, value: …}]` as the mapping that the input takes."""
-    pairs = input_words.pairs(node) if known.schema.get("type") == "object" else None
+    pairs = foreign_words.mapping_of_pairs(node) if known.schema.get("type") == "object" else None
     if pairs is None and known.name == "headers":
-        pairs = input_words.lines(node)
+        pairs = foreign_words.mapping_of_lines(node)
     if pairs is None or not isinstance(node, Sequence):
         return node
     message = f'"{known.name}" as a list of names and values is read as a mapping'

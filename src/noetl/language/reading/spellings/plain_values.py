@@ -1,5 +1,6 @@
 """Values of the language's own keys in other shapes: a length of time by its units, `timeout_seconds: 30` and its kin,
-numbers and booleans that stand in quotes, and a timer as its duration alone."""
+numbers and booleans that stand in quotes, a timer as its duration alone, and a trigger as its
+schedule alone."""
 
 from __future__ import annotations
 
@@ -165,5 +166,51 @@ SPELLINGS = (
         dialects=(model.V10, model.V2_CASE),
         refused_by_v10=True,
         rewrite=_read_timer,
+    ),
+)
+
+
+# `trigger`: the schedule alone, under `cron` or `schedule`, with its zone beside it.
+
+_SCHEDULES = ("cron", "schedule")
+_ZONES = ("timezone", "tz", "time_zone")
+
+
+def _name_timer(node: Mapping, rewriting: Rewriting) -> Mapping:
+    trigger = node.get("trigger")
+    timer = _timer(trigger) if isinstance(trigger, Mapping) else None
+    if timer is None or not isinstance(trigger, Mapping):
+        return node
+    rewriting.note(next(iter(trigger.keys.values())), "the schedule of a trigger", "trigger: {timer: {cron: …}}")
+    return model.with_value(node, "trigger", model.made_mapping([("timer", timer)], trigger))
+
+
+def _timer(trigger: Mapping) -> Mapping | None:
+    """The timer that a trigger means which has a schedule, perhaps a zone, and nothing else."""
+    words = [key for key in _SCHEDULES if key in trigger]
+    zones = [key for key in _ZONES if key in trigger]
+    if len(words) != 1 or len(zones) > 1 or len(trigger) != 1 + len(zones):
+        return None
+    held = trigger.values[words[0]]
+    if isinstance(held, Mapping):
+        return _timer(held) if not zones else None
+    if not isinstance(held, Scalar):
+        return None
+    entries: list[tuple[str, Node]] = [("cron", held)]
+    if zones:
+        zone = trigger.values[zones[0]]
+        entries.append(("spec", model.made_mapping([("timezone", zone)], zone)))
+    return model.made_mapping(entries, trigger)
+
+
+TRIGGER_SPELLINGS = (
+    Spelling(
+        id="root-trigger",
+        where=Where.DOCUMENT,
+        older="`trigger: {cron: …, timezone: …}`, `trigger: {schedule: …}`",
+        canonical="`trigger: {timer: {cron: …, spec: {timezone: …}}}`",
+        dialects=model.EVERYWHERE,
+        refused_by_v10=True,
+        rewrite=_name_timer,
     ),
 )

@@ -25,7 +25,6 @@ from noetl.language.reading.spellings import (
     steps,
     task_shapes,
     tool_words,
-    trigger_words,
 )
 from noetl.language.reading.spellings.model import V2_CASE, V2_EVAL, Rewriting, Spelling, Where, with_items, with_value
 from noetl.language.v2_case import port as v2_case
@@ -35,7 +34,7 @@ SPELLINGS: tuple[Spelling, ...] = (
     *casing.SPELLINGS,
     *plain_values.SPELLINGS,
     *roots.SPELLINGS,
-    *trigger_words.SPELLINGS,
+    *plain_values.TRIGGER_SPELLINGS,
     *task_shapes.DEPENDENCY_SPELLINGS,
     *tool_words.SPELLINGS,
     # Before the words of tasks and loops: these rows produce them.
