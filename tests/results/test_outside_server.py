@@ -11,13 +11,14 @@ from uuid import uuid4
 import msgspec
 import pytest
 
-from noetl.operations.administration_shapes import Role
 from noetl.store.contract import ResultStore
 from noetl.store.results import nats_objects
 from noetl.store.results.nats_objects import NatsResults
 from noetl.store.results.remote import ObjectResults
+from noetl.worker.identity import own_worker_id
 from tests.playbook_runs import Scripted
 from tests.server.talking import Talk, talking
+from tests.server.worker_turns import holding, storing
 from tests.servers import nats
 from tests.servers.s3 import ObjectServer
 
@@ -95,14 +96,16 @@ async def test_while_results_are_slow_the_server_answers_everybody_else(
     body = msgspec.json.encode(LARGE)
     stored = f"/api/results/{hashlib.sha256(body).hexdigest()}"
     async with serving(ObjectResults(objects.named(monkeypatch))) as talk:
+        drains = talk.services.control.pools.drains
+        await drains.begin(own_worker_id(), by="test")
+        worker, order = await holding(talk, SMALL)
+        await drains.end(own_worker_id())
         small = {"playbook_id": (await talk.register(SMALL))["catalog_id"], "wait": 60}
         large = (await talk.register(FLOW))["path"]
-        worker = await talk.as_role(Role.WORKER)
-        of = {"execution_id": (await talk.post("/api/executions", small, status=201))["execution_id"]}
         objects.hold()
         json = {"content-type": "application/json"}
         starting = asyncio.ensure_future(talk.start(large, {"given": LARGE}, wait=60))
-        putting = asyncio.ensure_future(worker.put(stored, content=body, params=of, headers=json))
+        putting = asyncio.ensure_future(worker.put(stored, content=body, params=storing(worker, order), headers=json))
         getting = asyncio.ensure_future(talk.client.get(stored))
         assert await asyncio.to_thread(objects.came.wait, 60)
 

@@ -12,9 +12,11 @@ import msgspec
 import pytest
 
 from noetl.control.commit.sharing import NEAR_BYTES
+from noetl.events.orders import Order
 from noetl.tools.contract import ToolResult
 from tests.playbook_runs import Scripted
-from tests.server.talking import LONGEST_S, Talk, talking
+from tests.server.talking import LONGEST_S, Talk, WorkerClient, talking
+from tests.server.worker_turns import holding, storing
 
 ROWS = [{"id": number, "name": f"customer {number}", "note": "x" * 60} for number in range(30_000)]
 TEXT = "workflow: [{step: start, tool: [{name: work, kind: KIND}]}]"
@@ -75,27 +77,25 @@ async def test_a_start_that_waits_for_a_large_result_decodes_nothing_large(decod
     assert begun.json()["result"] == ROWS
 
 
-async def stored(client: httpx2.AsyncClient, body: bytes, execution_id: str) -> httpx2.Response:
+async def stored(worker: WorkerClient, order: Order, body: bytes) -> httpx2.Response:
     place = f"/api/results/{hashlib.sha256(body).hexdigest()}"
     json = {"content-type": "application/json"}
-    return await client.put(place, content=body, params={"execution_id": execution_id}, headers=json)
+    return await worker.put(place, content=body, params=storing(worker, order), headers=json)
 
 
 @pytest.mark.req("RES-01", "RES-05")
 async def test_storing_a_large_value_and_reading_its_parts_decodes_nothing_large(decoded: list[int]) -> None:
     body = msgspec.json.encode(ROWS)
     async with talking(workers=0) as talk:
-        worker = await talk.as_worker()
-        await talk.register(TEXT.replace("kind: KIND", KINDS["python"]))
-        execution_id = str((await talk.start())["execution_id"])
+        worker, order = await holding(talk, TEXT.replace("kind: KIND", KINDS["python"]))
         decoded.clear()
-        reference = (await stored(worker, body, execution_id)).json()
+        reference = (await stored(worker, order, body)).json()
         part = await talk.client.get(f"/api/results/{reference['checksum']}/part?pointer=/7/name")
         largest = max(decoded, default=0)
 
         assert largest <= NEAR_BYTES
         assert (part.json()["value"], reference["size"]) == ("customer 7", len(body))
         assert (await talk.client.get(f"/api/results/{reference['checksum']}/part?pointer=/x")).status_code == 422
-        assert (await stored(worker, body[:-1], execution_id)).status_code == 400
-        assert (await stored(worker, body.replace(b":", b": ", 1), execution_id)).status_code == 422
-        assert (await stored(worker, b"[" * (NEAR_BYTES + 1), execution_id)).status_code == 400
+        assert (await stored(worker, order, body[:-1])).status_code == 400
+        assert (await stored(worker, order, body.replace(b":", b": ", 1))).status_code == 422
+        assert (await stored(worker, order, b"[" * (NEAR_BYTES + 1))).status_code == 400

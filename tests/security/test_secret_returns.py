@@ -22,7 +22,7 @@ from noetl.worker.remote_values import RemoteValues
 from tests.engine_script import playbook
 from tests.server.output_batches import chunk, tell, texts
 from tests.server.talking import Talk, WorkerClient, talking
-from tests.server.worker_turns import done, turn
+from tests.server.worker_turns import done, storing, turn
 
 SECRET = "correct-horse-battery"
 TWO_STEPS = """
@@ -145,14 +145,14 @@ async def test_the_store_holds_no_secret_in_clear() -> None:
 @pytest.mark.req("KEY-06", "RES-01")
 async def test_a_large_value_with_a_secret_is_stored_masked_and_the_answer_names_it() -> None:
     async with talking(workers=0) as talk:
-        execution_id = await first_step(talk)
-        worker, _ = await second_order(talk)
+        await first_step(talk)
+        worker, order = await second_order(talk)
         body = msgspec.json.encode({"echo": SECRET, "rest": "x" * 100})
         checksum = hashlib.sha256(body).hexdigest()
         answer = await worker.put(
             f"/api/results/{checksum}",
             content=body,
-            params={"execution_id": execution_id},
+            params=storing(worker, order),
             headers={"content-type": "application/json"},
         )
         stored = msgspec.json.decode(answer.content, type=Reference)
@@ -172,7 +172,8 @@ async def test_a_large_value_without_its_execution_is_not_stored(named: dict[str
         body = msgspec.json.encode({"echo": SECRET, "rest": "x" * 100})
         checksum = hashlib.sha256(body).hexdigest()
         json = {"content-type": "application/json"}
-        answer = await worker.put(f"/api/results/{checksum}", content=body, params=named, headers=json)
+        params = {"worker_id": worker.worker_id, **named}
+        answer = await worker.put(f"/api/results/{checksum}", content=body, params=params, headers=json)
 
         assert answer.status_code == status, answer.text
         await talk.get(f"/api/results/{checksum}", status=404)
@@ -186,7 +187,7 @@ async def test_a_worker_reports_what_the_server_has_stored_instead() -> None:
         async def ask(self, *_: Any, **__: Any) -> Any:
             return httpx2.Response(200, content=msgspec.json.encode(masked))
 
-    values = RemoteValues(Line(), pytest.fail)  # type: ignore[arg-type]  # a stand-in
+    values = RemoteValues(Line(), pytest.fail, "w1")  # type: ignore[arg-type]  # a stand-in
     reference = values.keep({"echo": SECRET}, "x1")
     order = Order(
         order_id="o",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,8 +11,10 @@ import httpx2
 import msgspec
 import pytest
 
+from noetl.base.clock import ManualClock
 from noetl.engine.pipeline.progress import task_run_id
 from noetl.events.orders import Order, Turn, TurnAnswer
+from noetl.events.outcomes import PARQUET
 from noetl.operations.administration_shapes import Role
 from noetl.operations.tokens import TokenRequest
 from noetl.store.contract import OrderRow
@@ -297,3 +300,59 @@ async def test_a_report_of_another_workers_order_is_refused_and_kept() -> None:
         assert isinstance(forged, TurnAnswer)
         assert [str(verdict) for verdict in forged.verdicts] == ["fenced"]
         assert "step.done" not in events
+
+
+async def stored(
+    sender: WorkerClient, worker_id: str, execution_id: str, kind: str = "application/json"
+) -> httpx2.Response:
+    """The answer to a request to store a large value."""
+    body = b"PAR1" if kind == PARQUET else msgspec.json.encode("x" * 100_000)
+    place = f"/api/results/{hashlib.sha256(body).hexdigest()}{'/table' if kind == PARQUET else ''}"
+    query = {"worker_id": worker_id, "execution_id": execution_id}
+    return await sender.put(place, content=body, params=query, headers={"content-type": kind})
+
+
+@pytest.mark.req("KEY-06", "RES-01")
+async def test_a_worker_stores_large_values_only_for_executions_of_which_it_holds_an_order() -> None:
+    async with talking(workers=0) as talk:
+        await talk.register(WORK)
+        worker, neighbour = await talk.as_worker(), await talk.as_worker("neighbour")
+        mine = str((await talk.start())["execution_id"])
+        [order] = (await turn(worker, capacity=1)).orders
+        other = str((await talk.start())["execution_id"])
+        [_] = (await turn(neighbour, capacity=1)).orders
+        refused = [
+            await stored(worker, worker.worker_id, other),
+            await stored(worker, worker.worker_id, other, PARQUET),
+            await stored(worker, neighbour.worker_id, other),  # in the name of its holder
+            await stored(worker, own_worker_id(), other),
+        ]
+        true = await stored(worker, worker.worker_id, mine)
+        await turn(worker, done(worker, order))
+        late = await stored(worker, worker.worker_id, mine)
+
+        assert [one.status_code for one in (*refused, late)] == [403] * 5
+        assert "holds no order of the execution" in refused[0].json()["detail"]
+        assert true.status_code == 200, true.text
+        assert sum(one.startswith("PUT /api/results/") for one in await refusals(talk)) == 5
+
+
+async def test_a_worker_stores_large_values_until_another_one_has_its_order() -> None:
+    clock = ManualClock()
+    async with talking(workers=0, clock=clock, lease_ttl_s=30.0) as talk:
+        await talk.register(WORK)
+        first, second = await talk.as_worker(), await talk.as_worker("second")
+        execution_id = str((await talk.start())["execution_id"])
+        claimed = []
+        for worker in (first, second, first):
+            [order] = (await turn(worker, capacity=1)).orders
+            claimed.append(order)
+            clock.advance(29.0)
+            kept = await stored(worker, worker.worker_id, execution_id)
+            clock.advance(2.0)  # nobody has taken it yet
+            overdue = await stored(worker, worker.worker_id, execution_id)
+            assert (kept.status_code, overdue.status_code) == (200, 200)
+        taken = await stored(second, second.worker_id, execution_id)
+
+    assert [one.lease_epoch for one in claimed] == [1, 2, 3]
+    assert taken.status_code == 403

@@ -77,6 +77,20 @@ async def begun(talk: Talk, text: str = WORK) -> tuple[WorkerClient, str]:
     return await talk.as_worker(), str((await talk.start())["execution_id"])
 
 
+async def holding(talk: Talk, text: str = WORK, payload: dict[str, Any] | None = None) -> tuple[WorkerClient, Order]:
+    """A worker that holds an order of a new execution."""
+    await talk.register(text)
+    worker = await talk.as_worker()
+    await talk.start(payload=payload)
+    (order,) = (await turn(worker, capacity=1, wait_s=10)).orders
+    return worker, order
+
+
+def storing(worker: WorkerClient, order: Order) -> dict[str, str]:
+    """The query with which it stores a large value of the order."""
+    return {"worker_id": worker.worker_id, "execution_id": order.execution_id}
+
+
 CHILD = """
 apiVersion: noetl.io/v10
 kind: Playbook

@@ -354,7 +354,7 @@ class World:
         clock = ServerClock(SimulatedClock(self.loop, self.dice.choice((0.0, 3600.0, -3600.0))))
         control_plane = RemoteControlPlane(
             line,
-            RemoteValues(line, _nobody),
+            RemoteValues(line, _nobody, worker_id),
             worker_id=worker_id,
             leases=leases,
             clock=clock,

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
 import pytest
 from fastapi import Request, Response
 
@@ -14,15 +15,20 @@ from noetl.base import durations
 from noetl.base.clock import ManualClock
 from noetl.base.errors import RefusedError
 from noetl.engine.commands import PauseExecution, ResumeExecution
-from noetl.events.outcomes import TaskResult
+from noetl.events.orders import ReportResult, Turn, TurnAnswer, read_turn
+from noetl.events.outcomes import Reference, TaskResult
 from noetl.events.tasks import TaskProcessed
 from noetl.tools.registry import Registry
 from noetl.worker import remote_worker
+from noetl.worker.http1 import Reply
+from noetl.worker.remote_control_plane import RemoteControlPlane
 from noetl.worker.remote_values import RemoteValues
 from noetl.worker.remote_worker import RemoteWorker, WorkerSpec
-from noetl.worker.server_connection import ServerClock, ServerConnection
+from noetl.worker.server_connection import ServerClock, ServerConnection, ServerRefusedError
 from tests.narrowing import payloads, present
 from tests.playbook_runs import Scripted
+from tests.server.talking import WorkerClient
+from tests.server.worker_turns import done
 from tests.worker.http_app import TWO, WireServer, wire_server
 from tests.worker.orders import an_order
 
@@ -216,7 +222,7 @@ async def test_of_many_large_results_those_are_fetched_that_can_be_at_hand_toget
         results = {f"of_{size}": TaskResult(ref=reference) for size, reference in found.items()}
         line = ServerConnection(server.url, None)
         try:
-            await RemoteValues(line, pytest.fail).prefetch(an_order("a", results=results))
+            await RemoteValues(line, pytest.fail, "w").prefetch(an_order("a", results=results))
         finally:
             await line.close()
 
@@ -327,3 +333,52 @@ async def test_a_worker_that_is_sent_away_before_the_server_answers_ends() -> No
     worker.drain()
 
     assert await asyncio.wait_for(serving, 60) == 0
+
+
+class Answers:
+    """A connection to a server that refuses the first values it is sent, and answers turns with a verdict."""
+
+    url, headers, verify = "", dict[str, str](), True
+
+    def __init__(self, verdict: ReportResult, refusals: int) -> None:
+        self.verdict, self.refusals = verdict, refusals
+        self.turns: list[Turn] = []
+
+    async def ask(self, method: str, path: str, *, body: bytes, **_: Any) -> Reply:
+        if method == "PUT":
+            if self.refusals:
+                self.refusals -= 1
+                raise ServerRefusedError("this worker holds no order of the execution", 403, {})
+            stored = Reference(store="files", key="k", checksum=path.rpartition("/")[2], size=len(body))
+            return Reply(200, "OK", {}, msgspec.json.encode(stored))
+        self.turns.append(read_turn(body))
+        return Reply(200, "OK", {}, msgspec.json.encode(TurnAnswer(verdicts=(self.verdict,))))
+
+
+async def reported(verdict: ReportResult, refusals: int, tries: int) -> tuple[list[ReportResult], list[Turn]]:
+    line = Answers(verdict, refusals)
+    values = RemoteValues(line, pytest.fail, "w")  # type: ignore[arg-type]  # a stand-in
+    control_plane = RemoteControlPlane(line, values, worker_id="w")  # type: ignore[arg-type]
+    order, verdicts = an_order("o"), list[ReportResult]()
+    for _ in range(tries):
+        kept = msgspec.to_builtins(values.keep({"much": "x" * 100}, order.execution_id))
+        report = done(WorkerClient(), order, {"_ref": kept})
+        await values.settled([report])
+        verdicts += (await control_plane.turn(Turn(worker_id="w", reports=(report,)))).verdicts
+    return verdicts, line.turns
+
+
+@pytest.mark.req("WRK-04", "RES-06")
+async def test_a_value_that_was_refused_once_counts_when_the_worker_has_the_order_again() -> None:
+    verdicts, turns = await reported(ReportResult.ACCEPTED, refusals=1, tries=2)
+
+    assert verdicts == [ReportResult.REFUSED, ReportResult.ACCEPTED]
+    assert [len(turn.reports[0].entries) for turn in turns] == [0, 2], "what was not stored is not reported"
+
+
+@pytest.mark.req("SRV-11", "RES-06")
+async def test_a_worker_hears_that_an_order_was_cancelled_also_where_its_value_was_refused() -> None:
+    """What its tools have begun elsewhere is ended only then."""
+    verdicts, _ = await reported(ReportResult.CANCELLED, refusals=1, tries=1)
+
+    assert verdicts == [ReportResult.CANCELLED]

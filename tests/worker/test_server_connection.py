@@ -30,7 +30,7 @@ async def asked(script: Script, polls: int, uptime_s: list[float]) -> Server:
     line = ServerConnection(f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}", None)
     leases = HeldLeases(monotonic=lambda: uptime_s[0])
     leases.receive(an_order("a", order_id="o1"))
-    control_plane = RemoteControlPlane(line, RemoteValues(line, pytest.fail), worker_id="w", leases=leases)
+    control_plane = RemoteControlPlane(line, RemoteValues(line, pytest.fail, "w"), worker_id="w", leases=leases)
     try:
         for _ in range(polls):
             await control_plane.poll(1)

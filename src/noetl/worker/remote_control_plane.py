@@ -36,6 +36,7 @@ PAUSE_S = 1.0  # between two checks of a paused execution
 _NETS = 64
 _EXECUTIONS = 4096  # far more executions than a worker has at a time
 UNREGISTERED = "urn:noetl:problem:unregistered"
+_HELD = (orders.ReportResult.ACCEPTED, orders.ReportResult.DUPLICATE)
 _UNREADABLE = (400, 404, 413, 422)  # the server could not read the request, or no longer has its object
 
 _answers = msgspec.json.Decoder(orders.TurnAnswer)
@@ -62,7 +63,8 @@ class RemoteControlPlane:
     ) -> None:
         self._register = register
         self._connection, self._values, self._say, self._sleep = connection, values, say, sleep
-        self._tables = RemoteTables(connection.url, connection.headers, verify=connection.verify, sleep=sleep)
+        headers, verify = connection.headers, connection.verify
+        self._tables = RemoteTables(connection.url, headers, worker_id, verify=verify, sleep=sleep)
         self._worker_id, self._pools = worker_id, pools
         self.leases, self.clock = leases or HeldLeases(), clock or ServerClock(SystemClock())
         # Orders from the long poll that no slot has taken yet. They are held under leases, which the heartbeat renews.
@@ -83,18 +85,20 @@ class RemoteControlPlane:
             return orders.TurnAnswer(orders=arrived)
         # Values are uploaded while the task runs; the report that names them waits for them here.
         await self._values.settled(turn.reports)
-        sound = [report for report in turn.reports if not self._names_what_was_refused(report)]
-        as_stored = tuple(map(self._values.as_stored, sound))
-        asked = msgspec.structs.replace(turn, reports=as_stored, capacity=turn.capacity - len(arrived))
+        unsound = [self._names_what_was_refused(report) for report in turn.reports]
+        # Without its entries a report still gets the server's verdict: of a cancelled order, what its tools have begun
+        # elsewhere has to be ended.
+        as_sent = [
+            msgspec.structs.replace(report, entries=()) if refused else self._values.as_stored(report)
+            for report, refused in zip(turn.reports, unsound, strict=True)
+        ]
+        asked = msgspec.structs.replace(turn, reports=tuple(as_sent), capacity=turn.capacity - len(arrived))
         answer = await self._turn_answer(asked)
-        verdicts = iter(answer.verdicts)
-        # By identity: reports of one order may be equal, and reports that were not sent have no verdict of the server.
-        given = {id(report): next(verdicts) for report in sound}
-        return msgspec.structs.replace(
-            answer,
-            verdicts=tuple(given.get(id(report), orders.ReportResult.REFUSED) for report in turn.reports),
-            orders=(*arrived, *answer.orders),
-        )
+        verdicts = [
+            orders.ReportResult.REFUSED if refused and verdict in _HELD else verdict
+            for verdict, refused in zip(answer.verdicts, unsound, strict=True)
+        ]
+        return msgspec.structs.replace(answer, verdicts=tuple(verdicts), orders=(*arrived, *answer.orders))
 
     async def poll(self, capacity: int) -> int:
         """Wait for orders, and return how many have come; the next turns return them."""
@@ -186,10 +190,7 @@ class RemoteControlPlane:
         return reply, asked_at
 
     def _names_what_was_refused(self, report: orders.Report) -> bool:
-        if not self._values.refused:
-            return False
-        text = msgspec.json.encode(report).decode()
-        found = next((why for checksum, why in self._values.refused.items() if checksum in text), None)
+        found = self._values.refusal_of(report)
         if found is not None:
             self._say(f"a result of order {report.order_id} was not stored: {found}")
         return found is not None
@@ -212,10 +213,7 @@ class RemoteControlPlane:
             answer = await self._turn_answer(
                 orders.Turn(worker_id=self._worker_id, reports=(nothing,), pools=self._pools)
             )
-            if order_id not in answer.paused or answer.verdicts[0] not in (
-                orders.ReportResult.ACCEPTED,
-                orders.ReportResult.DUPLICATE,
-            ):
+            if order_id not in answer.paused or answer.verdicts[0] not in _HELD:
                 return
             await self._sleep(PAUSE_S)
 

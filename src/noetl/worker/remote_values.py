@@ -50,16 +50,18 @@ _TIMES = httpx2.Timeout(15.0, read=300.0, write=120.0)  # the server searches a 
 
 
 class RemoteValues:
-    """`plain` makes the connection for blocking requests, on first use."""
+    """Those of the worker `worker_id`. `plain` makes the connection for blocking requests, on first use."""
 
-    def __init__(self, connection: ServerConnection, plain: Callable[[], PlainServerConnection]) -> None:
-        self._connection, self._make_plain = connection, plain
+    def __init__(
+        self, connection: ServerConnection, plain: Callable[[], PlainServerConnection], worker_id: str
+    ) -> None:
+        self._connection, self._make_plain, self._worker_id = connection, plain, worker_id
         self._plain: PlainServerConnection | None = None
         self._bodies: OrderedDict[str, bytes] = OrderedDict()
         self._size = 0
         self._under_way: dict[_Key, asyncio.Task[None]] = {}
         self._places = asyncio.Semaphore(_AT_A_TIME)
-        self.refused: dict[str, str] = {}  # values that the server refused, with the reason
+        self._refused: dict[_Key, str] = {}  # values that the server refused, with the reason
         # Values that the server has, to avoid sending them twice. Sending again would be harmless.
         self._stored: OrderedDict[_Key, None] = OrderedDict()
         # By execution and checksum, the masked value that is stored instead.
@@ -99,14 +101,16 @@ class RemoteValues:
                     "PUT",
                     f"/api/results/{checksum}",
                     body=body,
-                    params={"execution_id": execution_id},
+                    params={"worker_id": self._worker_id, "execution_id": execution_id},
                     patience_s=_PATIENCE_S,
                 )
             self._note(key, msgspec.json.decode(answer.content, type=Reference))
+            # It was refused while another worker had the order; this one has got the order again.
+            self._refused.pop(key, None)
         except ServerRefusedError as problem:
             # Recorded, since `keep` has returned a reference already: the report that names it is not sent, with this
             # reason.
-            self.refused[checksum] = str(problem)
+            self._refused[key] = str(problem)
             self._forget(checksum)
         finally:
             del self._under_way[key]
@@ -119,6 +123,14 @@ class RemoteValues:
         while len(self._stored) > _MOST_STORED:
             (old_id, old), _ = self._stored.popitem(last=False)
             self._masked.get(old_id, {}).pop(old, None)
+
+    def refusal_of(self, report: Report) -> str | None:
+        """Why the server has not stored a value that the report names; None if it has stored all."""
+        if not self._refused:
+            return None
+        text = msgspec.json.encode(report).decode()
+        refused = self._refused.items()
+        return next((why for (of, name), why in refused if of == report.execution_id and name in text), None)
 
     def as_stored(self, report: Report) -> Report:
         """The report with references to what the server has stored. The server masks secrets that other workers of the
@@ -216,11 +228,13 @@ class RemoteTables:
         self,
         url: str,
         headers: Mapping[str, str],
+        worker_id: str,
         *,
         verify: ssl.SSLContext | bool = True,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
-        self._url, self._headers, self._verify, self._sleep = url.rstrip("/"), dict(headers), verify, sleep
+        self._url, self._headers, self._worker_id = url.rstrip("/"), dict(headers), worker_id
+        self._verify, self._sleep = verify, sleep
 
     async def keep(self, file: Path, execution_id: str) -> Reference:
         """Upload a table. The reference may name another content: the server masks secrets that it knows."""
@@ -229,7 +243,7 @@ class RemoteTables:
         async def sent(client: httpx2.AsyncClient) -> Reference:
             answer = await client.put(
                 f"/api/results/{checksum}/table",
-                params={"execution_id": execution_id},
+                params={"worker_id": self._worker_id, "execution_id": execution_id},
                 content=_blocks(file),
                 headers={"Content-Type": PARQUET, "Content-Length": str(file.stat().st_size)},
             )

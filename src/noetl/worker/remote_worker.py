@@ -94,7 +94,9 @@ class RemoteWorker:
 
     async def _serve_as(self, worker_id: str, connection: ServerConnection) -> int:
         spec, leases, clock = self._spec, HeldLeases(), ServerClock(SystemClock())
-        values = RemoteValues(connection, lambda: PlainServerConnection(spec.url, spec.token, verify=self._verify))
+        values = RemoteValues(
+            connection, lambda: PlainServerConnection(spec.url, spec.token, verify=self._verify), worker_id
+        )
         control_plane = RemoteControlPlane(
             connection,
             values,

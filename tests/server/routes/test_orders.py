@@ -18,7 +18,7 @@ from noetl.events.outcomes import PARQUET
 from noetl.net.net import from_json
 from noetl.operations.administration_shapes import Role
 from tests.server.talking import talking
-from tests.server.worker_turns import CHILD, WORK, begun, done, sent, turn
+from tests.server.worker_turns import CHILD, WORK, begun, done, holding, sent, storing, turn
 
 
 @pytest.mark.req("WRK-01", "EVT-06")
@@ -154,8 +154,8 @@ async def test_never_more_orders_of_a_pool_are_held_than_its_capacity() -> None:
 @pytest.mark.req("RES-01", "RES-02")
 async def test_large_values_are_stored_by_their_checksum_and_read_in_parts() -> None:
     async with talking(workers=0) as talk:
-        worker, execution_id = await begun(talk)
-        of = {"execution_id": execution_id}
+        worker, order = await holding(talk)
+        of = storing(worker, order)
         body = msgspec.json.encode({"rows": ["x" * 100] * 100})
         checksum, headers = hashlib.sha256(body).hexdigest(), {"content-type": "application/json"}
         for _ in range(2):
@@ -297,12 +297,12 @@ def parquet(path: Path, query: str) -> tuple[bytes, str]:
 @pytest.mark.req("RES-01", "RES-05")
 async def test_tables_are_stored_by_workers_and_read_in_pages(tmp_path: Path) -> None:
     async with talking(workers=0) as talk:
-        worker, execution_id = await begun(talk)
+        worker, order = await holding(talk)
         viewer = await talk.as_role(Role.VIEWER)
         body, checksum = parquet(tmp_path / "t", "SELECT range AS n, 'row ' || range AS name FROM range(5000)")
         place, headers = f"/api/results/{checksum}/table", {"content-type": PARQUET}
         for _ in range(2):
-            stored = await worker.put(place, content=body, headers=headers, params={"execution_id": execution_id})
+            stored = await worker.put(place, content=body, headers=headers, params=storing(worker, order))
             assert stored.status_code == 200, stored.text
         fetched = await worker.get(place)
         page = (await viewer.get(f"/api/results/{checksum}/rows", params={"offset": 4998, "limit": 10})).json()
@@ -321,9 +321,9 @@ async def test_tables_are_stored_by_workers_and_read_in_pages(tmp_path: Path) ->
 @pytest.mark.req("RES-06")
 async def test_what_is_no_table_is_not_stored_as_one(tmp_path: Path) -> None:
     async with talking(workers=0) as talk:
-        worker, execution_id = await begun(talk)
+        worker, order = await holding(talk)
         viewer = await talk.as_role(Role.VIEWER)
-        body, headers, params = b"PAR1 is how it begins", {"content-type": PARQUET}, {"execution_id": execution_id}
+        body, headers, params = b"PAR1 is how it begins", {"content-type": PARQUET}, storing(worker, order)
         checksum = hashlib.sha256(body).hexdigest()
         place = f"/api/results/{checksum}/table"
         broken = await worker.put(place, content=body, headers=headers, params=params)
@@ -341,15 +341,15 @@ async def test_what_is_no_table_is_not_stored_as_one(tmp_path: Path) -> None:
 async def test_a_table_with_a_secret_that_another_worker_was_given_is_stored_masked(tmp_path: Path) -> None:
     secret = "correct horse battery staple"
     async with talking(workers=0) as talk:
-        worker, execution_id = await begun(talk)
-        mask = await talk.services.control.for_workers.mask(execution_id)
+        worker, order = await holding(talk)
+        mask = await talk.services.control.for_workers.mask(order.execution_id)
         mask.learn([secret])
         body, checksum = parquet(tmp_path / "t", f"SELECT 'a {secret} b' AS s, 7 AS n")
         stored = await worker.put(
             f"/api/results/{checksum}/table",
             content=body,
             headers={"content-type": PARQUET},
-            params={"execution_id": execution_id},
+            params=storing(worker, order),
         )
         kept = stored.json()["checksum"]
         page = (await talk.client.get(f"/api/results/{kept}/rows")).json()

@@ -12,11 +12,11 @@ import pytest
 import pytest_asyncio
 
 from noetl.events.outcomes import PARQUET
-from noetl.operations.administration_shapes import Role
 from noetl.tools.contract import ToolContext, ToolResult
 from noetl.tools.sql.tool import SqlTool
 from noetl.worker.remote_values import RemoteTables
 from tests.server.live import live
+from tests.server.worker_turns import holding
 from tests.servers.http import HttpServer, reply
 from tests.servers.mariadb import mariadb
 from tests.servers.object_stores import google_bucket, s3_bucket
@@ -197,13 +197,12 @@ def slowly(line: Proxy) -> Iterator[None]:
 @pytest.mark.parametrize("role", ["source", "target"])
 async def test_a_stored_table_whose_line_is_cut_is_sent_again_and_has_each_row_once(here: Transfers, role: str) -> None:
     """A worker elsewhere keeps tables with its server, and asks again for as long as it may."""
-    async with live() as (served, _, talk):
-        known = dict((await talk.as_role(Role.WORKER)).headers)
-        await talk.register()
-        execution_id = str((await talk.start())["execution_id"])
+    async with live(workers=0) as (served, _, talk):
+        worker, order = await holding(talk)
+        known, execution_id = dict(worker.headers), order.execution_id
         with Proxy("127.0.0.1", int(served.url.rpartition(":")[2])) as line:
-            straight = RemoteTables(served.url, known)
-            behind = RemoteTables(f"http://127.0.0.1:{line.port}", known)
+            straight = RemoteTables(served.url, known, worker.worker_id)
+            behind = RemoteTables(f"http://127.0.0.1:{line.port}", known, worker.worker_id)
             stored = {"kind": "artifact", "format": "parquet"}
             ends = (here.numbers(ROWS), stored)
             if role == "source":
@@ -231,7 +230,7 @@ async def test_a_server_that_refuses_the_token_of_a_worker_is_told_and_nothing_m
     here: Transfers, role: str
 ) -> None:
     async with live() as (served, _, _talk):
-        stranger = RemoteTables(served.url, {"authorization": f"Bearer {WRONG}"})
+        stranger = RemoteTables(served.url, {"authorization": f"Bearer {WRONG}"}, "none")
         ref = {"media_type": PARQUET, "checksum": "0" * 64, "size": 1}
         ends = (here.numbers(10), {"kind": "artifact", "format": "parquet"})
         if role == "source":

@@ -326,6 +326,17 @@ async def check_execution(request: Request, execution_id: str) -> None:
         raise not_found("execution", execution_id)
 
 
+async def check_holder(request: Request, worker_id: str, execution_id: str) -> None:
+    """403 for a worker that holds no order of the execution. A lease that ran out counts until another worker has taken
+    the order: as long as that, the server accepts its reports too."""
+    await check_worker(request, worker_id)
+    await check_execution(request, execution_id)
+    held = await services_of(request).store.held_by(worker_id)
+    if all(row.execution_id != execution_id for row in held):
+        detail = "this worker holds no order of the execution: it has ended, or another worker runs the order now"
+        raise ProblemDetails(403, detail, kind="lease")
+
+
 async def _decode_body(request: Request, decoder: msgspec.json.Decoder[T], most_bytes: int | None = None) -> T:
     require_media_type(request, JSON)
     try:

@@ -26,7 +26,7 @@ from noetl.server.bodies import JSON, body_of, read, require_media_type, too_lar
 from noetl.server.guarded_router import GuardedRouter, Json, openapi_docs
 from noetl.server.large_values import encoded_page, written_as
 from noetl.server.problem_details import ProblemDetails, not_found
-from noetl.server.routes.orders import check_execution
+from noetl.server.routes.orders import check_holder
 from noetl.server.services import Services, services_of
 from noetl.server.static_files import ranged
 from noetl.store.installation import find_schema, newest_schemas, register_schema
@@ -77,15 +77,18 @@ async def page_response(body: bytes, pointer: str, offset: int, limit: int) -> R
         raise ProblemDetails(422, str(problem), kind="pointer") from None
 
 
+WorkerId = Annotated[str, Query(min_length=1, max_length=500, description="The id of the worker that asks.")]
+ExecutionId = Annotated[str, Query(min_length=1, max_length=100, description="One that it holds an order of.")]
+
+
 @router.put("/api/results/{checksum}", **openapi_docs(Reference, summary="Store a value"))
-async def store(
-    request: Request, checksum: str, execution_id: Annotated[str, Query(min_length=1, max_length=100)]
-) -> Response:
+async def store(request: Request, checksum: str, worker_id: WorkerId, execution_id: ExecutionId) -> Response:
     """A worker stores what is too large for an event, before the report that names it. Doing so again changes
     nothing. Secrets that the execution has read are masked; the answer names what was stored."""
     services = services_of(request)
     require_media_type(request, (*JSON, "application/octet-stream"))
-    await check_execution(request, execution_id)  # an id of nothing has read no secret that could be masked
+    # It is masked with the secrets of this execution: a worker must not choose another one, which has read none.
+    await check_holder(request, worker_id, execution_id)
     body = await body_of(request, services.settings.max_result_bytes)
     # A value is stored under its hash: a worker must not be able to put another one in its place.
     if hashlib.sha256(body).hexdigest() != checksum:
@@ -170,14 +173,12 @@ MOST_ROWS = 10_000  # of a page
 
 
 @router.put("/api/results/{checksum}/table", **openapi_docs(Reference, summary="Store a table"))
-async def store_table(
-    request: Request, checksum: str, execution_id: Annotated[str, Query(min_length=1, max_length=100)]
-) -> Response:
+async def store_table(request: Request, checksum: str, worker_id: WorkerId, execution_id: ExecutionId) -> Response:
     """A worker stores rows as Parquet, before the report that names them. Secrets that the execution has read are
     masked; the answer names what was stored."""
     services = services_of(request)
     require_media_type(request, (PARQUET,))
-    await check_execution(request, execution_id)
+    await check_holder(request, worker_id, execution_id)
     async with opened_tables() as (tables, folder):
         file = folder / "received.parquet"
         if await _receive_file(request, file, services.settings.max_table_bytes) != checksum:
