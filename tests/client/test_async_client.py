@@ -139,7 +139,7 @@ async def test_what_is_not_there_is_an_error_with_its_status(client: AsyncClient
 
 
 async def test_nobody_there_is_an_error_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl.client.api_request.delay_s", lambda *_: 0.0)
+    monkeypatch.setattr("noetl.client.api_request.retry_delay_s", lambda *_: 0.0)
     async with AsyncClient("http://127.0.0.1:9") as client:
         with pytest.raises(UnreachableError, match="does not answer"):
             await client.list()

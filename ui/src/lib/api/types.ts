@@ -9148,6 +9148,9 @@ export interface operations {
     store_api_results__checksum__put: {
         parameters: {
             query: {
+                /** @description The id of the worker that asks. */
+                worker_id: string;
+                /** @description One that it holds an order of. */
                 execution_id: string;
             };
             header?: never;
@@ -9282,6 +9285,9 @@ export interface operations {
     store_table_api_results__checksum__table_put: {
         parameters: {
             query: {
+                /** @description The id of the worker that asks. */
+                worker_id: string;
+                /** @description One that it holds an order of. */
                 execution_id: string;
             };
             header?: never;
