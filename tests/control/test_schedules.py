@@ -16,7 +16,7 @@ from noetl.control.schedules import Schedules, ScheduleStore, execution_id_of, j
 from noetl.events.executions import ExecutionRequested, PlaybookProcessed, Starter
 from noetl.events.triggers import Backfill, Schedule
 from noetl.net.net import content_hash, to_json
-from noetl.operations.schedules import ScheduleOperations
+from noetl.operations.triggers import ScheduleOperations
 from noetl.store.contract import ExecutionRow
 from noetl.store.installation import Registration
 from noetl.store.memory import MemoryStore

@@ -53,7 +53,7 @@ def next_command(path: str, count: int, output: str, db: str | None) -> None:
     schedule = ask(db, lambda it: it.schedule(path, count=count))
     coming = schedule.next
     if schedule.paused:
-        from noetl.operations.schedules import coming_times
+        from noetl.operations.triggers import coming_times
 
         coming = coming_times(schedule.cron, schedule.timezone, count)
     if output == "json":

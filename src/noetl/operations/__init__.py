@@ -6,12 +6,12 @@ for starting an execution on a server (`server/start_requests.py`) and steering 
 (`server/execution_control.py`). This package refuses to know HTTP, the tokens of requests, command-line options and
 printed tables.
 
-One module per noun: `executions`, `results` (with variables and logs), `catalog`, `schedules`, `triggers`, `waits`
+One module per noun: `executions`, `results` (with variables and logs), `catalog`, `triggers` (with schedules), `waits`
 (timers, messages, human tasks), `limits`, `credentials`, `tokens` (with the audit log), `webhooks`, `notifications`.
 `embedded.py` runs playbooks here: store, control plane and worker in one process, for `noetl run`, `noetl.run()` and
 the pytest plug-in.
 
 Read first: `api_shapes.py` (the answers, for server, client and `-o json`; those for administrators are in
 `administration_shapes.py`), `local.py` and `local_administration.py` (the calls of the client, on a local store),
-`schedules.py`.
+`triggers.py`.
 """

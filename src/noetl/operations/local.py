@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from noetl.events.envelope import Event
     from noetl.language.checking import Checked
     from noetl.operations.local_commands import LocalCommands
-    from noetl.operations.schedules import ScheduleOperations
+    from noetl.operations.triggers import ScheduleOperations
 
 # How long a sender waits for the delivery of a message. A process that drives executions looks for messages every half
 # second, so 3 s allow for a busy machine.
@@ -87,7 +87,7 @@ class LocalOperations(LocalAdministration):
 
     @cached_property
     def _schedules(self) -> ScheduleOperations:
-        from noetl.operations.schedules import ScheduleOperations
+        from noetl.operations.triggers import ScheduleOperations
 
         return ScheduleOperations(self.store, self._clock)
 

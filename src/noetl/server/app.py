@@ -156,7 +156,6 @@ ROUTES = (
     "catalog",
     "waits",
     "limits",
-    "schedules",
     "notifications",
     "inspection",
     "projection",

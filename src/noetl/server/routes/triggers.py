@@ -1,10 +1,13 @@
-"""Routes of triggers and webhooks: playbooks that start by themselves when something new arrives, or because another
-system calls. Administrators make both; deliveries of a webhook come from anybody who can sign them.
+"""Routes of triggers, webhooks and schedules: playbooks that start by themselves when something new arrives, because
+another system calls, or when the clock says so. Administrators make triggers and webhooks; deliveries of a webhook come
+from anybody who can sign them. Schedules are in the playbooks; they are paused, and made up for missed times, here.
 """
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Annotated, Any
+from zoneinfo import ZoneInfo
 
 import msgspec
 from fastapi import Query, Request, Response
@@ -12,18 +15,24 @@ from fastapi import Query, Request, Response
 from noetl.base.clock import rfc3339
 from noetl.base.errors import RefusedError
 from noetl.control.outside.delivery import MessageDelivery
+from noetl.control.schedules import as_written, times
 from noetl.events.executions import Starter
+from noetl.language.reading.trigger import cron_reason
 from noetl.operations.administration_shapes import (
+    Backfilled,
     DeadLetterList,
     MadeWebhook,
     NewTrigger,
+    ScheduleList,
+    ScheduleView,
     TriggerList,
     TriggerView,
     WebhookShape,
     WebhookTarget,
 )
 from noetl.operations.api_shapes import DeadLettersChanged
-from noetl.operations.triggers import TriggerOperations
+from noetl.operations.cron_words import cron_words
+from noetl.operations.triggers import ScheduleOperations, TriggerOperations
 from noetl.operations.webhooks import Webhook, made_webhook, webhook_view
 from noetl.server.access.access import Access, access_of
 from noetl.server.access.audit_writer import ACTOR, address_of
@@ -249,3 +258,96 @@ def _delivery_id(request: Request) -> str | None:
     if len(ids) > 1 or not 1 <= len(ids[0]) <= _LONGEST_ID or not ids[0].isprintable():
         raise ProblemDetails(400, f"a delivery has one id of 1 to {_LONGEST_ID} printable characters")
     return ids[0]
+
+
+schedules_router = GuardedRouter(tags=["schedules"])
+_FIELDS = 5
+
+
+class CronTimes(msgspec.Struct, frozen=True, kw_only=True):
+    """The coming times by the clock of the zone, and the schedule in words."""
+
+    cron: str
+    words: str
+    timezone: str
+    next: list[str]
+
+
+@schedules_router.get("/api/cron", **openapi_docs(CronTimes, summary="The coming times of a cron schedule"))
+async def cron_times(
+    request: Request,
+    cron: Annotated[str, Query(max_length=200)],
+    timezone: Annotated[str, Query(max_length=100)] = "UTC",
+    count: Annotated[int, Query(ge=1, le=100)] = 10,
+) -> Response:
+    from cronsim import CronSimError
+
+    try:
+        ZoneInfo(timezone)
+    except (LookupError, ValueError, OSError):
+        raise ProblemDetails(422, f'timezone: "{timezone}" is not a time zone; write one like Europe/Berlin') from None
+    # The parser would take six, with seconds.
+    if len(cron.split()) != _FIELDS:
+        raise ProblemDetails(422, f'cron: "{cron}" is not five fields: minute, hour, day, month, weekday')
+    try:
+        coming = list(islice(times(cron, timezone, after=services_of(request).clock.now()), count))
+    except CronSimError as problem:
+        raise ProblemDetails(422, f'cron: "{cron}" is not a cron schedule: {cron_reason(str(problem), cron)}') from None
+    return Json(
+        CronTimes(
+            cron=cron,
+            words=cron_words(cron),
+            timezone=timezone,
+            next=[as_written(moment, timezone) for moment in coming],
+        )
+    )
+
+
+class Backfilling(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Times from `since` to `until` (now without it), at most `limit` of them at once."""
+
+    since: str
+    until: str | None = None
+    limit: int = 5
+    dry_run: bool = False
+
+
+def _schedules(request: Request) -> ScheduleOperations:
+    services = services_of(request)
+    return ScheduleOperations(services.store, services.clock)
+
+
+@schedules_router.get("/api/schedules", **openapi_docs(ScheduleList, summary="List schedules"))
+async def schedules(request: Request) -> Response:
+    return Json(await _schedules(request).list())
+
+
+@schedules_router.get(
+    "/api/schedules/{path:path}", **openapi_docs(ScheduleView, summary="One schedule with its coming times")
+)
+async def schedule(request: Request, path: str, count: Annotated[int, Query(ge=1, le=1000)] = 5) -> Response:
+    return Json(await _schedules(request).get(path, count))
+
+
+@schedules_router.post("/api/schedules/{path:path}/pause", **openapi_docs(ScheduleView, summary="Pause a schedule"))
+async def pause_schedule(request: Request, path: str) -> Response:
+    """Nothing is started at its times until it is resumed."""
+    return Json(await _schedules(request).pause(path))
+
+
+@schedules_router.post("/api/schedules/{path:path}/resume", **openapi_docs(ScheduleView, summary="Resume a schedule"))
+async def resume_schedule(request: Request, path: str) -> Response:
+    """Times that have passed can be backfilled."""
+    return Json(await _schedules(request).resume(path))
+
+
+@schedules_router.post(
+    "/api/schedules/{path:path}/backfill", **openapi_docs(Backfilled, reads=Backfilling, summary="Run missed times")
+)
+async def backfill(request: Request, path: str) -> Response:
+    """What has run for a time is not run again."""
+    asked = await read(request, Backfilling)
+    result = await _schedules(request).backfill(
+        path, asked.since, asked.until, limit=asked.limit, dry_run=asked.dry_run
+    )
+    return Json(result)

@@ -1801,7 +1801,7 @@ export interface paths {
          * Pause a schedule
          * @description Nothing is started at its times until it is resumed.
          */
-        post: operations["pause_api_schedules__path__pause_post"];
+        post: operations["pause_schedule_api_schedules__path__pause_post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1821,7 +1821,7 @@ export interface paths {
          * Resume a schedule
          * @description Times that have passed can be backfilled.
          */
-        post: operations["resume_api_schedules__path__resume_post"];
+        post: operations["resume_schedule_api_schedules__path__resume_post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -9415,7 +9415,7 @@ export interface operations {
             };
         };
     };
-    pause_api_schedules__path__pause_post: {
+    pause_schedule_api_schedules__path__pause_post: {
         parameters: {
             query?: never;
             header?: never;
@@ -9446,7 +9446,7 @@ export interface operations {
             };
         };
     };
-    resume_api_schedules__path__resume_post: {
+    resume_schedule_api_schedules__path__resume_post: {
         parameters: {
             query?: never;
             header?: never;
