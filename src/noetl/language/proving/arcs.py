@@ -6,7 +6,7 @@ no token can leave (ADV-06).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import pairwise
 
 import msgspec
@@ -179,9 +179,13 @@ def _timed_out(step: Transition) -> Iterator[StepEdge]:
 # hold without all such arcs have no reason to end but the budget of step runs.
 
 
-def arc_cycles(net: Net, graph: Graph) -> tuple[list[PlacedFinding], list[CycleReason]]:
-    """Cycles without a reason to end, and the reasons of the others."""
+def arc_cycles(
+    net: Net, graph: Graph, told: Collection[frozenset[int]] = ()
+) -> tuple[list[PlacedFinding], list[CycleReason]]:
+    """Cycles without a reason to end, and the reasons of the others. A cycle whose steps are all among some that were
+    told of already is not told of again."""
     reached = graph.reachable(graph.entry)
+    order = {step.name: step.index for step in graph.steps}
     found: list[PlacedFinding] = []
     reasons: list[CycleReason] = []
     for part in cycles({index: graph[index].successors for index in sorted(reached)}):
@@ -192,7 +196,8 @@ def arc_cycles(net: Net, graph: Graph) -> tuple[list[PlacedFinding], list[CycleR
         why = {edge: _cycle_reason(edge, moving, edge.source in leaving) for edge in around}
         # Without every arc that has a reason to stay silent: a cycle that is left runs on arcs without any.
         endless = cycles({name: [e.target for e in around if e.source == name and not why[e]] for name in inside})
-        found += [_endless(graph, names, [e for e in around if not why[e]]) for names in endless]
+        fresh = [names for names in endless if not any({order[name] for name in names} <= one for one in told)]
+        found += [_endless(graph, names, [e for e in around if not why[e]]) for names in fresh]
         if not endless:
             distinct = dict.fromkeys(reason for reason in why.values() if reason)
             reasons.append(CycleReason(tuple(graph.name(index) for index in part), "; ".join(distinct)))

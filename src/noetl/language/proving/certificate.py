@@ -79,7 +79,8 @@ def analyse(net: Net, debug: DebugMap, *, budget: int = BUDGET) -> Certificate:
     """Prove what can be proved about `net`; findings are placed through `debug`."""
     graph = build(net)
     result = judge(graph, budget)
-    cycle_findings, reasons = arc_cycles(net, graph)
+    # Of a cycle that is never left, that no end can be reached says it all.
+    cycle_findings, reasons = arc_cycles(net, graph, [frozenset(trap.steps) for trap in result.traps])
     task_findings, task_reasons = pipeline_findings(net)
     found = soundness_findings(graph, result)
     unsound = any(finding.code in UNSOUND for finding in found)
