@@ -243,7 +243,7 @@ CODES: dict[str, str] = {
     "W_KEYCHAIN": "A credential that is not in the keychain.",
     "W_SECRET": "A secret that stands in the text of the playbook.",
     "W_SQL_FRAGMENT": "SQL text that is wholly made by a template.",
-    "W_SQL": "SQL that no database takes: a misspelt first word, an open quote or bracket, a missing end.",
+    "W_SQL": "SQL that no database takes: a misspelt keyword, an open quote or bracket, a missing end.",
     "W_PYTHON": "Python code that does not parse, that gives nothing back, or that has a template in it.",
     # warnings: proofs
     "W_DEADLOCK": "Tokens can wait for each other forever.",

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
+import yaml
 
 from noetl.base.diagnostics import Source
+from noetl.base.errors import TemplateError
 from noetl.language.checking import check
 from noetl.language.compiling.sql_flaws import sql_flaws
-from noetl.templates.sql.lexer import HOLE
+from noetl.language.reading.yaml import PARSER
+from noetl.templates.sql.lexer import HOLE, cut, has_blocks
 from noetl.tools.kinds import KINDS
 
 
@@ -21,6 +29,21 @@ from noetl.tools.kinds import KINDS
         ("SELECT (1; SELECT 2)", 'this SQL has a "(" that is never closed'),
         ("SELECT * FROM t WHERE", 'this SQL ends with "WHERE"'),
         ("INSERT INTO t VALUES (1),", 'this SQL ends with ","'),
+        ("SELECT * FORM t", '"FORM" stands where a word such as FROM is needed'),
+        ("SELECT t.*, u.* fro t, u", '"fro" stands where a word such as FROM is needed'),
+        ("SELECT count(*) frmo t WHERE a = 1", '"frmo" stands where a word such as FROM is needed'),
+        ("SELECT a FROM (SELECT b, c form t) x", '"form" stands where a word such as FROM is needed'),
+        (f"SELECT * FORM {HOLE}", '"FORM" stands where a word such as FROM is needed'),
+        ("SELECT a FROM t WHER a = 1", '"WHER" stands where a word such as WHERE is needed'),
+        ("SELECT a FROM t wehre t.a IN (1, 2)", '"wehre" stands where a word such as WHERE is needed'),
+        ("DELETE FROM t WHEER a IS NULL", '"WHEER" stands where a word such as WHERE is needed'),
+        ("SELECT a, count(*) FROM t GRUOP BY a", '"GRUOP" stands where a word such as GROUP is needed'),
+        (f"SELECT a FROM t WHERE a = {HOLE} ODER BY a", '"ODER" stands where a word such as ORDER is needed'),
+        ("SELECT row_number() OVER (ODER BY a) FROM t", '"ODER" stands where a word such as ORDER is needed'),
+        ("SELECT a FROM t ORDER BY a DESC LIMT 5", '"LIMT" stands where a word such as LIMIT is needed'),
+        ("INSERT INTO t (a, b) VALEUS (1, 2)", '"VALEUS" stands where a word such as VALUES is needed'),
+        ("INSERT INOT t (a) VALUES (1)", '"INOT" stands where a word such as INTO is needed'),
+        ("UPDATE t STE a = 1 WHERE b = 2", '"STE" stands where a word such as SET is needed'),
         ("SELECT 'it", "the SQL holds a quote or comment that is never closed: 'it"),
     ],
 )
@@ -43,6 +66,33 @@ def test_what_no_database_takes_is_found(text: str, found: str) -> None:
         "DETACH x",
         "DO $$ BEGIN PERFORM 1; END $$",
         "SELECT a[1], b FROM t",
+        # Each of these words may be a name.
+        "SELECT form FROM t",
+        "SELECT DISTINCT form FROM t",
+        "SELECT a form FROM t",
+        "SELECT a form, b fro FROM t WHERE form = 1 AND wher = 2",
+        "SELECT a AS form FROM t form WHERE form.a = 1",
+        "SELECT a * form FROM t",
+        "SELECT 1 form",
+        "SELECT 1 form UNION SELECT 2",
+        "SELECT Form.a FROM shop.Orders Form JOIN orders o ON o.a = Form.a",
+        "SELECT * FROM ONLY orders o",
+        "SELECT * FROM t wher JOIN u ON wher.a = u.a",
+        "SELECT * FROM here h WHERE h.a = 1",
+        "UPDATE t ste SET a = 1",
+        "UPDATE ONLY sets s SET a = 1",
+        "DELETE form f WHERE f.a = 1",
+        "INSERT t VALUES (1)",
+        "INSERT INTO t (a) VALUE (1)",
+        "INSERT INTO t vals (a) VALUES (1)",
+        "CREATE TABLE t (a form, b limt)",
+        "SELECT * EXCLUDE (a) FROM t",
+        "SELECT * FOR UPDATE",
+        "SELECT SQL_NO_CACHE form FROM t LIMIT 5 OFFSET 5",
+        "SELECT sum(a) OVER (PARTITION BY b ORDER BY c GROUPS BETWEEN 1 PRECEDING AND CURRENT ROW) FROM t",
+        "SELECT EXTRACT(year FROM a) FROM t",
+        "WITH form AS (SELECT 1 a) SELECT form.* FROM form",
+        f"SELECT {HOLE} form {HOLE}",
     ],
 )
 def test_what_some_database_takes_is_not_touched(text: str) -> None:
@@ -74,3 +124,56 @@ def test_a_flaw_is_told_at_its_word(command: str, place: tuple[int, int, str]) -
     found = [one for one in check(source, kinds=KINDS, proofs=False).diagnostics if one.code == "W_SQL"]
 
     assert [(one.span.line, one.span.column, source.cut(one.span)) for one in found] == [place]
+
+
+ROOT = Path(__file__).parents[3]
+PLACES = ("examples", "docs", "tests", "bench", "src/noetl")
+IN_PYTHON = re.compile(r"(?:SELECT|INSERT|UPDATE|DELETE|WITH)\s")
+
+
+def _texts_of_sql() -> Iterator[str]:
+    """All SQL of this repository: named queries, tasks of playbooks, strings in Python that begin like a statement."""
+    for place in PLACES:
+        for path in sorted((ROOT / place).rglob("*")):
+            if path.suffix == ".sql":
+                yield path.read_text("utf-8")
+            elif path.suffix in (".yaml", ".md"):
+                yield from _commands(path.read_text("utf-8"))
+            elif path.suffix == ".py" and path != Path(__file__):
+                yield from _strings(path.read_text("utf-8"))
+
+
+def _commands(text: str) -> Iterator[str]:
+    pieces = re.findall(r"(?ms)^```ya?ml[^\n]*\n(.*?)^```", text) if "```" in text else [text]
+    for piece in pieces:
+        try:
+            pending = list(yaml.load_all(piece, Loader=PARSER))
+        except yaml.YAMLError:
+            continue
+        while pending:
+            value = pending.pop()
+            if isinstance(value, dict | list):
+                pending.extend(value.values() if isinstance(value, dict) else value)
+            elif isinstance(value, str) and IN_PYTHON.match(value.lstrip()):
+                yield value
+
+
+def _strings(text: str) -> Iterator[str]:
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and IN_PYTHON.match(node.value.lstrip()):
+            yield node.value
+
+
+def test_no_clause_of_all_sql_here_is_taken_for_a_misspelt_one() -> None:
+    seen = [plain for text in _texts_of_sql() if "FORM" not in text and (plain := _plain(text))]
+    assert len(seen) > 500
+
+    assert [(flaw.message, text) for text in seen for flaw in sql_flaws(text) if "stands where" in flaw.message] == []
+
+
+def _plain(text: str) -> str:
+    """The text with its templates replaced; nothing where one of them is no template of ours."""
+    try:
+        return "" if HOLE in text or has_blocks(text) else cut(text)[0]
+    except TemplateError:
+        return ""

@@ -104,6 +104,7 @@ def test_a_task_whose_kind_was_forgotten_is_told_so() -> None:
             "mode: upsert, key: a }",
         ),
         ("  - step: start\n    tool: { kind: duckdb, command: SELEC 1 }\n", "command: SELECT 1 }"),
+        ("  - step: start\n    tool: { kind: duckdb, command: SELECT * FORM t }\n", "command: SELECT * FROM t }"),
         (
             "  - step: start\n    tool: { kind: noop, args: { n: '{{ workload.nam }}' } }\nworkload: { name: a }\n",
             "{{ workload.name }}",

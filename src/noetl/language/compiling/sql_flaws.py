@@ -1,8 +1,8 @@
 """SQL that no database takes, told where it was written.
 
-Only what the words themselves show: a first word that is nearly a known one, a quote or a bracket that is never closed,
-a statement that ends where something must follow. The grammar is the database's business, and each has its own, so
-what is found is a warning.
+Only what the words themselves show: a first word that is nearly a known one, a misspelt word of a clause between two
+values, a quote or a bracket that is never closed, a statement that ends where something must follow. The grammar is the
+database's business, and each has its own, so what is found is a warning.
 """
 
 from __future__ import annotations
@@ -76,6 +76,7 @@ def sql_flaws(text: str) -> Iterator[SqlFlaw]:
     yield from _brackets(words)
     for statement in _statements(words):
         yield from _first(statement[0])
+        yield from _clauses(statement)
         yield from _last(statement[-1])
 
 
@@ -139,3 +140,155 @@ def _last(word: _Word) -> Iterator[SqlFlaw]:
         yield SqlFlaw(
             word.at, len(word.text), f'this SQL ends with "{word.text}"', "write what follows, or leave it out"
         )
+
+
+# Clauses: `SELECT * FORM t`. No database takes two values side by side with a third word between them, so such a word
+# that is nearly FROM is meant as FROM. It may be the name of a column or a table all the same, hence the conditions.
+
+_CLAUSES = ("FROM", "WHERE", "GROUP", "ORDER", "LIMIT", "VALUES", "INTO", "SET")
+_CHECKED = frozenset({"SELECT", "WITH", "INSERT", "UPDATE", "DELETE"})
+# Words after which a value or a name begins, or that follow one: none of them is a value itself.
+_RESERVED = (
+    "ALL AND ANTI ANY AS ASC ASOF AT BETWEEN BOTH BULK BY CASE COLLATE CONNECT CROSS CUBE DATE DEFAULT DELETE DESC "
+    "DISTINCT DISTINCTROW DO ELSE END ESCAPE EXCEPT EXCLUDE EXISTS FETCH FILTER FINAL FOR FROM FULL GLOB GROUP GROUPS "
+    "HAVING IF IGNORE ILIKE IN INNER INSERT INTERSECT INTERVAL INTO IS JOIN LATERAL LEADING LEFT LIKE LIMIT MATCH "
+    "MERGE MINUS NATURAL NEW NEXT NOT NOTHING NULL NULLS OF OFFSET OLD ON ONLY OR ORDER OUTER OUTPUT OVER OVERLAPS "
+    "OVERRIDING OVERWRITE PARTITION PERCENT PIVOT PRIOR QUALIFY RANGE REGEXP RENAME REPLACE RETURNING RIGHT RLIKE ROW "
+    "ROWS SAMPLE SELECT SEMI SET SETTINGS SIMILAR SOME START STRAIGHT_JOIN TABLE TABLESAMPLE THEN TIES TIME TIMESTAMP "
+    "TO TOP TRAILING UNION UNIQUE UNNEST UNPIVOT UPDATE USE USING VALUE VALUES WHEN WHERE WINDOW WITH WITHIN XOR "
+    "HIGH_PRIORITY LOW_PRIORITY SQL_BIG_RESULT SQL_BUFFER_RESULT SQL_CACHE SQL_CALC_FOUND_ROWS SQL_NO_CACHE "
+    "SQL_SMALL_RESULT"
+)
+_KEYWORDS = frozenset(_RESERVED.split())
+_COMPARING = frozenset({"IS", "IN", "LIKE", "ILIKE", "BETWEEN", "NOT"})
+_LONG = 5
+
+
+def _clauses(statement: list[_Word]) -> Iterator[SqlFlaw]:
+    if statement[0].text.upper() not in _CHECKED:
+        return
+    for part in _levels(statement):
+        for at, word in enumerate(part):
+            meant = _meant_clause(word)
+            if meant and _FITS[meant](part, at):
+                shown = meant if word.text.isupper() else meant.lower()
+                message = f'"{word.text}" stands where a word such as {meant} is needed'
+                yield SqlFlaw(word.at, len(word.text), message, f'did you mean "{shown}"?')
+                return  # the rest would be read otherwise
+
+
+def _levels(words: list[_Word]) -> Iterator[list[_Word]]:
+    """The words outside of all brackets, then those of each bracket; a bracket is one word of what holds it."""
+    parts: list[list[_Word]] = [[]]
+    done: list[list[_Word]] = []
+    for word in words:
+        if word.kind is Kind.SIGN and word.text in "([":
+            parts[-1].append(_Word(word.at, Kind.SIGN, "()"))
+            parts.append([])
+        elif word.kind is Kind.SIGN and word.text in ")]" and len(parts) > 1:
+            done.append(parts.pop())
+        else:
+            parts[-1].append(word)
+    return iter([*parts, *done])
+
+
+def _meant_clause(word: _Word) -> str | None:
+    written = word.text.upper()
+    if word.kind is not Kind.WORD or HOLE in written or written in _KEYWORDS:
+        return None
+    # A name in small and large letters, such as `Orders`, is meant as a name.
+    if not (word.text.isupper() or word.text.islower()):
+        return None
+    return next((clause for clause in _CLAUSES if is_within(written, clause, 2 if len(clause) > _LONG else 1)), None)
+
+
+def _word(part: list[_Word], at: int) -> str:
+    return part[at].text.upper() if 0 <= at < len(part) and part[at].kind is Kind.WORD else ""
+
+
+def _is_value(part: list[_Word], at: int) -> bool:
+    """Whether what stands there is, ends or begins a value or a name. What a template makes may be more than that."""
+    if not 0 <= at < len(part):
+        return False
+    word = part[at]
+    if word.kind is Kind.WORD:
+        return word.text.upper() not in _KEYWORDS and HOLE not in word.text
+    return word.kind in (Kind.NAME, Kind.TEXT, Kind.NUMBER, Kind.PLACE, Kind.DOLLAR) or word.text == "()"
+
+
+def _is_after_value(part: list[_Word], at: int) -> bool:
+    return _is_value(part, at - 1) or _word(part, at - 1) in ("END", "NULL")
+
+
+def _is_after_all(part: list[_Word], at: int) -> bool:
+    """After all columns: `SELECT *`, `a, *`, `t.*`, and no product."""
+    if at < 2 or part[at - 1].kind is not Kind.OPERATOR or part[at - 1].text != "*":
+        return False
+    return _word(part, at - 2) in ("SELECT", "DISTINCT", "ALL") or part[at - 2].text in (",", ".")
+
+
+def _has(part: list[_Word], clause: str) -> bool:
+    return any(_word(part, at) == clause for at in range(len(part)))
+
+
+def _as_from(part: list[_Word], at: int) -> bool:
+    """`SELECT a, b FORM t`, and no FROM for these columns."""
+    begins = [index for index in range(at) if _word(part, index) == "SELECT"]
+    is_between = _is_after_value(part, at) and _is_value(part, at + 1)
+    if not begins or not (is_between or _is_after_all(part, at)):
+        return False
+    ends = [index for index in range(at, len(part)) if _word(part, index) in ("UNION", "EXCEPT", "INTERSECT", "MINUS")]
+    return not _has(part[begins[-1] : ends[0] if ends else len(part)], "FROM")
+
+
+def _as_where(part: list[_Word], at: int) -> bool:
+    """`FROM t WHER a = 1`: what follows is compared."""
+    if not _is_value(part, at - 1) or not _is_value(part, at + 1):
+        return False
+    after = at + 2
+    while after + 1 < len(part) and part[after].text == ".":
+        after += 2
+    is_compared = after < len(part) and part[after].kind is Kind.OPERATOR and part[after].text[0] in "=<>!"
+    return is_compared or _word(part, after) in _COMPARING
+
+
+def _as_by(part: list[_Word], at: int) -> bool:
+    """`FROM t ODER BY a`, `OVER (ODER BY a)`."""
+    is_clause = at == 0 or _is_after_value(part, at) or HOLE in part[at - 1].text
+    return is_clause and _word(part, at + 1) == "BY" and _is_value(part, at + 2)
+
+
+def _as_limit(part: list[_Word], at: int) -> bool:
+    """`FROM t LIMT 5`."""
+    is_clause = _is_after_value(part, at) or _word(part, at - 1) in ("ASC", "DESC") or HOLE in part[at - 1].text
+    return is_clause and at + 1 < len(part) and part[at + 1].kind is Kind.NUMBER
+
+
+def _as_values(part: list[_Word], at: int) -> bool:
+    """`INSERT INTO t (a) VALEUS (1)`."""
+    if _word(part, 0) != "INSERT" or any(_has(part, one) for one in ("VALUES", "VALUE", "SELECT", "DEFAULT")):
+        return False
+    return at > 1 and at + 1 < len(part) and part[at - 1].text == "()" and part[at + 1].text == "()"
+
+
+def _as_into(part: list[_Word], at: int) -> bool:
+    """`INSERT INOT t (a) VALUES (1)`, where no other word can stand between INSERT and the table."""
+    return at == 1 and _word(part, 0) == "INSERT" and _is_value(part, 2) and part[2].text != "()"
+
+
+def _as_set(part: list[_Word], at: int) -> bool:
+    """`UPDATE t STE a = 1`, and no SET in it."""
+    is_assigned = _is_value(part, at + 1) and at + 2 < len(part) and part[at + 2].text == "="
+    return _word(part, 0) == "UPDATE" and at > 1 and is_assigned and not _has(part, "SET")
+
+
+_FITS = {
+    "FROM": _as_from,
+    "WHERE": _as_where,
+    "GROUP": _as_by,
+    "ORDER": _as_by,
+    "LIMIT": _as_limit,
+    "VALUES": _as_values,
+    "INTO": _as_into,
+    "SET": _as_set,
+}
