@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,10 +15,42 @@ from tools.openapi import PLACE, description
 
 UI = Path(__file__).parents[2] / "ui"
 WAY_OUT = "the API has changed: run npm run types in ui/"
+MOST = 10  # differences that are named: pytest would show both descriptions, 75,000 lines
+
+
+def differences(kept: Any, present: Any, place: str = "") -> Iterator[str]:
+    """Where two descriptions differ, at the innermost places."""
+    if not (isinstance(kept, dict) and isinstance(present, dict)):
+        if kept != present:
+            yield place
+        return
+    for name in sorted(kept.keys() | present.keys()):
+        inner = f"{place} > {name}" if place else str(name)
+        if name in kept and name in present:
+            yield from differences(kept[name], present[name], inner)
+        else:
+            yield f"{inner} (only in {'ui/openapi.json' if name in kept else 'the API'})"
 
 
 def test_the_description_of_the_api_is_the_present_one() -> None:
-    assert json.loads(PLACE.read_text("utf-8")) == json.loads(json.dumps(description())), WAY_OUT
+    found = list(differences(json.loads(PLACE.read_text("utf-8")), json.loads(json.dumps(description()))))
+
+    if found:  # no assertion over the two: its report would hold them whole
+        more = [f"and {len(found) - MOST} more"] if len(found) > MOST else []
+        pytest.fail("\n".join([WAY_OUT, *found[:MOST], *more]), pytrace=False)
+
+
+def test_a_difference_is_told_by_its_place() -> None:
+    kept = {"paths": {"/api/a": {"get": 1}, "/api/b": {"get": [1, 2]}}, "info": {"version": "0"}}
+    present = {"paths": {"/api/b": {"get": [1, 3]}, "/api/c": {"get": 1}}, "info": {"version": "0"}}
+
+    found = list(differences(kept, present))
+
+    assert found == [
+        "paths > /api/a (only in ui/openapi.json)",
+        "paths > /api/b > get",
+        "paths > /api/c (only in the API)",
+    ]
 
 
 def test_the_types_are_made_from_it() -> None:
