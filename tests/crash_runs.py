@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from noetl.base.clock import ManualClock
 from noetl.control.assembly import assemble
 from noetl.control.commit.effects import Listeners
-from noetl.control.nested.playbook_lookup import StoreLibrary
+from noetl.control.nested.calls import StoreLibrary
 from noetl.engine.execution import Execution
 from noetl.net.net import Net
 from noetl.store.contract import Commit, Store

@@ -31,8 +31,8 @@ MODULES = {
         "carrying": "payload_transfer", "deciding": "decide",
     },
     "worker": {
-        "office": "control_plane", "post": "report_queue", "line": "server_connection", "wire": "http1",
-        "station": "remote_worker", "egress": "report_writer", "safe": "secret_store", "recall": "cancellation",
+        "office": "control_plane", "post": "reports", "line": "server_connection", "wire": "http1",
+        "station": "remote_worker", "egress": "reports", "safe": "secret_store", "recall": "cancellation",
         "patience": "retry_delay", "unwanted": "cancelled_orders",
     },
     "store": {"shelf": "key_values", "rows": "row_codecs", "outside": "deliveries", "loop_thread": "event_loop_thread"},
@@ -41,7 +41,7 @@ MODULES = {
         "truth": "truthiness",
     },
     "secrets": {
-        "cabinet": "credential_store", "opening": "master_key_loading", "sealing": "encryption", "plain": "plaintext",
+        "cabinet": "credential_store", "opening": "encryption", "sealing": "encryption", "plain": "plaintext",
     },
     "language": {
         "case_sorting": "rule_placement", "sheet": "document_editor", "pieces": "fragments", "case_apart":

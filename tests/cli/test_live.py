@@ -10,8 +10,7 @@ import pytest
 from rich.console import Console
 
 from noetl.base.clock import ManualClock
-from noetl.cli.live import is_for_people
-from noetl.cli.live_lines import Lines, output_lines
+from noetl.cli.live import Lines, is_for_people, output_lines
 from noetl.cli.live_screen import Screen
 from noetl.cli.live_text import error_line, lasted
 from noetl.events.control import PlaybookPaused, TokenHeld

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from noetl.base.clock import ManualClock
-from noetl.cli.live_lines import Lines
+from noetl.cli.live import Lines
 from noetl.cli.live_screen import Screen
 from noetl.engine.commands import CancelExecution, ChangeLimit, InjectEvent
 from noetl.events.control import StepRate

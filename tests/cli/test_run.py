@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from noetl.cli.live_lines import Lines
+from noetl.cli.live import Lines
 from noetl.events.events import TAXONOMY
 from tests import forked
 from tests.cli.running import call

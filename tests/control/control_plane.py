@@ -7,7 +7,7 @@ from typing import Any
 
 from noetl.base.clock import ManualClock
 from noetl.control.assembly import assemble
-from noetl.control.claiming.order_needs import WorkerAbilities
+from noetl.control.claiming.orders import WorkerAbilities
 from noetl.control.claiming.ready_orders import LocalWorker
 from noetl.control.commit.effects import Listeners, Stop
 from noetl.control.commit.sharing import OwnExecutions, SharedExecutions

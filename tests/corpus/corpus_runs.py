@@ -29,8 +29,8 @@ from noetl.language.checking import check
 from noetl.operations.embedded import RunResult, driving
 from noetl.operations.results import step_end
 from noetl.secrets.contract import Sources
+from noetl.secrets.encryption import MasterKeys
 from noetl.secrets.keychain import Keychain, read_file
-from noetl.secrets.master_keys import MasterKeys
 from noetl.secrets.token_requests import TokenRequests
 from noetl.secrets.vault import Vault
 from noetl.store.installation import MemoryCredentials

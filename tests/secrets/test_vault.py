@@ -13,8 +13,7 @@ import pytest
 from noetl.base.clock import ManualClock
 from noetl.base.errors import BackendError, RefusedError
 from noetl.events.secret_materials import SealedCredential
-from noetl.secrets.encryption import opened, seal
-from noetl.secrets.master_keys import MasterKeys, load_master_keys
+from noetl.secrets.encryption import MasterKeys, load_master_keys, opened, seal
 from noetl.secrets.vault import MAX_BYTES, Vault
 from noetl.store.installation import MemoryCredentials
 from noetl.store.sqlite.store import SqliteStore

@@ -9,8 +9,8 @@ from noetl.base.clock import Clock, ManualClock
 from noetl.base.errors import RefusedError
 from noetl.net.net import KeychainEntry
 from noetl.secrets.contract import Resolver, Resolvers, Sources
+from noetl.secrets.encryption import MasterKeys
 from noetl.secrets.keychain import Keychain
-from noetl.secrets.master_keys import MasterKeys
 from noetl.secrets.vault import Vault
 from noetl.store.installation import MemoryCredentials
 

@@ -107,7 +107,7 @@ def test_a_kind_that_does_not_exist_cannot_be_denied() -> None:
 PROTECTED = """
 import ctypes, os, sys
 from noetl.cli import own_process
-from noetl.secrets.master_keys import load_master_keys
+from noetl.secrets.encryption import load_master_keys
 if os.getuid() == 0:  # root may read everything
     os.setgroups([])
     os.setgid(65534)

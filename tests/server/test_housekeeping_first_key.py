@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from noetl.base.clock import ManualClock
-from noetl.secrets.master_keys import load_master_keys
+from noetl.secrets.encryption import load_master_keys
 from noetl.secrets.vault import Vault
 from noetl.server.housekeeping import make_first_key
 from noetl.store.memory import MemoryStore

@@ -13,7 +13,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from noetl.events.traces import caller_of
+from noetl.events.envelope import caller_of
 from noetl.server import services
 from noetl.server.tracing import OtlpSender, Tracing
 from tests.engine_script import playbook

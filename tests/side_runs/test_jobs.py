@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from noetl.control.claiming.order_needs import needs_of
+from noetl.control.claiming.orders import needs_of
 from noetl.engine.commands import CancelExecution, ClaimOrder, Wake
 from noetl.events.orders import SideRunOrder
 from noetl.net.net import Net

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from noetl.base.clock import ManualClock
-from noetl.control.nested.playbook_lookup import StoreLibrary
+from noetl.control.nested.calls import StoreLibrary
 from noetl.engine.execution import Execution
 from noetl.events.executions import ExecutionRequested
 from noetl.net.net import Net

@@ -42,7 +42,7 @@ from noetl.worker.leases import HeldLeases
 from noetl.worker.remote_control_plane import RemoteControlPlane
 from noetl.worker.remote_values import RemoteValues
 from noetl.worker.remote_worker import WakeupPoll
-from noetl.worker.report_queue import SHARED_PENDING
+from noetl.worker.reports import SHARED_PENDING
 from noetl.worker.server_connection import ServerClock
 from noetl.worker.slots import WorkerHandle
 from noetl.worker.worker import Worker

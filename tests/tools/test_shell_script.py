@@ -9,7 +9,7 @@ import pytest
 
 from noetl.events.outcomes import Outcome
 from noetl.store.results.files import MemoryResults
-from noetl.tools.artifact import reference_row
+from noetl.tools.internal import reference_row
 from noetl.tools.shell.tool import ScriptTool
 from tests.tools.sql_tasks import outcome_of
 

@@ -12,7 +12,7 @@ from noetl.net.net import Net
 from noetl.tools.registry import Registry
 from noetl.worker.control_plane import ControlPlane
 from noetl.worker.order_context import Collections, OrderContext, WorkerServices
-from noetl.worker.report_queue import ReportQueue
+from noetl.worker.reports import ReportQueue
 from noetl.worker.slots import WorkerHandle
 
 

@@ -41,7 +41,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Here]:
 
 
 def _key(folder: Path) -> Path:
-    from noetl.secrets.master_keys import load_master_keys
+    from noetl.secrets.encryption import load_master_keys
 
     file = folder / "master.key"
     load_master_keys({"NOETL_MASTER_KEY_FILE": str(file)}, create=True)

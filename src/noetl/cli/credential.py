@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @contextmanager
 def announce_new_master_key() -> Iterator[None]:
     """Print the file of a master key that is created in the block, on standard error. A server logs that itself."""
-    from noetl.secrets.master_keys import has_master_keys, key_file
+    from noetl.secrets.encryption import has_master_keys, key_file
 
     had = has_master_keys(os.environ)
     yield

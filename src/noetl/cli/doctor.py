@@ -210,7 +210,7 @@ def _nats_version(url: str) -> str:
 
 def _keys(db: str | None) -> Iterator[DoctorFinding]:
     from noetl.operations.credentials import missing_key_message
-    from noetl.secrets.master_keys import has_master_keys, load_master_keys
+    from noetl.secrets.encryption import has_master_keys, load_master_keys
 
     if has_master_keys(os.environ) or os.environ.get("NOETL_MASTER_KEY_FILE"):
         # Raises an error for an invalid key.

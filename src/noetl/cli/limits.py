@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from noetl.cli.connection import ask, find_execution_id, must_reach, place_options, server_option
-from noetl.cli.control import reason_option
+from noetl.cli.executions import reason_option
 from noetl.cli.payload import labels_from
 from noetl.cli.queries import QueryRefused, refusals
 from noetl.cli.terminal import color_option, columns, list_output, print_list, visible

@@ -8,14 +8,26 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Protocol, TextIO, TypeVar
 
 import click
 
+from noetl.base.clock import Clock, SystemClock
+from noetl.cli import live_text
+from noetl.cli.terminal import Paint, plain, visible
+from noetl.events import control
 from noetl.events.envelope import Event
+from noetl.events.executions import WorkflowStarted
+from noetl.events.loops import IterationDone, IterationFailed, LoopDone, LoopStarted
 from noetl.events.projection.projection import Projection
+from noetl.events.projection.views import StepRunView
+from noetl.events.steps import ReportRefused, StepDenied, StepDone, StepFailed, StepStarted
+from noetl.events.tasks import TaskProcessed
+from noetl.events.tokens import NextSelected, TokenClaimed, TokenDropped
+from noetl.events.v2_case_positions import RetryStarted
+from noetl.events.waits import HumanCreated, MessageAwaited, SignalAwaited, TimerScheduled
 
 Given = TypeVar("Given")
 
@@ -55,8 +67,6 @@ def view_for(output: str, progress: Projection, *, quiet: bool = False) -> LiveV
         return _screen(progress)
     if output == "json":
         return None
-    from noetl.cli.live_lines import Lines
-
     return Lines(print_line, paint=click.style, progress=progress)
 
 
@@ -124,3 +134,183 @@ async def _ticking(view: LiveView) -> None:
     while True:
         view.tick()
         await asyncio.sleep(view.period_s)
+
+
+_STEP = 16  # columns of a step's name
+# Build servers kill jobs that print nothing for minutes.
+_HEARTBEAT_S = 30.0
+_LOOP_S, _TENTHS = 5.0, 10
+# Failed iterations of one loop that get a line each; the others are counted.
+_FAILURES = 3
+# Lines of one task's output.
+_OUTPUT = 20
+
+
+class _Loop:
+    """When and at which tenth a loop last printed a line."""
+
+    def __init__(self, at: float) -> None:
+        self.at = at
+        self.tenth = 0
+        self.failures = 0
+
+
+class Lines:
+    """Turns events into lines for `write`. `tick` adds progress and heartbeats."""
+
+    period_s = 1.0
+
+    def __init__(
+        self,
+        write: Callable[[str], None],
+        *,
+        paint: Paint = plain,
+        clock: Clock | None = None,
+        progress: Projection | None = None,
+    ) -> None:
+        self._write, self._paint = write, paint
+        self._clock = clock or SystemClock()
+        self._progress = progress or Projection()
+        self._loops: dict[str, _Loop] = {}
+        self._spoken_at = self._clock.now()
+
+    def __call__(self, events: Sequence[Event]) -> None:
+        for event in events:
+            view = self._progress.take(event)
+            for line in self._lines(event, view):
+                self._print_step(event.ts, self._progress.name(event), line)
+
+    def tick(self) -> None:
+        now = self._clock.now()
+        for step_run_id, loop in self._loops.items():
+            view = self._progress.steps.get(step_run_id)
+            if view is not None and view.loop is not None and now - loop.at >= _LOOP_S:
+                loop.at = now
+                self._print_step(now, view.step, f"  {live_text.counted(view.loop, view.pipeline.retries)}")
+        if now - self._spoken_at >= _HEARTBEAT_S:
+            self._print_step(now, "", f"still {self._progress.status}: {live_text.at_work(self._progress, now)}")
+
+    def print_line(self, text: str) -> None:
+        self._write(text)
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    def _print_step(self, at: float, step: str, line: str) -> None:
+        self._spoken_at = self._clock.now()
+        began = self._progress.started_at
+        elapsed = self._paint(f"{at - (at if began is None else began):8.3f}s", dim=True)
+        self._write(f"{elapsed}  {live_text.named(step):{_STEP}}  {line}")
+
+    def _lines(self, event: Event, view: StepRunView | None) -> Iterable[str]:
+        payload = event.payload
+        match payload:
+            case IterationDone() | IterationFailed():
+                yield from self._iteration(event, payload, view)
+            case TaskProcessed():
+                yield from self._task(payload) if not payload.path else ()
+            case LoopStarted() if not payload.path:
+                self._loops[event.step_run_id or ""] = _Loop(event.ts)
+                yield f"▸ loop of {payload.total:,}"
+            case LoopDone():
+                self._loops.pop(event.step_run_id or "", None)
+                yield (
+                    self._paint("✓ done", fg="green")
+                    + f", {payload.done:,} of {payload.total:,} iterations"
+                    + (f", {payload.failed:,} failed" if payload.failed else "")
+                )
+            case StepDone():
+                yield self._paint("✓ done", fg="green")
+            case StepFailed():
+                self._loops.pop(event.step_run_id or "", None)
+                yield self._paint("✗ failed", fg="red") + f": {live_text.error_line(payload.error)}"
+            case TimerScheduled() | MessageAwaited() | SignalAwaited() | HumanCreated():
+                yield f"· waits {live_text.clipped(live_text.awaited(payload))}"
+            case NextSelected():
+                yield from self._route(payload)
+            case RetryStarted() if not payload.path and payload.delay_s:
+                yield f"  ↻ {live_text.named(payload.task)} again in {payload.delay_s:g} s (call {payload.count})"
+            case _:
+                yield from self._other(event)
+
+    def _other(self, event: Event) -> Iterable[str]:
+        payload = event.payload
+        match payload:
+            case WorkflowStarted():
+                yield f"▸ started at {live_text.named(payload.entry)}"
+            case StepStarted() if not event.on_behalf and payload.worker_id != "server":
+                yield "▸ started"
+            case TokenClaimed() if payload.lease_epoch > 1:
+                yield f"▸ taken up again (lease {payload.lease_epoch})"
+            case StepDenied():
+                yield self._paint("- denied", fg="yellow")
+            case TokenDropped() if payload.error is not None:
+                yield self._paint("✗ dropped", fg="red") + f": {live_text.error_line(payload.error)}"
+            case control.JoinFilled():
+                yield f"▸ joined {len(payload.tokens)} tokens"
+            case control.JoinUnfilled():
+                yield self._paint("✗ join not filled", fg="red") + f": {live_text.error_line(payload.error)}"
+            case ReportRefused():
+                yield self._paint(f"- late report refused ({payload.reason})", fg="yellow")
+            case control.PlaybookPaused() | control.PlaybookResumed() | control.PlaybookCancelled():
+                yield self._paint(f"- {payload.event_type.partition('.')[2]}", fg="yellow") + (
+                    f": {visible(payload.reason)}" if payload.reason else ""
+                )
+            case control.LimitChanged():
+                yield self._paint(f"- {live_text.limit_words(payload)}", fg="yellow")
+            case _ if (side_run := live_text.side_run_line(payload)) is not None:
+                yield self._paint(side_run[0], fg=side_run[1]) if side_run[1] is not None else side_run[0]
+
+    def _iteration(
+        self, event: Event, payload: IterationDone | IterationFailed, view: StepRunView | None
+    ) -> Iterable[str]:
+        loop = self._loops.get(event.step_run_id or "")
+        # In nested loops only the innermost iterations are counted; the outer ones end with them.
+        if loop is None or view is None or view.loop is None or len(payload.path) != len(view.loop.levels):
+            return
+        if isinstance(payload, IterationFailed):
+            loop.failures += 1
+            if loop.failures <= _FAILURES:
+                where = ".".join(map(str, payload.path))
+                yield "  " + self._paint(f"✗ iteration {where}", fg="red") + f": {live_text.error_line(payload.error)}"
+        level = view.loop.level
+        tenth = _TENTHS * level.ended // level.total
+        if level.ended == level.total:
+            # The end has a line of its own.
+            return
+        if tenth > loop.tenth and level.total >= _TENTHS:
+            loop.tenth, loop.at = tenth, event.ts
+            yield f"  {live_text.counted(view.loop, view.pipeline.retries)}"
+
+    def _task(self, processed: TaskProcessed) -> Iterable[str]:
+        name, outcome, decision = live_text.named(processed.task), processed.outcome, processed.decision
+        yield from (f"  │ {line}" for line in output_lines(outcome.meta.stdout, most=_OUTPUT))
+        if outcome.error is None:
+            line = f"  {self._paint('✓', fg='green')} {name} ok, {outcome.meta.duration_ms:.0f} ms"
+        else:
+            line = "  " + self._paint(f"✗ {name}", fg="red") + f": {live_text.error_line(outcome.error)}"
+        if decision.do == "retry":
+            line += f"; again in {decision.delay_s:g} s (attempt {processed.attempt + 1})"
+        elif decision.do == "jump":
+            line += f"; jump to {live_text.named(decision.next or '')}"
+        elif outcome.error is not None and decision.error is None:
+            line += f"; {decision.do}, policy {decision.rule}"
+        yield line
+
+    def _route(self, selected: NextSelected) -> Iterable[str]:
+        fired = [live_text.named(arc.step) for arc in selected.arcs if arc.fired]
+        if fired:
+            yield f"→ {', '.join(fired)}"
+        elif selected.ended == "tolerated":
+            yield self._paint("- failure tolerated (best effort)", fg="yellow")
+
+
+def output_lines(stdout: str | None, *, most: int) -> list[str]:
+    """The first lines of a task's output, safe to print, and the number of further lines."""
+    if not stdout:
+        return []
+    lines = stdout.rstrip("\n").split("\n")
+    shown = [live_text.printed(line) for line in lines[:most]]
+    if len(lines) > most:
+        shown.append(f"… {len(lines) - most:,} more lines, see noetl logs")
+    return shown

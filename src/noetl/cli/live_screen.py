@@ -15,7 +15,7 @@ from rich.text import Text
 
 from noetl.base.clock import Clock, SystemClock
 from noetl.cli import live_text
-from noetl.cli.live_lines import output_lines
+from noetl.cli.live import output_lines
 from noetl.cli.terminal import visible
 from noetl.events.control import JoinUnfilled, LimitChanged, PlaybookCancelled, PlaybookPaused, PlaybookResumed
 from noetl.events.envelope import Event

@@ -77,7 +77,7 @@ def protect(*variables: str) -> None:
     reading the memory and the initial environment of this one. It writes no core file either."""
     if not is_own_process:
         return
-    from noetl.secrets.master_keys import take_from_environment
+    from noetl.secrets.encryption import take_from_environment
 
     take_from_environment()
     for variable in variables:

@@ -19,7 +19,7 @@ from noetl.control.background.presence import announce_presence
 from noetl.control.background.recovery import Recovery
 from noetl.control.claiming.claims import Claims, OrderLeases, WaitingForResults
 from noetl.control.claiming.local_control_plane import LocalControlPlane
-from noetl.control.claiming.order_needs import WorkerAbilities
+from noetl.control.claiming.orders import WorkerAbilities
 from noetl.control.claiming.pools import Pools
 from noetl.control.claiming.ready_orders import LocalWorker, ReadyOrders
 from noetl.control.claiming.turns import Polls, Turns

@@ -22,8 +22,8 @@ from noetl.control.secrets.release import SecretRelease
 from noetl.engine.commands import CancelExecution, Command, Start
 from noetl.engine.decision import Decision
 from noetl.engine.execution import Execution
+from noetl.engine.lifecycle import input_refusal
 from noetl.engine.plan import Plan
-from noetl.engine.required_inputs import input_refusal
 from noetl.events.executions import RerunState, Starter
 from noetl.events.orders import ReportResult
 from noetl.net.net import Net

@@ -1,8 +1,8 @@
 """Evolve: how one event changes the state of an execution.
 
 This is the only entry to code that changes an `Execution` (EVT-07). `evolve` decides nothing and costs the same for
-every event, however long the log is. The handlers of tokens, step runs, waits, side runs and case runs are in modules
-of their own; `HANDLERS` finds the right one by the class of the payload.
+every event, however long the log is. The handlers of step runs, waits, side runs and case runs are in modules of
+their own, those of tokens are here; `HANDLERS` finds the right one by the class of the payload.
 """
 
 from __future__ import annotations
@@ -12,19 +12,20 @@ from typing import Any, assert_never, get_args
 
 from noetl.engine import concurrency_limits
 from noetl.engine import step_evolution as steps
-from noetl.engine import token_evolution as tokens
-from noetl.engine.execution import DueTime, Execution, late_key
+from noetl.engine.execution import WITHDRAWN, Due, DueTime, Execution, StepRun, Token, late_key
 from noetl.engine.pipeline.patches import patched
 from noetl.engine.side_runs import evolution as side_runs
 from noetl.engine.v2_case import evolution as cases
 from noetl.engine.waits import evolution as waits
 from noetl.events import control, executions
+from noetl.events.control import JoinFilled, JoinUnfilled, TokenHeld
 from noetl.events.envelope import Event
 from noetl.events.events import Payload
+from noetl.events.outcomes import Error, Status, TaskResult
 from noetl.events.steps import CtxPatched, ReportRefused, StepDenied
-from noetl.events.tokens import NextEnqueued
+from noetl.events.tokens import NextEnqueued, NextSelected, TokenConsumed, TokenCreated, TokenDropped, TokenEnqueued
 from noetl.events.v2_case_positions import CaseEvaluated, RetryProcessed, RetryStarted, SinkProcessed, SinkStarted
-from noetl.events.waits import Waiting
+from noetl.events.waits import TokenReleased, Waiting
 
 
 def evolve(execution: Execution, event: Event) -> None:
@@ -106,7 +107,7 @@ def _on_execution_event(execution: Execution, event: Event, payload: _ExecutionE
         case executions.PlaybookProcessed():
             execution.lifecycle.status, execution.lifecycle.finished_at = payload.status, event.ts
             # Only a refused request has its error here; any other failure was noted when it happened.
-            tokens.note_failure(execution, payload.error)
+            note_failure(execution, payload.error)
         case _:
             assert_never(payload)
 
@@ -126,16 +127,125 @@ def _on_requested(execution: Execution, event: Event, payload: executions.Execut
 
 
 def _on_side_run_event(execution: Execution, event: Event, payload: side_runs.SideRunEvent) -> None:
-    tokens.note_failure(execution, side_runs.on_side_run_event(execution, event, payload))
+    note_failure(execution, side_runs.on_side_run_event(execution, event, payload))
 
 
 def _ignore(execution: Execution, event: Event, payload: Payload) -> None:
     """Change nothing."""
 
 
+def _on_enqueued(execution: Execution, event: Event, payload: TokenEnqueued) -> None:
+    execution.agenda[payload.token_id] = Due.ADMIT
+
+
+def _on_held(execution: Execution, event: Event, payload: TokenHeld) -> None:
+    concurrency_limits.hold_token(execution, payload, event.ts)
+
+
+def _on_released(execution: Execution, event: Event, payload: TokenReleased) -> None:
+    concurrency_limits.release_token(execution, payload, event.ts)
+
+
+def _on_joined(execution: Execution, event: Event, payload: JoinFilled | JoinUnfilled) -> None:
+    concurrency_limits.merge_tokens(execution, payload)
+
+
+def _on_created(execution: Execution, event: Event, payload: TokenCreated) -> None:
+    parent = execution.runs.get(payload.parent_step_run_id or "")
+    token = execution.tokens[payload.token_id] = Token(
+        token_id=payload.token_id,
+        step=payload.step,
+        args=payload.args,
+        event_id=event.event_id,
+        source=parent.ended if parent else None,
+        fork=payload.fork,
+        priority=payload.priority,
+        partition=payload.partition,
+    )
+    if token.fork is not None:
+        opened_in = execution.tokens[parent.token.token_id].fork if parent else None
+        concurrency_limits.enter_fork(execution, token, token.fork, opened_in=opened_in)
+    if payload.dedupe is not None:
+        execution.held.deduped[payload.dedupe] = event.ts
+
+
+def _on_dropped(execution: Execution, event: Event, payload: TokenDropped) -> None:
+    """Remove a token, wherever it is: on its way, held, or with a step run."""
+    run = execution.runs.pop(steps.run_id_in(event), None)
+    if run is not None:
+        execution.open_waits.listeners.pop(run.step_run_id, None)
+        side_runs.forget_handlers(execution, run.step_run_id)
+        execution.agenda.pop(run.step_run_id, None)
+        for order_id in (
+            run.loop.ranges if run.loop else (run.lease.order_id,) if run.lease.order_id and not run.ended else ()
+        ):
+            # A worker may still run it. WITHDRAWN distinguishes its report from a late one: the answer is "cancelled".
+            steps.close_order(execution, order_id, WITHDRAWN)
+        waits.forget_waits(execution, run, event.ts)
+    execution.agenda.pop(payload.token_id, None)
+    concurrency_limits.remove_token(execution, execution.tokens.pop(payload.token_id))
+    note_failure(execution, payload.error)
+
+
+def note_failure(execution: Execution, error: Error | None) -> None:
+    """Remember the error, unless there is one already: an execution fails with its first error (ROUTE-08)."""
+    if execution.lifecycle.error is None:
+        execution.lifecycle.error = error
+
+
+def _on_next_selected(execution: Execution, event: Event, payload: NextSelected) -> None:
+    if payload.ended == "failed":
+        note_failure(execution, payload.error)
+    elif payload.ended == "done":
+        for step in _result_steps(execution, execution.runs[steps.run_id_in(event)]):
+            # Removed first, so that the step that finished last is the last one of the dict (O-08).
+            execution.outputs.ends.pop(step, None)
+            execution.outputs.ends[step] = execution.outputs.results[step]
+
+
+def _result_steps(execution: Execution, run: StepRun) -> list[str]:
+    """The steps whose results a token leaves at its end: its last step. If that step has no task and no result of its
+    own, the steps that led to it, if they have results (DOC-11, C-40)."""
+    token = execution.tokens[run.token.token_id]
+    if not run.traits.bare or run.step_waits.armed or _has_value(execution.outputs.results[run.step]):
+        return [run.step]
+    sources = [str(source["from"]) for source in token.inputs] or [token.source.step if token.source else ""]
+    return [
+        step for step in sources if step in execution.outputs.results and _has_value(execution.outputs.results[step])
+    ] or [run.step]
+
+
+def _has_value(result: TaskResult) -> bool:
+    return result.status is Status.SUCCESS and (result.result is not None or result.ref is not None)
+
+
+def _on_consumed(execution: Execution, event: Event, payload: TokenConsumed) -> None:
+    """Remove a token with its step run, or one that was merged into another at a join."""
+    concurrency_limits.remove_token(execution, execution.tokens.pop(payload.token_id))
+    run_id = steps.run_id_in(event)
+    if (run := execution.runs.pop(run_id, None)) is not None:
+        waits.forget_waits(execution, run, event.ts)
+        if execution.side_work.handlers:
+            side_runs.forget_handlers(execution, run_id)
+        del execution.agenda[run_id]
+
+
+_TOKEN_HANDLERS: dict[type, Callable[[Execution, Event, Any], None]] = {
+    TokenCreated: _on_created,
+    TokenEnqueued: _on_enqueued,
+    TokenDropped: _on_dropped,
+    TokenConsumed: _on_consumed,
+    TokenHeld: _on_held,
+    TokenReleased: _on_released,
+    JoinFilled: _on_joined,
+    JoinUnfilled: _on_joined,
+    NextSelected: _on_next_selected,
+}
+
+
 # One lookup by class. A `match` over eighty classes would test them one after another for every event.
 HANDLERS: dict[type, Callable[[Execution, Event, Any], None]] = {
-    **tokens.TOKEN_HANDLERS,
+    **_TOKEN_HANDLERS,
     **steps.STEP_HANDLERS,
     **dict.fromkeys(get_args(cases.CaseEvent), cases.on_case_event),
     **dict.fromkeys(get_args(Waiting), waits.on_wait_event),

@@ -21,8 +21,7 @@ from noetl.engine.waits.due_timers import stop_step_run
 from noetl.events.outcomes import Error
 from noetl.events.side_runs import HandlerSkipped, HandlerStarted
 from noetl.events.v2_case_positions import OwnEvent
-from noetl.net.net import Transition
-from noetl.net.waits import Handler
+from noetl.net.net import Handler, Transition
 from noetl.templates.render import holds
 from noetl.templates.scope import Scope
 

@@ -1,11 +1,12 @@
-"""The lifecycle of an execution: its first events, pause, resume and cancel, its end and its result."""
+"""The lifecycle of an execution: whether it may start, its first events, pause, resume and cancel, its end and its
+result."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from noetl.base.errors import TemplateError, ToolError
+from noetl.base.errors import InvalidError, TemplateError, ToolError
 from noetl.base.ids import derived
 from noetl.engine import decision
 from noetl.engine.commands import CancelExecution, PauseExecution, ResumeExecution, StartExecution
@@ -26,6 +27,7 @@ from noetl.events.side_runs import AsyncDone, CompensationUnknown, HandlerFailed
 from noetl.events.steps import CtxPatched, StepFailed
 from noetl.events.tokens import TokenCreated, TokenDropped, TokenEnqueued
 from noetl.events.waits import StepTimeout
+from noetl.net.net import Net
 from noetl.templates.render import render
 from noetl.templates.scope import Scope
 from noetl.templates.values import Authored
@@ -238,3 +240,24 @@ def final_result(execution: Execution, payload_of: Callable[[TaskResult], Any]) 
     if len(names) == 1:
         return payload_of(execution.outputs.ends[names[0]])
     return {name: payload_of(execution.outputs.ends[name]) for name in names} or None
+
+
+_KIND = "execution.input"
+
+
+def input_refusal(net: Net, payload: dict[str, Any]) -> Error | None:
+    """Why a start with this payload cannot begin; None if it can. Null is no value: it is what a missing one reads
+    as."""
+    names = [name for name in net.required_inputs if payload.get(name, net.workload.get(name)) is None]
+    if not names:
+        return None
+    listed = ", ".join(f'"{name}"' for name in names)
+    what = f"the input {listed}" if len(names) == 1 else f"the inputs {listed}"
+    return Error(kind=_KIND, message=f'"{net.path}" needs {what}, which this start does not bring')
+
+
+def check_required_inputs(net: Net, payload: dict[str, Any]) -> None:
+    """InvalidError where a start with this payload cannot begin, for whoever waits for an answer to it."""
+    refusal = input_refusal(net, payload)
+    if refusal is not None:
+        raise InvalidError(refusal.message)

@@ -20,7 +20,7 @@ from noetl.net.secret_reads import auth_names
 from noetl.operations.administration_shapes import CredentialCheck, CredentialTypeView, CredentialView, Rotated
 from noetl.operations.api_shapes import view_of
 from noetl.secrets.credential_types import TYPES
-from noetl.secrets.master_keys import FILE_VARIABLE, VARIABLE, MasterKeys, has_master_keys, key_file
+from noetl.secrets.encryption import FILE_VARIABLE, VARIABLE, MasterKeys, has_master_keys, key_file
 from noetl.secrets.resolvers import credential_name
 from noetl.secrets.vault import Vault
 from noetl.store.contract import Store

@@ -19,15 +19,14 @@ from noetl.base.clock import Clock, SystemClock
 from noetl.base.errors import PlaybookWarning, first_error
 from noetl.base.ids import uuid7
 from noetl.control.assembly import BackgroundJobs, assemble
-from noetl.control.claiming.order_needs import check_runnable
+from noetl.control.claiming.orders import check_runnable
 from noetl.control.commit.effects import Listeners, Stored, Watch
 from noetl.control.executions import Executions
-from noetl.control.nested.playbook_lookup import StoreLibrary
+from noetl.control.nested.calls import StoreLibrary
 from noetl.control.outside.requests import command_for
 from noetl.control.secrets.release import SecretRelease
 from noetl.engine.execution import Execution
-from noetl.engine.lifecycle import final_result
-from noetl.engine.required_inputs import check_required_inputs
+from noetl.engine.lifecycle import check_required_inputs, final_result
 from noetl.engine.scopes import payload_of
 from noetl.events.executions import Final, RerunState
 from noetl.events.large_values import Load

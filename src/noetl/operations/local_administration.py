@@ -86,7 +86,7 @@ class LocalAdministration:
         import os
 
         from noetl.operations.credentials import CredentialOperations
-        from noetl.secrets.master_keys import load_master_keys
+        from noetl.secrets.encryption import load_master_keys
 
         return CredentialOperations(self.store, load_master_keys(os.environ, create=create), self._clock)
 
@@ -144,7 +144,7 @@ class LocalAdministration:
         import os
 
         from noetl.operations.webhooks import Webhooks
-        from noetl.secrets.master_keys import load_master_keys
+        from noetl.secrets.encryption import load_master_keys
 
         return Webhooks(self.store.key_values, lambda: load_master_keys(os.environ, create=create), self._clock)
 

@@ -19,7 +19,7 @@ from noetl.control.outside import requests
 from noetl.control.outside.human_tasks import RequestResult, request_result
 from noetl.events.orders import ReportResult
 from noetl.store.contract import ExecutionRow, ResultStore, Store
-from noetl.store.requests import RequestRow
+from noetl.store.waits import RequestRow
 from noetl.store.wakeups import MemoryWakeups
 
 # A driving process looks for requests every half second, so 5 s allow for a busy machine.

@@ -17,8 +17,7 @@ from noetl.base.errors import BackendError, InvalidError
 from noetl.events.secret_materials import SealedCredential
 from noetl.operations.administration_shapes import MadeWebhook, WebhookShape, WebhookTarget
 from noetl.operations.api_shapes import view_of
-from noetl.secrets.encryption import fresh_secret, opened, rewrapped, seal
-from noetl.secrets.master_keys import FILE_VARIABLE, VARIABLE, MasterKeys
+from noetl.secrets.encryption import FILE_VARIABLE, VARIABLE, MasterKeys, fresh_secret, opened, rewrapped, seal
 from noetl.store.installation import KeyValue, KeyValues, each_key_value
 
 KIND = "webhook"

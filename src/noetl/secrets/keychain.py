@@ -21,7 +21,7 @@ from noetl.base.secret_forms import SHORTEST
 from noetl.events.secret_materials import VALUE, Material, SealedCredential, secrets_in
 from noetl.net.net import KeychainEntry
 from noetl.secrets.contract import UNRESOLVED, Resolvers, Sources, unresolved
-from noetl.secrets.master_keys import MasterKeys, load_master_keys
+from noetl.secrets.encryption import MasterKeys, load_master_keys
 from noetl.secrets.token_requests import TokenRequests
 from noetl.secrets.vault import MAX_BYTES, CredentialStore, Vault
 

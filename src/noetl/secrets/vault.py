@@ -14,8 +14,7 @@ from noetl.base.clock import Clock
 from noetl.base.errors import BackendError, RefusedError
 from noetl.events.secret_materials import SealedCredential
 from noetl.secrets.credential_types import Fields, shaped
-from noetl.secrets.encryption import opened, rewrapped, seal
-from noetl.secrets.master_keys import MasterKeys
+from noetl.secrets.encryption import MasterKeys, opened, rewrapped, seal
 
 MAX_BYTES = 1 << 20
 # Of a compare and set: a credential is changed by people, one at a time.

@@ -99,8 +99,8 @@ async def clock_of(store: Store) -> Clock:
 
 def open_server_keychain(credentials: CredentialRows, clock: Clock, settings: ServerSettings) -> Keychain:
     from noetl.secrets.contract import Sources
+    from noetl.secrets.encryption import load_master_keys
     from noetl.secrets.keychain import Keychain, open_keychain
-    from noetl.secrets.master_keys import load_master_keys
     from noetl.secrets.token_requests import TokenRequests
     from noetl.secrets.vault import Vault
 

@@ -18,7 +18,7 @@ from noetl.events.executions import Starter
 from noetl.events.triggers import SourceTrigger
 from noetl.operations.catalog import registered_version
 from noetl.operations.credentials import missing_key_message, record_key_id, used_key_id
-from noetl.secrets.master_keys import VARIABLE, has_master_keys, key_file, load_master_keys
+from noetl.secrets.encryption import VARIABLE, has_master_keys, key_file, load_master_keys
 from noetl.server.idempotency import IdempotencyKeys
 from noetl.server.logs import log
 from noetl.server.problem_details import ProblemDetails

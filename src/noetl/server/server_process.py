@@ -36,7 +36,7 @@ from noetl.tools.files import missing_folder_warnings
 from noetl.worker.control_plane import RetryingControlPlane
 from noetl.worker.identity import own_worker_id
 from noetl.worker.live_output import OutputSender
-from noetl.worker.report_queue import SHARED_PENDING
+from noetl.worker.reports import SHARED_PENDING
 from noetl.worker.worker import Worker
 
 _log = logging.getLogger(__name__)

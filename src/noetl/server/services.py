@@ -18,10 +18,10 @@ from noetl.base.clock import Clock
 from noetl.base.diagnostics import Source
 from noetl.base.errors import PlaybookError
 from noetl.control.assembly import Assembly, assemble
-from noetl.control.claiming.order_needs import check_runnable
+from noetl.control.claiming.orders import check_runnable
 from noetl.control.commit.effects import Listeners
 from noetl.control.commit.sharing import SharedExecutions
-from noetl.control.nested.playbook_lookup import StoreLibrary
+from noetl.control.nested.calls import StoreLibrary
 from noetl.control.notifications.notices import NoticeWriter
 from noetl.control.notifications.rules import NotificationRules
 from noetl.control.notifications.sender import Destinations, NoticeSender
@@ -35,12 +35,12 @@ from noetl.net.net import Net
 from noetl.operations.net_cost import StepDurations
 from noetl.operations.notifications import Notifications
 from noetl.operations.results import whole_payload
-from noetl.secrets.master_keys import load_master_keys
+from noetl.secrets.encryption import load_master_keys
 from noetl.server.access.access import Access
 from noetl.server.backends import Readiness, clock_of, open_dispatch, open_server_keychain
+from noetl.server.computations import EncodedValues
 from noetl.server.configuration import ServerSettings
 from noetl.server.event_hub import Hub
-from noetl.server.large_values import EncodedValues
 from noetl.server.logs import log_ends
 from noetl.server.metrics import MeasuredStore, Meters, PlaybookMeters, QueueDepths
 from noetl.server.quotas import SharedUsage, Usage, free_bytes_of

@@ -11,12 +11,12 @@ import msgspec
 
 from noetl.base.errors import BackendError, NoRerunError, RefusedError
 from noetl.base.ids import uuid7
-from noetl.control.claiming.order_needs import check_runnable
+from noetl.control.claiming.orders import check_runnable
 from noetl.control.nested.reruns import state_at_step
-from noetl.engine.required_inputs import check_required_inputs
+from noetl.engine.lifecycle import check_required_inputs
 from noetl.engine.rerun_state import ApprovedInputs, Consent
+from noetl.events.envelope import TraceParent
 from noetl.events.executions import RerunState, Starter
-from noetl.events.traces import TraceParent
 from noetl.net.net import Net, from_json
 from noetl.operations.catalog import catalog_id, registered_version
 from noetl.operations.results import execution_ending

@@ -17,12 +17,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from noetl.base.errors import BackendError
-from noetl.events.envelope import Event
+from noetl.events.envelope import Event, TraceParent, span_id_of, trace_id_of
 from noetl.events.projection.projection import SIDE_RUN_EVENTS, STEP_EVENTS, TASK_EVENTS, Projection
 from noetl.events.projection.views import StepRunView, TaskRunView
 from noetl.events.steps import StepScheduled
 from noetl.events.tasks import TaskStarted
-from noetl.events.traces import TraceParent, span_id_of, trace_id_of
 from noetl.server.logs import log
 from noetl.server.metrics import Meters
 from noetl.store.contract import Commit, EventFilter, ExecutionRow, Store

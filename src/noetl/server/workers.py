@@ -16,7 +16,7 @@ import msgspec
 
 from noetl.base.clock import Clock, rfc3339
 from noetl.base.ids import derived
-from noetl.control.claiming.order_needs import ANY, WorkerAbilities, labels_text, needs_of
+from noetl.control.claiming.orders import ANY, WorkerAbilities, labels_text, needs_of
 from noetl.control.claiming.pools import EVERY, Drain, Pool
 from noetl.control.claiming.ready_orders import Needs
 from noetl.control.commit.loaded_executions import LoadedExecution

@@ -21,8 +21,7 @@ from noetl.store.audit import Audit
 from noetl.store.human_tasks import TaskRow, Tasks
 from noetl.store.installation import Catalog, CredentialRows, KeyValues
 from noetl.store.notices import NoticeRow, Notices
-from noetl.store.requests import Requests
-from noetl.store.waits import WaitRow, Waits
+from noetl.store.waits import Requests, WaitRow, Waits
 
 
 class ConflictError(BackendError):

@@ -17,9 +17,8 @@ from noetl.store.audit import Audit, MemoryAudit
 from noetl.store.human_tasks import MemoryTasks
 from noetl.store.inspection import derived_rows
 from noetl.store.notices import MemoryNotices
-from noetl.store.requests import MemoryRequests, Requests
 from noetl.store.row_codecs import checksums_in, has_labels, holds_text
-from noetl.store.waits import MemoryWaits
+from noetl.store.waits import MemoryRequests, MemoryWaits, Requests
 
 
 class MemoryStore:

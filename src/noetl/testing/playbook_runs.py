@@ -30,8 +30,8 @@ from noetl.net.net import KeychainEntry, Net
 from noetl.operations.embedded import Driver, RunResult, driving, tools_here
 from noetl.secrets.contract import Resolver, Resolvers, Sources
 from noetl.secrets.credential_types import GENERIC, Fields, shaped
+from noetl.secrets.encryption import MasterKeys
 from noetl.secrets.keychain import Keychain, open_sources
-from noetl.secrets.master_keys import MasterKeys
 from noetl.secrets.vault import Vault
 from noetl.store.inspection import derived_rows
 from noetl.store.installation import MemoryCredentials

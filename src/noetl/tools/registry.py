@@ -67,7 +67,7 @@ class Permissions(msgspec.Struct, frozen=True, kw_only=True):
 BUILT_IN = {
     "amqp": "noetl.tools.amqp:AmqpTool",
     "archive": "noetl.tools.archive.tool:ArchiveTool",
-    "artifact": "noetl.tools.artifact:ArtifactTool",
+    "artifact": "noetl.tools.internal:ArtifactTool",
     "container": "noetl.tools.container.tool:ContainerTool",
     "convert": "noetl.tools.convert.tool:ConvertTool",
     "dask": "noetl.tools.frameworks.clusters:DaskTool",

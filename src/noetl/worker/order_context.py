@@ -34,8 +34,7 @@ from noetl.worker.attempt import Sleep
 from noetl.worker.control_plane import Begun, ControlPlane
 from noetl.worker.leases import HeldLeases
 from noetl.worker.live_output import OutputSender
-from noetl.worker.report_queue import Journal, LeaseLost, ReportQueue
-from noetl.worker.report_writer import ReportWriter
+from noetl.worker.reports import Journal, LeaseLost, ReportQueue, ReportWriter
 from noetl.worker.secret_store import SecretStore
 
 Lend = Callable[[], AbstractAsyncContextManager[None]]  # while it is entered, another order uses the slot

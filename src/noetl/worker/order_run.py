@@ -26,7 +26,7 @@ from noetl.net.net import Net
 from noetl.templates.scope import V2_CASE, V2_EVAL
 from noetl.worker.order_context import Collections, Expired, OrderContext
 from noetl.worker.pipeline_run import PipelineRun, SideRunPipeline
-from noetl.worker.report_queue import IterationStopped
+from noetl.worker.reports import IterationStopped
 from noetl.worker.v2_case_run import run_of
 
 

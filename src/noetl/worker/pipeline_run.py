@@ -31,7 +31,7 @@ from noetl.templates.scope import Scope
 from noetl.tools.contract import Tool, ToolContext
 from noetl.worker.attempt import attempt, checked_outcome, with_output
 from noetl.worker.order_context import PLAYBOOK, OrderContext, alive
-from noetl.worker.report_queue import IterationStopped
+from noetl.worker.reports import IterationStopped
 from noetl.worker.secret_store import looked_up_names, no_credentials, position_with_secrets
 from noetl.worker.task_context import TaskContext, ToolNames
 

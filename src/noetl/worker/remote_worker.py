@@ -24,7 +24,7 @@ from noetl.worker.leases import EVERY_S, PATIENCE, Heartbeat, HeldLeases, Renew,
 from noetl.worker.live_output import OutputSender
 from noetl.worker.remote_control_plane import RemoteControlPlane
 from noetl.worker.remote_values import RemoteValues
-from noetl.worker.report_queue import SHARED_PENDING
+from noetl.worker.reports import SHARED_PENDING
 from noetl.worker.server_connection import (
     PROTOCOL,
     PlainServerConnection,

@@ -7,10 +7,10 @@ from typing import Any
 
 from noetl.base.errors import TemplateError, ToolError
 from noetl.engine.pipeline.scopes import PipelineScope, task_scope
+from noetl.events.envelope import traceparent_of
 from noetl.events.orders import OutputChunk, Position
 from noetl.events.outcomes import Error, Meta, Outcome, Status
 from noetl.events.tasks import KeychainRefreshed, Remark, TaskStarted
-from noetl.events.traces import traceparent_of
 from noetl.net.task import Task
 from noetl.templates.scope import Scope
 from noetl.tools.contract import UNKNOWN, LiveReports, ResultsAccess, TaskRunIdentity, ToolContext, ToolPermissions

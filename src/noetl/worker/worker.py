@@ -22,7 +22,7 @@ from noetl.worker.control_plane import Begun, CancelledOrders, ControlPlane
 from noetl.worker.live_output import OutputSender
 from noetl.worker.order_context import Collections, OrderContext, WorkerServices, keep_slot
 from noetl.worker.order_run import run_order
-from noetl.worker.report_queue import EVERY_POOL, MOST_PENDING, LeaseLost, ReportQueue, Settle
+from noetl.worker.reports import EVERY_POOL, MOST_PENDING, LeaseLost, ReportQueue, Settle
 from noetl.worker.slots import Slots, WorkerHandle
 
 # Far more executions than a worker has at a time. The server masks the secrets of those that are evicted here.

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from noetl.control.claiming.order_needs import WorkerAbilities
+from noetl.control.claiming.orders import WorkerAbilities
 from noetl.control.claiming.ready_orders import ReadyOrder, ReadyOrders
 from tests.control.control_plane import ControlPlane
 

@@ -14,7 +14,7 @@ from noetl.engine.commands import CancelTimer, DeliverSignal
 from noetl.events.orders import ReportResult
 from noetl.store.installation import MemoryKeyValues
 from noetl.store.memory import MemoryStore
-from noetl.store.requests import MemoryRequests, RequestRow
+from noetl.store.waits import MemoryRequests, RequestRow
 from tests.control.waiting import SIGNAL, TIMER, ControlPlane
 
 

@@ -18,10 +18,9 @@ from noetl.language.drawing.drawing import (
     ways_of,
     words,
 )
-from noetl.net.net import Loop, Transition
+from noetl.net.net import HumanTask, Loop, Message, Signal, Timeout, Timer, Transition
 from noetl.net.routing import Action, Admission, AdmitRule, Arc, Case, CaseRule, Join, JoinMode, Mode
 from noetl.net.task import Directive, Policy, Rule, Task
-from noetl.net.waits import HumanTask, Message, Signal, Timeout, Timer
 from noetl.templates.values import Authored
 from tests.language.drawing.nets import guard, net, step
 

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from noetl.language.proving.certificate import Certificate, analyse
-from noetl.net.net import Transition
+from noetl.net.net import Timer, Transition
 from noetl.net.routing import Admission, AdmitRule
 from noetl.net.task import Directive, Mutations, Policy, Retry, Rule, Task
-from noetl.net.waits import Timer
 from noetl.templates.values import Authored
 from tests.language.proving.nets import arc, net, step
 

@@ -7,10 +7,9 @@ import pytest
 from noetl.base.diagnostics import Source
 from noetl.language.checking import check
 from noetl.language.proving.certificate import analyse
-from noetl.net.net import Loop, Net, Transition
+from noetl.net.net import Loop, Message, Net, Timer, Transition
 from noetl.net.routing import Admission, AdmitRule, Router
 from noetl.net.task import Directive, Policy, Rule, Task
-from noetl.net.waits import Message, Timer
 from noetl.templates.values import Authored
 from noetl.tools.kinds import KINDS
 from tests.language.proving.nets import arc, net, step

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from noetl.language.proving.certificate import analyse
-from noetl.net.net import Loop, Transition
+from noetl.net.net import Handler, Handlers, Loop, Transition
 from noetl.net.task import Directive, Mutations, Policy, Repeat, Retry, Rule, Task
-from noetl.net.waits import Handler, Handlers
 from noetl.templates.values import Authored
 from tests.language.proving.nets import arc, net, step
 

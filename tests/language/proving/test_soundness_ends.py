@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from noetl.net.net import Net
+from noetl.net.net import Net, Timeout
 from noetl.net.routing import Join, JoinMode
-from noetl.net.waits import Timeout
 from noetl.templates.values import Authored
 from tests.language.proving.nets import arc, net, step
 from tests.language.proving.proving import codes, proof

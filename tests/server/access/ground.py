@@ -12,7 +12,7 @@ from starlette.responses import PlainTextResponse, StreamingResponse
 from noetl.base.clock import ManualClock
 from noetl.operations.administration_shapes import Role
 from noetl.operations.tokens import TokenRequest
-from noetl.secrets.master_keys import MasterKeys
+from noetl.secrets.encryption import MasterKeys
 from noetl.server import problem_details
 from noetl.server.access.access import Access, Rates, install
 from noetl.server.configuration import ServerSettings

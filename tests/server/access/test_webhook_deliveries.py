@@ -21,7 +21,7 @@ from noetl.events.executions import ExecutionRequested, Starter
 from noetl.operations import webhooks
 from noetl.operations.administration_shapes import Role, WebhookTarget
 from noetl.operations.webhooks import Webhooks
-from noetl.secrets.master_keys import MasterKeys
+from noetl.secrets.encryption import MasterKeys
 from noetl.server.access.access import Rates, RequestRate
 from noetl.server.access.webhook_deliveries import signature_of
 from tests.server.access.ground import Ground

@@ -12,7 +12,7 @@ from noetl.engine.pipeline.preparation import prepare
 from noetl.net.task import Task
 from noetl.templates.scope import Scope
 from noetl.templates.sql.binding import bind, read
-from noetl.templates.sql.placeholders import with_params
+from noetl.templates.sql.statements import with_params
 from noetl.templates.values import Authored
 from noetl.tools.kinds import KINDS
 

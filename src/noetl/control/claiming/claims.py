@@ -16,8 +16,7 @@ import msgspec
 
 from noetl.base.clock import Clock
 from noetl.base.errors import BackendError, UnreadableError
-from noetl.control.claiming.order_needs import ANY, WorkerAbilities, needs_of
-from noetl.control.claiming.orders import bounded, order_for
+from noetl.control.claiming.orders import ANY, WorkerAbilities, bounded, needs_of, order_for
 from noetl.control.claiming.poison_orders import PoisonOrders
 from noetl.control.claiming.pools import EVERY, PoolLimit, Pools
 from noetl.control.claiming.ready_orders import Needs, ReadyOrder

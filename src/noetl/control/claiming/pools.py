@@ -14,7 +14,7 @@ import msgspec
 
 from noetl.base.clock import Clock
 from noetl.base.errors import BackendError, RefusedError
-from noetl.control.claiming.order_needs import WorkerAbilities
+from noetl.control.claiming.orders import WorkerAbilities
 from noetl.store.contract import PoolCapacity, Store
 from noetl.store.installation import KeyValues, each_key_value
 

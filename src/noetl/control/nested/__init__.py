@@ -2,5 +2,5 @@
 
 `reruns.py` finds the state that a rerun takes over from the earlier execution.
 
-Read first: `calls.py`, `playbook_lookup.py`.
+Read first: `calls.py`, `call_grants.py`.
 """

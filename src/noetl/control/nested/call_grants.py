@@ -17,7 +17,7 @@ import msgspec
 from noetl.base.diagnostics import is_template
 from noetl.base.errors import NoetlError, ToolError
 from noetl.base.ids import derived
-from noetl.control.claiming.order_needs import ctx_of, events_until_claim, steps_ended_since, tasks_for
+from noetl.control.claiming.orders import ctx_of, events_until_claim, steps_ended_since, tasks_for
 from noetl.control.commit.result_cache import ResultCache
 from noetl.control.secrets.scopes import SecretScopes
 from noetl.engine.execution import Execution, StepLease, StepRun

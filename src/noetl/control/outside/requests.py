@@ -15,7 +15,7 @@ from noetl.control.outside.human_tasks import RequestResult, request_result
 from noetl.control.outside.messages import MessageQueue
 from noetl.engine import commands
 from noetl.events.orders import ReportResult
-from noetl.store.requests import RequestRow, Requests
+from noetl.store.waits import RequestRow, Requests
 
 # There is no wake-up for a request, so this is about how long `noetl pause` on a local store takes.
 POLL_S = 0.5

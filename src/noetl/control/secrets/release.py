@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from noetl.base.errors import ToolError
-from noetl.control.claiming.order_needs import ctx_of, events_until_claim
+from noetl.control.claiming.orders import ctx_of, events_until_claim
 from noetl.control.secrets.scopes import SecretScopes, reads_ctx
 from noetl.engine.execution import Execution, StepLease, StepRun
 from noetl.engine.loops.state import Range

@@ -14,7 +14,7 @@ import msgspec
 from noetl.base.diagnostics import is_template
 from noetl.base.errors import NoetlError, TemplateError
 from noetl.engine.execution import Execution, StepLease, StepRun
-from noetl.engine.loops.scopes import iterations_of
+from noetl.engine.loops.levels import iterations_of
 from noetl.engine.loops.state import Range
 from noetl.engine.pipeline import preparation
 from noetl.engine.pipeline.scopes import Iteration, Load, PipelineScope, task_scope

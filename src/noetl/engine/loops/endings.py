@@ -12,9 +12,8 @@ from noetl.base.errors import TemplateError, ToolError
 from noetl.engine.decision import CloseOrder, Decision, Draft
 from noetl.engine.execution import Execution, StepRun
 from noetl.engine.loops.evolution import collected_value
-from noetl.engine.loops.levels import level_at, levels_of
+from noetl.engine.loops.levels import judging_scope, level_at, levels_of
 from noetl.engine.loops.reducers import fold_all, merged_writes
-from noetl.engine.loops.scopes import judging_scope
 from noetl.engine.loops.state import Frame
 from noetl.engine.pipeline.patches import patched
 from noetl.engine.pipeline.payloads import refuse_above_cap

@@ -15,8 +15,15 @@ from noetl.engine.decision import Decision, DispatchStep, Draft
 from noetl.engine.execution import Execution, StepRun
 from noetl.engine.identity import SERVER
 from noetl.engine.loops.endings import end_level, end_loop, fail_loop
-from noetl.engine.loops.levels import KIND, level_at, open_error, open_level, value_or_reference
-from noetl.engine.loops.scopes import first_scope, inner_scope
+from noetl.engine.loops.levels import (
+    KIND,
+    first_scope,
+    inner_scope,
+    level_at,
+    open_error,
+    open_level,
+    value_or_reference,
+)
 from noetl.engine.loops.state import Frame
 from noetl.engine.plan import Plan
 from noetl.events.executions import KeptIterations

@@ -17,9 +17,8 @@ from noetl.engine.decision import CloseOrder, Decision, Draft, patch_ctx
 from noetl.engine.execution import Execution, StepRun
 from noetl.engine.identity import entry_key
 from noetl.engine.loops.endings import EndedIteration, cut_if_complete, fail_loop
-from noetl.engine.loops.levels import level_at
+from noetl.engine.loops.levels import ctx_for, level_at, outer_of
 from noetl.engine.loops.reducers import ConflictCheck
-from noetl.engine.loops.scopes import ctx_for, outer_of
 from noetl.engine.loops.state import Frame, LoopRun, OpenIteration, Range, run_expected_after
 from noetl.engine.pipeline.patches import patched, put_last
 from noetl.engine.pipeline.progress import position_after

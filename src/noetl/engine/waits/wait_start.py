@@ -20,7 +20,7 @@ from noetl.engine.waits.state import WaitKind, new_task
 from noetl.events import waits
 from noetl.events.outcomes import Error
 from noetl.events.steps import StepDone, StepFailed
-from noetl.net import waits as net
+from noetl.net import net
 from noetl.net.net import Transition
 from noetl.templates.render import render
 from noetl.templates.scope import Scope

@@ -15,7 +15,7 @@ from fastapi import FastAPI, Request
 from noetl.base.clock import Clock
 from noetl.operations.tokens import AccessTokens
 from noetl.operations.webhooks import Webhooks
-from noetl.secrets.master_keys import MasterKeys
+from noetl.secrets.encryption import MasterKeys
 from noetl.server.access.audit_writer import AuditWriter
 from noetl.server.access.callers import Callers, Sessions
 from noetl.server.access.hosts import Hosts

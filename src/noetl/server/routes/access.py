@@ -30,8 +30,7 @@ from noetl.operations.administration_shapes import (
 )
 from noetl.operations.credentials import CredentialOperations, credential_types, missing_key_message, used_key_id
 from noetl.operations.tokens import AccessToken, TokenRequest, audit_page, made_token, token_view
-from noetl.secrets.encryption import digest_of
-from noetl.secrets.master_keys import MasterKeys, has_master_keys, load_master_keys
+from noetl.secrets.encryption import MasterKeys, digest_of, has_master_keys, load_master_keys
 from noetl.server.access.access import Access, access_of
 from noetl.server.access.audit_writer import ACTOR, OBJECT, address_of, object_with
 from noetl.server.access.callers import COOKIE, WHOLE_S, BrowserSession, csrf_of

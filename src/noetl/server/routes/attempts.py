@@ -12,11 +12,10 @@ from fastapi import Path, Query, Request, Response
 
 from noetl.base.errors import TemplateError, ToolError
 from noetl.base.redaction import Mask
-from noetl.events.envelope import Event
+from noetl.events.envelope import Event, caller_of
 from noetl.events.executions import RerunState
 from noetl.events.large_values import Load
 from noetl.events.outcomes import Reference
-from noetl.events.traces import caller_of
 from noetl.net.net import Net
 from noetl.operations.attempt_inputs import attempt_inputs, attempt_page
 from noetl.operations.attempt_shapes import (

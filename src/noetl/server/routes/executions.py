@@ -10,8 +10,8 @@ from fastapi import Query, Request, Response
 from noetl.base.errors import NoRerunError
 from noetl.control.nested.reruns import failed_loops, only_failed_loop
 from noetl.engine.rerun_state import Consent
+from noetl.events.envelope import caller_of
 from noetl.events.executions import ExecutionRequested, RequestEvaluated, WorkflowStarted
-from noetl.events.traces import caller_of
 from noetl.operations.api_shapes import ExecutionDetail, ExecutionPage, Steered
 from noetl.operations.catalog import catalog_id
 from noetl.operations.executions import (
@@ -38,6 +38,7 @@ from noetl.server.execution_control import (
     matching_executions,
     parse_labels,
 )
+from noetl.server.execution_lists import execution_views, trial_of
 from noetl.server.guarded_router import GuardedRouter, Json, openapi_docs
 from noetl.server.idempotency import HEADER, REPLAYED
 from noetl.server.problem_details import ProblemDetails
@@ -53,7 +54,6 @@ from noetl.server.start_requests import (
     start_net,
 )
 from noetl.server.tracing import HEADER as TRACEPARENT
-from noetl.server.trials import execution_views, trial_of
 from noetl.store.contract import EventFilter, ExecutionRow
 
 

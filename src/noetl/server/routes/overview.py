@@ -14,12 +14,11 @@ from noetl.operations.administration_shapes import LateExecution
 from noetl.operations.api_shapes import ExecutionView, view_of
 from noetl.operations.executions import is_done_again
 from noetl.operations.net_cost import percentile
+from noetl.server.execution_lists import StuckExecutions, execution_views, stuck_executions
 from noetl.server.guarded_router import GuardedRouter, Json, openapi_docs
 from noetl.server.playbook_texts import PlaybookText, check_text, playbook_problem
 from noetl.server.services import Services, identity_of, services_of
 from noetl.server.start_requests import Started, StartRequest, start
-from noetl.server.stuck import StuckExecutions, stuck_executions
-from noetl.server.trials import execution_views
 from noetl.server.workers import live_workers
 from noetl.store.contract import ExecutionRow
 from noetl.store.installation import CatalogRow

@@ -24,11 +24,11 @@ from noetl.operations.executions import end_error, failed_step
 from noetl.operations.net_cost import NetCost, first_step_of, net_cost, percentile
 from noetl.server.bodies import read
 from noetl.server.computations import computed
+from noetl.server.execution_lists import trial_of
 from noetl.server.guarded_router import GuardedRouter, Json, openapi_docs
 from noetl.server.playbook_texts import PlaybookText, certificate_view, check_text, playbook_problem, text_of
 from noetl.server.problem_details import not_found
 from noetl.server.services import Services, identity_of, services_of
-from noetl.server.trials import trial_of
 from noetl.store.contract import ExecutionRow
 
 router = GuardedRouter(tags=["catalogue"])

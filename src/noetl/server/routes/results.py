@@ -23,8 +23,8 @@ from noetl.events.outcomes import PARQUET, Reference
 from noetl.operations.api_shapes import TablePage, view_of
 from noetl.operations.value_pages import MOST_ENTRIES, ValuePage, opened_tables, table_page
 from noetl.server.bodies import JSON, body_of, read, require_media_type, too_large
+from noetl.server.computations import encoded_page, written_as
 from noetl.server.guarded_router import GuardedRouter, Json, openapi_docs
-from noetl.server.large_values import encoded_page, written_as
 from noetl.server.problem_details import ProblemDetails, not_found
 from noetl.server.routes.orders import check_holder
 from noetl.server.services import Services, services_of

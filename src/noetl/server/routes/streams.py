@@ -16,10 +16,10 @@ from noetl.events.executions import PlaybookProcessed
 from noetl.events.legacy_names import Names, shown_event
 from noetl.server.event_hub import is_set_within
 from noetl.server.execution_control import execution_of
+from noetl.server.execution_lists import execution_views
 from noetl.server.guarded_router import GuardedRouter, openapi_docs
 from noetl.server.problem_details import ProblemDetails
 from noetl.server.services import Services, identity_of, services_of
-from noetl.server.trials import execution_views
 from noetl.store.contract import EventFilter
 
 router = GuardedRouter(tags=["live"])

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 from fastapi import Request, Response
 
-from noetl.control.claiming.order_needs import WorkerAbilities, labels_text
+from noetl.control.claiming.orders import WorkerAbilities, labels_text
 from noetl.control.claiming.pools import Pool, PoolRate
 from noetl.server.bodies import read
 from noetl.server.guarded_router import GuardedRouter, Json, openapi_docs

@@ -35,8 +35,7 @@ from noetl.store.postgres.history import PostgresHistory
 from noetl.store.postgres.installation import PostgresAudit, PostgresCatalog, PostgresCredentials, PostgresKeyValues
 from noetl.store.postgres.schema import SPAN_S, add_spans, known_migrations, migrate, pack, retire_spans
 from noetl.store.postgres.waits import PostgresNotices, PostgresRequests, PostgresTasks, PostgresWaits
-from noetl.store.requests import Requests
-from noetl.store.waits import Waits
+from noetl.store.waits import Requests, Waits
 
 # The number of columns of each, for `columns` of no rows: PostgreSQL must be given as many arrays as the statement has
 # parameters.

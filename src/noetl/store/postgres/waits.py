@@ -9,9 +9,8 @@ from typing import Any
 from noetl.store.human_tasks import TaskRow, TaskState
 from noetl.store.notices import NoticeRow, NoticeState, Settlement
 from noetl.store.postgres.database import QUERIES, Database
-from noetl.store.requests import RequestRow
 from noetl.store.row_codecs import kept_of, message_of, message_values, notice_of, struct_of, task_of, wait_of
-from noetl.store.waits import KeptRow, MessageRow, Place, WaitRow
+from noetl.store.waits import KeptRow, MessageRow, Place, RequestRow, WaitRow
 
 
 class PostgresWaits:

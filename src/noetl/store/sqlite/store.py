@@ -24,7 +24,6 @@ from noetl.store.human_tasks import Tasks
 from noetl.store.inspection import derived_rows
 from noetl.store.installation import Catalog, CredentialRows, KeyValues
 from noetl.store.notices import Notices
-from noetl.store.requests import Requests
 from noetl.store.row_codecs import checksums_in
 from noetl.store.sqlite.database import (
     QUERIES,
@@ -38,7 +37,7 @@ from noetl.store.sqlite.database import (
 from noetl.store.sqlite.history import SqliteHistory, damage_as_unreadable, file_identity, reading_connection
 from noetl.store.sqlite.installation import SqliteAudit, SqliteCatalog, SqliteCredentials, SqliteKeyValues
 from noetl.store.sqlite.waits import SqliteNotices, SqliteRequests, SqliteTasks, SqliteWaits, write_waits
-from noetl.store.waits import Waits
+from noetl.store.waits import Requests, Waits
 
 # How long a commit waits for the write lock of another process. A commit takes milliseconds; packing holds it longest.
 _BUSY_MS = 10_000

@@ -10,9 +10,8 @@ from noetl.store import row_codecs
 from noetl.store.contract import Commit, TakenError
 from noetl.store.human_tasks import TaskRow, TaskState
 from noetl.store.notices import NoticeRow, NoticeState, Settlement
-from noetl.store.requests import RequestRow
 from noetl.store.sqlite.database import QUERIES, SqliteTable, transaction
-from noetl.store.waits import KeptRow, MessageRow, Place, WaitRow
+from noetl.store.waits import KeptRow, MessageRow, Place, RequestRow, WaitRow
 
 
 class SqliteWaits(SqliteTable):

@@ -14,7 +14,6 @@ from noetl.base.errors import ToolError
 from noetl.templates.expression import parse
 from noetl.templates.render import ScopeLike
 from noetl.templates.sql.lexer import HOLE, Hole, has_blocks, tokens
-from noetl.templates.sql.placeholders import column, is_piece, is_plain, names_in
 from noetl.templates.sql.plan import (
     Bare,
     Code,
@@ -30,7 +29,20 @@ from noetl.templates.sql.plan import (
     split,
 )
 from noetl.templates.sql.positions import ListPlace, SqlPosition, add_list
-from noetl.templates.sql.statements import Bound, Parameter, Part, Statement, as_text, constant, quoted, unquoted
+from noetl.templates.sql.statements import (
+    Bound,
+    Parameter,
+    Part,
+    Statement,
+    as_text,
+    column,
+    constant,
+    is_piece,
+    is_plain,
+    names_in,
+    quoted,
+    unquoted,
+)
 from noetl.templates.values import SqlFragment, SqlIdentifier
 
 KEYCHAIN = "keychain"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from noetl.net.kinds import Input, ToolKind, TriggerKind
-from noetl.tools.kinds.schema_fragments import (
+from noetl.net.kinds import (
     ANYTHING,
     AUTH,
     COUNT,
@@ -13,6 +12,9 @@ from noetl.tools.kinds.schema_fragments import (
     OBJECT,
     TEXT,
     TEXTS,
+    Input,
+    ToolKind,
+    TriggerKind,
     one_of,
 )
 

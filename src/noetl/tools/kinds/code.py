@@ -3,8 +3,7 @@ workbook tasks, secrets)."""
 
 from __future__ import annotations
 
-from noetl.net.kinds import Input, ToolKind
-from noetl.tools.kinds.schema_fragments import (
+from noetl.net.kinds import (
     ANYTHING,
     ARGS,
     AUTH,
@@ -14,6 +13,8 @@ from noetl.tools.kinds.schema_fragments import (
     TEXT,
     TEXT_OR_TEXTS,
     TEXTS,
+    Input,
+    ToolKind,
     one_of,
     script_source,
 )

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from noetl.net.kinds import Input, ToolKind
-from noetl.tools.kinds.schema_fragments import ANYTHING, AUTH, FLAG, INTEGER, OBJECT, TEXT, TEXT_OR_TEXTS, TEXTS, one_of
+from noetl.net.kinds import ANYTHING, AUTH, FLAG, INTEGER, OBJECT, TEXT, TEXT_OR_TEXTS, TEXTS, Input, ToolKind, one_of
 
 DBT_OPERATIONS = ("build", "run", "test", "seed", "snapshot", "compile")
 _ENV = Input(name="env", schema=OBJECT, doc="Environment variables.")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from noetl.net.kinds import Input, ToolKind
-from noetl.tools.kinds.schema_fragments import (
+from noetl.net.kinds import (
     ANYTHING,
     AUTH,
     COUNT,
@@ -12,7 +11,9 @@ from noetl.tools.kinds.schema_fragments import (
     TEXT,
     TEXT_OR_TEXTS,
     TEXTS,
+    Input,
     Schema,
+    ToolKind,
     one_of,
 )
 from noetl.tools.kinds.storage import STORAGE_ERRORS

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from noetl.net.kinds import Input, ToolKind
-from noetl.tools.kinds.schema_fragments import ANYTHING, AUTH, COUNT, FLAG, OBJECT, TEXT, TEXT_OR_TEXTS, one_of
+from noetl.net.kinds import ANYTHING, AUTH, COUNT, FLAG, OBJECT, TEXT, TEXT_OR_TEXTS, Input, ToolKind, one_of
 
 _ATTACHMENTS = {
     "type": "array",

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from noetl.net.kinds import Input, NeededInput, ToolKind, TriggerKind
-from noetl.tools.kinds.schema_fragments import (
+from noetl.net.kinds import (
     AUTH,
     COUNT,
     FLAG,
@@ -15,6 +14,10 @@ from noetl.tools.kinds.schema_fragments import (
     TEXT,
     TEXT_OR_TEXTS,
     TEXTS,
+    Input,
+    NeededInput,
+    ToolKind,
+    TriggerKind,
     one_of,
     script_source,
 )

@@ -2,8 +2,21 @@
 
 from __future__ import annotations
 
-from noetl.net.kinds import Input, NeededInput, ToolKind, TriggerKind
-from noetl.tools.kinds.schema_fragments import ANYTHING, AUTH, COUNT, DURATION, FLAG, OBJECT, TEXT, TEXTS, one_of
+from noetl.net.kinds import (
+    ANYTHING,
+    AUTH,
+    COUNT,
+    DURATION,
+    FLAG,
+    OBJECT,
+    TEXT,
+    TEXTS,
+    Input,
+    NeededInput,
+    ToolKind,
+    TriggerKind,
+    one_of,
+)
 
 ARTIFACT_OPS = {
     **dict.fromkeys(("get", "read", "load", "fetch"), "get"),

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from noetl.net.kinds import Input, ToolKind, TriggerKind
-from noetl.tools.kinds.schema_fragments import (
+from noetl.net.kinds import (
     ANYTHING,
     ARGS,
     AUTH,
@@ -15,6 +14,9 @@ from noetl.tools.kinds.schema_fragments import (
     TEXT,
     TEXT_OR_TEXTS,
     TEXTS,
+    Input,
+    ToolKind,
+    TriggerKind,
     one_of,
 )
 

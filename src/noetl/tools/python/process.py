@@ -20,7 +20,7 @@ import msgspec
 
 from noetl.base.errors import ToolError
 from noetl.tools.contract import OutputWriter
-from noetl.tools.python.child.processes import descendants, kill
+from noetl.tools.python.child.condition import descendants, kill
 from noetl.tools.python.template import (
     ANSWER_S,
     ENTRY,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from noetl.net.kinds import Input, ToolKind
-from noetl.tools.kinds.schema_fragments import AUTH, COUNT, DURATION, INTEGER, OBJECT, TEXT, one_of
+from noetl.net.kinds import AUTH, COUNT, DURATION, INTEGER, OBJECT, TEXT, Input, ToolKind, one_of
 
 QUANTUM = ToolKind(
     name="quantum",

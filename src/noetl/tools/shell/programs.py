@@ -21,8 +21,7 @@ import msgspec
 
 from noetl.base.errors import ToolError
 from noetl.tools.contract import OutputWriter
-from noetl.tools.python.child.condition import threads_of_user
-from noetl.tools.python.child.processes import descendants, kill
+from noetl.tools.python.child.condition import descendants, kill, threads_of_user
 from noetl.tools.sandbox import TMP, Sandbox, sandbox_command
 
 MAX_OUTPUT_BYTES = 1 << 20  # of each stream

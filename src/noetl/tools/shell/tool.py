@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from noetl.base.errors import ToolError
-from noetl.tools.artifact import loaded_value
 from noetl.tools.contract import Tool, ToolContext, ToolResult
 from noetl.tools.files import read_script
+from noetl.tools.internal import loaded_value
 from noetl.tools.shell.inputs import arguments_of, program_of, result_of, text_of
 from noetl.tools.shell.programs import private_folder, run
 

@@ -13,8 +13,7 @@ import msgspec
 
 from noetl.base.errors import ToolError
 from noetl.templates.sql.binding import read
-from noetl.templates.sql.placeholders import column, names_in, with_params
-from noetl.templates.sql.statements import Bound, quoted_name
+from noetl.templates.sql.statements import Bound, column, names_in, quoted_name, with_params
 from noetl.tools.contract import Tool, ToolContext, TriggerBatch, TriggerItem, TriggerPoll
 from noetl.tools.files import read_script
 

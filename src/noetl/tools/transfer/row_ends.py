@@ -13,9 +13,8 @@ import msgspec
 from noetl.base.errors import ToolError
 from noetl.engine.pipeline.patches import at_path
 from noetl.templates.sql.binding import read
-from noetl.templates.sql.placeholders import column, names_in, with_params
-from noetl.templates.sql.statements import Bound, Parameter, Part, Statement, quoted_name
-from noetl.tools.artifact import loaded_value, reference_row, store_value
+from noetl.templates.sql.statements import Bound, Parameter, Part, Statement, column, names_in, quoted_name, with_params
+from noetl.tools.internal import loaded_value, reference_row, store_value
 from noetl.tools.sql.requests import Insertion, conflict_clause, request
 from noetl.tools.transfer.contract import Chunk, Rows, TransferEnd, TransferPosition, TransferProgress, rows_in
 

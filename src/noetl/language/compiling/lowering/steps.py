@@ -31,10 +31,24 @@ from noetl.language.reading.playbook import Admit, Dialect, StepSyntax, TaskSynt
 from noetl.language.reading.playbook import ArcSyntax as WrittenArc
 from noetl.language.v2_case import port as v2_case
 from noetl.net.debug import arc_address, part_address, pipeline_address, step_address
-from noetl.net.net import Emit, Lifecycle, Loop, StepResult, Transition
+from noetl.net.net import (
+    Compensation,
+    Emit,
+    FormField,
+    Handler,
+    Handlers,
+    HumanTask,
+    Lifecycle,
+    Loop,
+    Message,
+    Signal,
+    StepResult,
+    Timeout,
+    Timer,
+    Transition,
+)
 from noetl.net.routing import Admission, AdmitRule, Arc, Join, JoinMode, Mode, Router
 from noetl.net.task import Task as NetTask
-from noetl.net.waits import Compensation, FormField, Handler, Handlers, HumanTask, Message, Signal, Timeout, Timer
 from noetl.templates.values import Authored
 
 

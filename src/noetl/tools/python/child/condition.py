@@ -1,6 +1,7 @@
-"""The state of the process between two calls, and the limits of one call. A task must not notice which process it gets.
-Changes by the code are undone where possible; otherwise the process is not used again. Modules stay imported: the
-process serves one execution only."""
+"""The state of the process between two calls, the limits of one call, and the processes that it starts. A task must not
+notice which process it gets. Changes by the code are undone where possible; otherwise the process is not used again.
+Processes end with their task, even in a session of their own. Modules stay imported: the process serves one execution
+only."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ import resource
 import signal
 import sys
 import threading
+from collections.abc import Iterable
 from contextlib import suppress
 
 TYPE_CHECKING = False
@@ -104,3 +106,58 @@ _INITIAL_LIMITS: dict[int, int] = {}  # the soft limits this process began with
 def within(soft: int, hard: int) -> int:
     """The soft limit, at most the hard one: a playbook cannot know the hard limits of each worker."""
     return soft if hard == resource.RLIM_INFINITY else min(soft, hard)
+
+
+STARTING = frozenset({"os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.system", "subprocess.Popen"})
+# PR_SET_CHILD_SUBREAPER of prctl(2).
+_SET_CHILD_SUBREAPER = 36
+
+
+def adopt() -> None:
+    """Become the parent of orphaned descendants, in place of init, so that they can be found. Linux only."""
+    # Broad: without ctypes or prctl, orphans go to init as usual, and no task fails for it.
+    with suppress(Exception):
+        import ctypes  # slow to import, and rarely needed
+
+        ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def end_descendants() -> None:
+    """Kill all descendants of this process and wait for their end."""
+    for _ in range(100):  # a killed process may leave children of its own behind; bounded against a fork bomb
+        pids = descendants(os.getpid())
+        kill(pids)
+        try:
+            while True:
+                os.waitpid(-1, 0)
+        except ChildProcessError:
+            if not pids:
+                return
+
+
+def kill(pids: Iterable[int]) -> None:
+    for pid in pids:
+        with suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def children(pid: int) -> list[int]:
+    """The direct children of a process; none on systems without /proc."""
+    pids: list[int] = []
+    tasks = f"/proc/{pid}/task"
+    with suppress(OSError):
+        for thread in os.listdir(tasks):
+            with open(f"{tasks}/{thread}/children", encoding="ascii") as file:
+                pids += [int(child) for child in file.read().split()]
+    return pids
+
+
+def descendants(pid: int) -> list[int]:
+    """All descendants of a process; none on systems without /proc."""
+    pids: list[int] = []
+    pending = [pid]
+    while pending:
+        below = children(pending.pop())
+        pids += below
+        pending += below
+    return pids

@@ -17,8 +17,14 @@ from contextlib import suppress
 
 from .answers import call_outcome, encoded_answer  # noqa: TID252
 from .capture import Captured  # noqa: TID252
-from .condition import ProcessState  # noqa: TID252
-from .processes import STARTING, adopt, descendants, end_descendants, kill  # noqa: TID252
+from .condition import (  # noqa: TID252
+    STARTING,
+    ProcessState,
+    adopt,
+    descendants,
+    end_descendants,
+    kill,
+)
 
 FLUSH_MS = 100  # live output is flushed at most this often
 TYPE_CHECKING = False

@@ -18,7 +18,7 @@ from contextlib import suppress
 from importlib import import_module
 
 from . import serving  # noqa: TID252
-from .processes import adopt, children, descendants, kill  # noqa: TID252
+from .condition import adopt, children, descendants, kill  # noqa: TID252
 
 # In an order that keeps every single import short, since a request waits for the import in progress.
 COMMON = (

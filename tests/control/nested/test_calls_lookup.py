@@ -8,7 +8,7 @@ import pytest
 
 from noetl.base.clock import ManualClock
 from noetl.base.errors import RefusedError
-from noetl.control.nested.playbook_lookup import StoreLibrary, candidates
+from noetl.control.nested.calls import StoreLibrary, candidates
 from noetl.net.net import Net, content_hash
 from noetl.operations.embedded import compiled
 from noetl.store.memory import MemoryStore

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from noetl.base.errors import RefusedError
-from noetl.control.claiming.order_needs import check_runnable, not_runnable
+from noetl.control.claiming.orders import check_runnable, not_runnable
 from noetl.tools import registry
 from noetl.tools.internal import NoopTool
 from noetl.tools.registry import Registry

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from noetl.events.orders import Report, Turn, TurnAnswer
 from noetl.worker.control_plane import ControlPlane
-from noetl.worker.report_queue import ReportQueue
+from noetl.worker.reports import ReportQueue
 from noetl.worker.slots import WorkerHandle
 
 

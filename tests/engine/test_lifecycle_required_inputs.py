@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from noetl.engine.required_inputs import input_refusal
+from noetl.engine.lifecycle import input_refusal
 from tests.engine_script import net_of, playbook
 
 TEXT = """

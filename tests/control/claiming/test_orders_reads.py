@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import noetl.tools
-from noetl.control.claiming import order_needs
+from noetl.control.claiming import orders
 from noetl.events.orders import Order
 from tests.control.control_plane import ControlPlane
 
@@ -65,7 +65,7 @@ async def test_an_order_brings_what_its_step_names(step: str, brought: set[str])
 
 @pytest.mark.req("WRK-04")
 async def test_an_order_of_a_plug_in_brings_everything(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(order_needs, "BUILT_IN", {"noop": ""})
+    monkeypatch.setattr(orders, "BUILT_IN", {"noop": ""})
 
     order = await last_order("  - {step: last, tool: {kind: log, message: none}}")
 

@@ -11,7 +11,7 @@ import noetl
 from noetl.events.outcomes import Outcome
 from noetl.store.contract import Results
 from noetl.store.results.files import FileResults, MemoryResults
-from noetl.tools.artifact import ArtifactTool
+from noetl.tools.internal import ArtifactTool
 from tests.tools.sql_tasks import outcome_of
 
 
