@@ -24,8 +24,8 @@ _TABLE_LINES = 4  # a literal of a module with fewer lines is a constant
 
 @dataclass
 class Figures:
-    """How many lines of each kind a module or package has; every line is of one kind. `beside` counts comments that stand
-    behind code: their lines are code."""
+    """How many lines of each kind a module or package has; every line is of one kind. `beside` counts comments
+    that stand behind code: their lines are code."""
 
     modules: int = 0
     lines: int = 0
@@ -86,9 +86,9 @@ def _docstrings(tree: ast.Module) -> Iterator[ast.stmt]:
 def _tables(tree: ast.Module) -> Iterator[ast.stmt]:
     """Literals of modules, over several lines: rows of a table, not code."""
     for node in tree.body:
-        if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, _TABLE):
-            if (node.end_lineno or 0) - node.lineno >= _TABLE_LINES - 1:
-                yield node
+        is_literal = isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, _TABLE)
+        if is_literal and (node.end_lineno or 0) - node.lineno >= _TABLE_LINES - 1:
+            yield node
 
 
 def figures() -> dict[str, Figures]:
