@@ -95,7 +95,7 @@ def test_imports_go_down_the_list_of_packages() -> None:
     assert upwards == []
 
 
-def test_pure_packages_reach_nothing_outside() -> None:
+def test_pure_packages_import_nothing_impure() -> None:
     pure = [path for path in modules() if place(path).parts[0] in PURE]
     reached = [
         f"{place(path)} imports {module}"
@@ -114,7 +114,7 @@ def test_pure_packages_reach_nothing_outside() -> None:
     assert reached + waiting == []
 
 
-def test_an_older_dialect_is_reached_through_its_door_only() -> None:
+def test_older_dialects_are_imported_only_through_their_port() -> None:
     """v2-case has one address per package: who is not of it imports its door, and nothing behind it."""
     outside = [
         f"{place(path)} imports {module}"
@@ -195,7 +195,7 @@ def test_every_file_that_the_architecture_page_names_exists() -> None:
     assert sorted(name for name in named if not (SOURCE / name).exists() and not (ROOT / name).exists()) == []
 
 
-def test_every_name_of_code_on_the_architecture_page_is_in_the_file_it_is_said_to_be_in() -> None:
+def test_every_code_name_on_the_architecture_page_exists_in_its_stated_file() -> None:
     text = (ROOT / "docs" / "architecture.md").read_text()
 
     placed = re.findall(r"`((?:\w+\.)*\w+)`\s+\(`([\w/]+/\w+\.py)`", text)

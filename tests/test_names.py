@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 
 
-def test_no_given_up_name_is_in_use_and_no_public_class_name_is_used_twice() -> None:
+def test_no_old_name_is_used_and_public_class_names_are_unique() -> None:
     done = subprocess.run(
         [sys.executable, ROOT / "tools" / "old_names.py"], capture_output=True, text=True, check=False
     )
@@ -17,7 +17,7 @@ def test_no_given_up_name_is_in_use_and_no_public_class_name_is_used_twice() -> 
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_no_package_but_its_own_knows_quantum_jobs() -> None:
+def test_only_the_quantum_package_mentions_quantum_jobs() -> None:
     """The kind has its policy, its jobs and its stand-ins through what every tool kind may declare. The specification
     names one event after it, so that the log has the word. The two lists of built-in kinds name it, as any other."""
     knowing = {
@@ -30,7 +30,7 @@ def test_no_package_but_its_own_knows_quantum_jobs() -> None:
     assert {path for path in knowing if not path.startswith("tools/quantum/")} == {"events/tasks.py", *lists}
 
 
-def test_a_test_file_of_a_package_is_named_after_what_it_shows() -> None:
+def test_a_test_file_in_a_package_folder_is_named_after_a_module() -> None:
     """The tests of `engine/joins.py` are `tests/engine/test_joins.py`, or `test_joins_<aspect>.py`; those of a
     whole package stand beside its folder. Else, tests of joined and renamed modules stay under the old name.
     Behaviour over many packages is in folders that have the name of none, such as `tests/faults`."""

@@ -40,7 +40,7 @@ def _is_reading(node: ast.AST) -> bool:
     return name in _CLOCKS
 
 
-def test_no_test_asserts_how_long_something_took() -> None:
+def test_no_test_asserts_elapsed_time() -> None:
     found = [
         f"{path.relative_to(HERE)}:{line}"
         for path in sorted(HERE.rglob("*.py"))
@@ -58,10 +58,10 @@ def test_no_test_asserts_how_long_something_took() -> None:
         "assert 0.5 > perf_counter() - began",
     ],
 )
-def test_such_an_assertion_is_found(text: str) -> None:
+def test_an_assertion_about_elapsed_time_is_found(text: str) -> None:
     assert list(asserted_times(text)) == [text.count("\n") + 1]
 
 
 @pytest.mark.parametrize("text", ["assert time.monotonic() < until", "left_s = until - time.time()\nassert found"])
-def test_patience_while_something_is_waited_for_is_no_such_assertion(text: str) -> None:
+def test_a_polling_timeout_is_not_an_assertion_about_elapsed_time(text: str) -> None:
     assert list(asserted_times(text)) == []

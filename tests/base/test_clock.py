@@ -18,6 +18,6 @@ from noetl.base.clock import rfc3339
         (-1e12, "0001-01-01T00:00:00.000000Z"),
     ],
 )
-def test_a_moment_beyond_all_dates_is_told_as_the_last_or_the_first(seconds: float, text: str) -> None:
+def test_a_timestamp_out_of_range_is_formatted_as_the_first_or_last_date(seconds: float, text: str) -> None:
     """One timer with such a moment would keep everybody from reading the list of executions."""
     assert rfc3339(seconds) == text

@@ -16,7 +16,7 @@ def outage() -> Outage:
     return Outage(LOG, "the thing is lost", "the thing is back")
 
 
-def test_a_thing_that_fails_many_times_and_works_many_times_is_written_twice(caplog: pytest.LogCaptureFixture) -> None:
+def test_repeated_failures_and_recoveries_are_logged_once_each(caplog: pytest.LogCaptureFixture) -> None:
     thing = outage()
 
     for _ in range(5):
@@ -28,7 +28,7 @@ def test_a_thing_that_fails_many_times_and_works_many_times_is_written_twice(cap
     assert all(record.exc_info is None for record in caplog.records)
 
 
-def test_each_outage_is_written(caplog: pytest.LogCaptureFixture) -> None:
+def test_each_outage_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     thing = outage()
 
     for _ in range(2):
@@ -38,7 +38,7 @@ def test_each_outage_is_written(caplog: pytest.LogCaptureFixture) -> None:
     assert caplog.messages == ["the thing is lost: TimeoutError", "the thing is back"] * 2
 
 
-def test_what_was_begun_before_the_last_success_is_no_other_outage(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_late_failure_from_before_the_last_success_starts_no_new_outage(caplog: pytest.LogCaptureFixture) -> None:
     thing = outage()
     began_at = time.monotonic()
     thing.failed(ConnectionRefusedError("refused"), began_at=began_at)
@@ -50,7 +50,7 @@ def test_what_was_begun_before_the_last_success_is_no_other_outage(caplog: pytes
     assert not thing.is_on
 
 
-def test_a_store_out_of_reach_is_written_by_its_connections_and_not_by_those_who_use_it(
+def test_an_unreachable_store_is_logged_by_its_connections_only(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     outage().failed(StoreUnreachableError("no store"))

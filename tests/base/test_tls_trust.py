@@ -31,7 +31,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
     return make_certificates(tmp_path_factory.mktemp("tls"))
 
 
-async def test_clients_reach_it_by_its_authority_and_not_without(files: Certificates) -> None:
+async def test_a_client_connects_with_the_private_authority_only(files: Certificates) -> None:
     async with live(tls_cert=str(files.cert), tls_key=str(files.key)) as (served, _, _):
         async with AsyncClient(served.url, served.first_token, ca=files.ca) as client:
             assert (await client.who_am_i()).role == "admin"
@@ -50,7 +50,7 @@ async def test_clients_reach_it_by_its_authority_and_not_without(files: Certific
 
 
 @pytest.mark.req("WRK-01")
-async def test_a_worker_runs_a_playbook_over_it(files: Certificates) -> None:
+async def test_a_worker_runs_a_playbook_over_tls(files: Certificates) -> None:
     async with live(tls_cert=str(files.cert), tls_key=str(files.key)) as (served, _, talk):
         token, _ = await talk.services.access.tokens.create(
             TokenRequest(subject="a worker", role=Role.WORKER, pools=("default",))
@@ -68,7 +68,7 @@ async def test_a_worker_runs_a_playbook_over_it(files: Certificates) -> None:
         assert (started.status, started.result) == ("completed", 7)
 
 
-async def test_a_worker_without_the_authority_says_what_is_missing(files: Certificates) -> None:
+async def test_a_worker_without_the_authority_reports_the_missing_setting(files: Certificates) -> None:
     async with live(tls_cert=str(files.cert), tls_key=str(files.key)) as (served, _, _):
         said: list[str] = []
         spec = WorkerSpec(url=served.url, token=served.first_token, name="w")
@@ -83,7 +83,7 @@ async def test_a_worker_without_the_authority_says_what_is_missing(files: Certif
         assert UNTRUSTED in said[0]
 
 
-async def test_a_certificate_for_another_name_is_not_taken(files: Certificates) -> None:
+async def test_a_certificate_for_another_host_name_is_rejected(files: Certificates) -> None:
     """The authority vouches for localhost and 127.0.0.1, and for no other address of this machine."""
     async with live(tls_cert=str(files.cert), tls_key=str(files.key)) as (served, _, _):
         wire = HttpConnection(f"https://127.0.0.2:{served.port}", {}, verify=trusting(files.ca))
@@ -93,7 +93,7 @@ async def test_a_certificate_for_another_name_is_not_taken(files: Certificates) 
 
 
 @pytest.mark.parametrize(("text", "words"), [(None, "cannot be read"), ("no certificate", "not a PEM certificate")])
-def test_a_file_that_is_no_authority_is_refused(tmp_path: Path, text: str | None, words: str) -> None:
+def test_a_file_without_a_certificate_authority_is_rejected(tmp_path: Path, text: str | None, words: str) -> None:
     file = tmp_path / "ca.pem"
     if text is not None:
         file.write_text(text)
@@ -102,7 +102,7 @@ def test_a_file_that_is_no_authority_is_refused(tmp_path: Path, text: str | None
         Client("https://127.0.0.1:1", ca=file)
 
 
-async def test_a_client_of_plain_http_reads_no_authorities_and_trusts_no_certificate(files: Certificates) -> None:
+async def test_a_plain_http_client_loads_no_authorities_and_trusts_no_certificate(files: Certificates) -> None:
     for_plain = trusting(None, "http://127.0.0.1:1")
 
     assert isinstance(for_plain, ssl.SSLContext)

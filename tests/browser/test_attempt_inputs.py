@@ -48,7 +48,7 @@ def runs(here: Site) -> tuple[str, str]:
     return good, bad
 
 
-def test_the_inputs_of_the_attempt_that_failed_are_shown_with_what_differs(
+def test_the_inputs_of_a_failed_attempt_are_shown_with_their_differences(
     open_at: Open, runs: tuple[str, str], picture: Picture
 ) -> None:
     page = open_at(f"/executions/{runs[1]}?tab=data")
@@ -71,7 +71,7 @@ def test_the_inputs_of_the_attempt_that_failed_are_shown_with_what_differs(
     assert "step=extract" in page.url
 
 
-def test_two_runs_are_compared_by_what_a_step_was_given(open_at: Open, runs: tuple[str, str], picture: Picture) -> None:
+def test_comparing_two_runs_shows_the_inputs_of_a_step(open_at: Open, runs: tuple[str, str], picture: Picture) -> None:
     good, bad = runs
     page = open_at(f"/executions/compare?a={good}&b={bad}")
     page.get_by_role("button", name="Inputs of load").click()

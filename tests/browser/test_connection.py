@@ -37,7 +37,7 @@ def page(browser: Browser, here: Site, way: Way) -> Iterator[Page]:
     context.close()
 
 
-def test_who_comes_in_while_the_way_is_cut_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_connection_accepted_during_a_partition_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     connect = socket.create_connection
     with socket.create_server(("127.0.0.1", 0)) as server:
         way = Way(f"http://127.0.0.1:{server.getsockname()[1]}")
@@ -77,9 +77,7 @@ def visit(page: Page, path: str) -> None:
     expect(page.locator("main > :not(.lost)").first).to_be_attached()
 
 
-def test_a_lost_server_is_told_of_on_every_screen_and_the_page_goes_on_when_it_is_back(
-    page: Page, way: Way, picture: Picture
-) -> None:
+def test_every_screen_shows_a_lost_connection_and_recovers(page: Page, way: Way, picture: Picture) -> None:
     lost = page.get_by_role("status").filter(has_text="Connection lost")
     for path in addresses()[1:]:  # so that the script of each is here; the first is
         visit(page, path)
@@ -98,9 +96,7 @@ def test_a_lost_server_is_told_of_on_every_screen_and_the_page_goes_on_when_it_i
     expect(lost).to_have_count(0)
 
 
-def test_a_screen_that_cannot_be_loaded_keeps_the_menu_and_comes_when_it_can(
-    page: Page, way: Way, picture: Picture
-) -> None:
+def test_a_screen_that_fails_to_load_keeps_the_menu_and_loads_later(page: Page, way: Way, picture: Picture) -> None:
     way.cut()
     menu(page, "Workers")  # it was never opened, so its script is not here
 
@@ -132,7 +128,7 @@ def other_version(here: Site) -> Callable[[Route], None]:
     return answer
 
 
-def test_a_page_of_an_older_version_loads_itself_anew_when_a_screen_is_gone(page: Page, here: Site) -> None:
+def test_an_outdated_page_reloads_when_a_screen_script_is_missing(page: Page, here: Site) -> None:
     gone = re.compile(r"assets/Workers-.*\.js")
     page.route(re.compile(r":\d+/$"), other_version(here))
     page.route(gone, lambda route: route.fulfill(status=404))
@@ -146,7 +142,7 @@ def test_a_page_of_an_older_version_loads_itself_anew_when_a_screen_is_gone(page
     assert page.url.endswith("/workers")
 
 
-def test_after_an_upgrade_the_page_says_so_and_the_next_screen_is_the_new_one(page: Page, here: Site, way: Way) -> None:
+def test_after_an_upgrade_the_page_shows_a_notice_and_the_next_screen_is_new(page: Page, here: Site, way: Way) -> None:
     page.evaluate("window.isOld = true")
     way.cut()
     expect(page.get_by_role("status").filter(has_text="Connection lost")).to_be_visible()
@@ -160,7 +156,7 @@ def test_after_an_upgrade_the_page_says_so_and_the_next_screen_is_the_new_one(pa
     page.wait_for_function("() => window.isOld === undefined")
 
 
-def test_a_session_that_is_over_leads_to_the_way_in(page: Page, way: Way) -> None:
+def test_an_ended_session_leads_to_the_sign_in_page(page: Page, way: Way) -> None:
     way.cut()
     expect(page.get_by_role("status").filter(has_text="Connection lost")).to_be_visible()
     page.context.clear_cookies()

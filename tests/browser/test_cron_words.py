@@ -24,7 +24,7 @@ workflow:
 
 
 @pytest.mark.parametrize(("width", "height"), [(1280, 800), (390, 844)])
-def test_a_schedule_is_said_in_words_with_its_cron_text_beside(
+def test_a_schedule_is_described_in_words_next_to_its_cron_expression(
     open_at: Open, here: Site, picture: Picture, width: int, height: int
 ) -> None:
     here.register(WEEKDAYS)
@@ -44,7 +44,7 @@ def test_a_schedule_is_said_in_words_with_its_cron_text_beside(
     expect(page.locator("main")).to_contain_text("every weekday at 06:00")
 
 
-def test_what_one_types_as_a_schedule_is_said_in_words(open_at: Open, here: Site) -> None:
+def test_a_cron_expression_is_described_while_it_is_typed(open_at: Open, here: Site) -> None:
     here.register(WEEKDAYS)
     page = open_at("/schedules")
     page.get_by_role("row").filter(has_text="tests/morning").get_by_role("button", name="Edit").click()

@@ -55,20 +55,20 @@ def orders(here: Site) -> tuple[str, str]:
     return good, bad
 
 
-def test_why_last_nights_load_failed_is_one_press_from_home(page: Page, orders: tuple[str, str]) -> None:
+def test_the_cause_of_a_failed_run_is_one_click_from_home(page: Page, orders: tuple[str, str]) -> None:
     with presses(page, 1):
         page.get_by_role("listitem").filter(has_text="the disk is full").get_by_role("link").first.click()
         expect(page.get_by_role("tabpanel")).to_contain_text("the disk is full")
 
 
-def test_last_nights_run_is_compared_with_the_one_before(page: Page, orders: tuple[str, str]) -> None:
+def test_a_run_is_compared_with_the_run_before_it(page: Page, orders: tuple[str, str]) -> None:
     with presses(page, 2):
         page.get_by_role("listitem").filter(has_text="the disk is full").get_by_role("link").first.click()
         page.get_by_role("button", name="Compare").click()
         expect(page.get_by_role("table", name="Inputs that differ")).to_contain_text("broken")
 
 
-def test_it_is_found_by_name_from_anywhere(page: Page, orders: tuple[str, str], picture: Picture) -> None:
+def test_a_playbook_is_found_by_name_with_the_search(page: Page, orders: tuple[str, str], picture: Picture) -> None:
     page.get_by_role("heading", name="Home").wait_for()
     page.keyboard.press("Control+k")
     page.get_by_role("combobox").fill("day/ord")
@@ -80,7 +80,9 @@ def test_it_is_found_by_name_from_anywhere(page: Page, orders: tuple[str, str], 
     expect(page.get_by_role("heading", name="day/orders")).to_be_visible()
 
 
-def test_what_failed_and_who_waits_is_found_by_its_words(page: Page, orders: tuple[str, str], here: Site) -> None:
+def test_failed_executions_and_open_tasks_are_found_by_their_words(
+    page: Page, orders: tuple[str, str], here: Site
+) -> None:
     execution_id = here.start("tests/asking", amount=71)
     here.until_waiting(execution_id, "approve")
     page.get_by_role("heading", name="Home").wait_for()
@@ -99,7 +101,7 @@ def test_what_failed_and_who_waits_is_found_by_its_words(page: Page, orders: tup
     assert here.ended(execution_id) == "cancelled"  # others count the tasks that wait
 
 
-def test_a_step_of_any_playbook_is_found_from_anywhere(page: Page, orders: tuple[str, str]) -> None:
+def test_a_step_of_any_playbook_is_found_with_the_search(page: Page, orders: tuple[str, str]) -> None:
     page.get_by_role("heading", name="Home").wait_for()
     page.keyboard.press("Control+k")
     page.get_by_role("combobox").fill("chec")
@@ -109,7 +111,9 @@ def test_a_step_of_any_playbook_is_found_from_anywhere(page: Page, orders: tuple
     expect(page.locator(".net .step.chosen")).to_contain_text("check")
 
 
-def test_logs_have_colours_iterations_and_a_file(open_at: Open, orders: tuple[str, str], picture: Picture) -> None:
+def test_logs_show_colours_and_iterations_and_are_downloaded(
+    open_at: Open, orders: tuple[str, str], picture: Picture
+) -> None:
     page = open_at(f"/executions/{orders[1]}?tab=logs")
     red = page.locator("pre .red")
     expect(red).to_have_text("red alert")
@@ -132,7 +136,7 @@ def test_logs_have_colours_iterations_and_a_file(open_at: Open, orders: tuple[st
     assert "ValueError: the disk is full" in text
 
 
-def test_rows_are_read_as_a_table_in_pages_and_saved(open_at: Open, orders: tuple[str, str], picture: Picture) -> None:
+def test_rows_are_paged_as_a_table_and_downloaded(open_at: Open, orders: tuple[str, str], picture: Picture) -> None:
     page = open_at(f"/executions/{orders[0]}?tab=data")
     part = page.get_by_role("region", name="Results of steps")
     part.get_by_label("Show as").select_option("read.result.orders")
@@ -154,7 +158,7 @@ def test_rows_are_read_as_a_table_in_pages_and_saved(open_at: Open, orders: tupl
     assert row.split(",")[header.split(",").index("total")] == "1190"
 
 
-def test_a_schedule_is_made_edited_and_removed(open_at: Open, here: Site, picture: Picture) -> None:
+def test_a_schedule_is_created_edited_and_deleted(open_at: Open, here: Site, picture: Picture) -> None:
     here.register(ORDERS.replace("day/orders", "day/scheduled").replace("day_orders", "day_scheduled"))
     page = open_at("/catalog/playbook/day/scheduled")
     with presses(page, 3):
@@ -181,7 +185,7 @@ def test_a_schedule_is_made_edited_and_removed(open_at: Open, here: Site, pictur
         is_told(page, "no longer has a schedule")
 
 
-def test_a_schedule_is_made_from_the_list_of_schedules_and_run_now(open_at: Open, here: Site) -> None:
+def test_a_schedule_is_created_in_the_list_of_schedules_and_run_at_once(open_at: Open, here: Site) -> None:
     here.register(ORDERS.replace("day/orders", "day/unplanned").replace("day_orders", "day_unplanned"))
     page = open_at("/schedules")
     with presses(page, 5):
@@ -200,7 +204,7 @@ def test_a_schedule_is_made_from_the_list_of_schedules_and_run_now(open_at: Open
     expect(page.get_by_label("Playbook").get_by_role("option", name="day/unplanned")).to_have_count(0)
 
 
-def test_a_task_waits_in_the_menu_and_is_approved(visitor: Visitor, here: Site, picture: Picture) -> None:
+def test_an_open_task_appears_in_the_menu_and_is_approved(visitor: Visitor, here: Site, picture: Picture) -> None:
     execution_id = here.start("tests/asking", amount=4711)
     here.until_waiting(execution_id, "approve")
     page = visitor(here.make_token("dora", "operator", "boss"))
@@ -228,7 +232,7 @@ def test_a_task_waits_in_the_menu_and_is_approved(visitor: Visitor, here: Site, 
     expect(page.get_by_role("region", name="History")).to_contain_text("dora completed")
 
 
-def test_an_execution_leads_to_its_task_and_the_task_back(open_at: Open, here: Site) -> None:
+def test_an_execution_and_its_task_link_to_each_other(open_at: Open, here: Site) -> None:
     execution_id = here.start("tests/asking", amount=4712)
     here.until_waiting(execution_id, "approve")
     page = open_at(f"/executions/{execution_id}")
@@ -246,7 +250,7 @@ def test_home_shows_the_last_day_by_hour_and_the_last_month_by_day(page: Page, o
     expect(page.get_by_role("link", name="day_orders").first).to_be_visible()
 
 
-def test_the_audit_speaks_in_sentences_and_says_whether_its_chain_holds(
+def test_the_audit_shows_sentences_and_verifies_its_chain(
     open_at: Open, here: Site, orders: tuple[str, str], picture: Picture
 ) -> None:
     page = open_at("/audit")
@@ -262,7 +266,7 @@ def test_the_audit_speaks_in_sentences_and_says_whether_its_chain_holds(
     assert "POST /api/executions" in Path(saved.value.path()).read_text("utf-8")
 
 
-def test_a_token_is_made_that_expires(open_at: Open) -> None:
+def test_a_token_with_an_expiry_is_created(open_at: Open) -> None:
     page = open_at("/settings")
     with presses(page, 2):
         page.get_by_role("button", name="Create token").click()
@@ -331,7 +335,7 @@ def test_a_tool_step_is_added_by_form_and_changed_by_form(open_at: Open, here: S
     expect(page.locator(".editor .cm-content")).to_contain_text('url: "https://rates.example/"')
 
 
-def test_a_new_playbook_begins_with_a_template_and_keys_say_what_they_are_for(open_at: Open, picture: Picture) -> None:
+def test_a_new_playbook_starts_from_a_template_and_keys_are_explained(open_at: Open, picture: Picture) -> None:
     page = open_at("/catalog/new")
     type_into_editor(page, "")
     page.get_by_role("button", name="Templates").click()
@@ -359,7 +363,7 @@ workflow:
 """
 
 
-def test_pages_and_pictures_are_shown_in_a_frame_that_runs_nothing(open_at: Open, here: Site, picture: Picture) -> None:
+def test_html_pages_and_images_are_shown_in_a_sandboxed_frame(open_at: Open, here: Site, picture: Picture) -> None:
     here.register(REPORT)
     execution_id = here.start("day/report")
     here.ended(execution_id)
@@ -374,7 +378,7 @@ def test_pages_and_pictures_are_shown_in_a_frame_that_runs_nothing(open_at: Open
     assert findings(page) == []
 
 
-def test_times_are_shown_in_the_zone_one_chooses_and_pages_print_without_the_menu(
+def test_times_use_the_chosen_time_zone_and_pages_print_without_the_menu(
     open_at: Open, here: Site, orders: tuple[str, str]
 ) -> None:
     page = open_at("/settings")
@@ -389,7 +393,7 @@ def test_times_are_shown_in_the_zone_one_chooses_and_pages_print_without_the_men
     expect(page.get_by_role("button", name="Compare")).to_be_hidden()
 
 
-def test_a_trigger_is_made_paused_and_deleted(open_at: Open, here: Site, picture: Picture) -> None:
+def test_a_trigger_is_created_paused_and_deleted(open_at: Open, here: Site, picture: Picture) -> None:
     page = open_at("/triggers")
     page.get_by_role("button", name="New trigger").click()
     page.get_by_label("Name").fill("arrivals")

@@ -28,7 +28,7 @@ def way(here: Site) -> Iterator[Way]:
 
 
 @pytest.mark.req("HUM-02")
-def test_a_comment_that_was_not_added_yet_goes_with_the_decision(visitor: Visitor, here: Site) -> None:
+def test_a_pending_comment_is_sent_with_the_decision(visitor: Visitor, here: Site) -> None:
     task_id = task_of(here, here.start("tests/asking", amount=71))
     page = visitor(here.make_token("ida", "operator", "boss"), f"/tasks/{task_id}")
     page.get_by_label("New comment").fill("the desk is too dear")
@@ -39,7 +39,7 @@ def test_a_comment_that_was_not_added_yet_goes_with_the_decision(visitor: Visito
     expect(page.get_by_role("region", name="History")).to_contain_text("the desk is too dear")
 
 
-def test_a_decision_during_an_outage_is_said_to_be_open_until_the_server_is_back(
+def test_a_decision_during_an_outage_stays_pending_until_the_server_is_back(
     browser: Browser, here: Site, way: Way, picture: Picture
 ) -> None:
     task_id = task_of(here, here.start("tests/asking", amount=72))
@@ -65,7 +65,7 @@ def test_a_decision_during_an_outage_is_said_to_be_open_until_the_server_is_back
     page.close()
 
 
-def test_an_expired_token_is_said_plainly_and_what_was_typed_is_kept(
+def test_an_expired_token_is_reported_and_the_typed_text_is_preserved(
     visitor: Visitor, here: Site, picture: Picture
 ) -> None:
     task_id = task_of(here, here.start("tests/asking", amount=73))
@@ -89,7 +89,7 @@ def test_an_expired_token_is_said_plainly_and_what_was_typed_is_kept(
     assert "the lamp only" not in stored
 
 
-def test_a_change_that_is_refused_for_an_expired_token_shows_no_text_of_the_api(visitor: Visitor, here: Site) -> None:
+def test_a_change_refused_for_an_expired_token_shows_no_api_text(visitor: Visitor, here: Site) -> None:
     task_id = task_of(here, here.start("tests/asking", amount=74))
     page = visitor(here.make_token("tom", "operator", "boss"), f"/tasks/{task_id}")
     page.get_by_label("New comment").fill("to be kept")
@@ -106,7 +106,7 @@ def test_a_change_that_is_refused_for_an_expired_token_shows_no_text_of_the_api(
     expect(page.get_by_label("New comment")).to_have_value("")  # it was not hers
 
 
-def test_each_option_of_a_decision_is_a_button_and_the_outcome_is_in_words(
+def test_each_option_of_a_decision_is_a_button_and_the_outcome_is_described(
     visitor: Visitor, here: Site, picture: Picture
 ) -> None:
     task_id = task_of(here, here.start("tests/asking", amount=75))

@@ -52,7 +52,7 @@ def new_text(name: str) -> str:
     return DRAFTED.replace("draft_run", name)
 
 
-def test_every_new_playbook_is_a_draft_of_its_own(open_at: Open, picture: Picture) -> None:
+def test_every_new_playbook_has_a_draft_of_its_own(open_at: Open, picture: Picture) -> None:
     page = open_at("/catalog/new")
     type_into_editor(page, new_text("first_idea"))
     page.wait_for_url("**/catalog/new?draft=*")  # it is kept
@@ -77,7 +77,7 @@ def test_every_new_playbook_is_a_draft_of_its_own(open_at: Open, picture: Pictur
     expect(page.get_by_role("button", name="Restore")).to_have_count(0)
 
 
-def test_a_draft_of_a_new_playbook_leads_back_to_its_text(open_at: Open) -> None:
+def test_a_draft_of_a_new_playbook_links_back_to_its_text(open_at: Open) -> None:
     page = open_at("/catalog/new")
     type_into_editor(page, new_text("never_registered"))
     page.get_by_role("button", name="Run draft").click()
@@ -93,7 +93,7 @@ TIMED = new_text("replaced").replace(
 )
 
 
-def test_a_newer_version_and_its_schedule_are_replaced_only_after_a_question(
+def test_replacing_a_newer_version_and_its_schedule_needs_confirmation(
     open_at: Open, here: Site, picture: Picture
 ) -> None:
     here.register(new_text("replaced"))
@@ -123,7 +123,7 @@ def test_a_newer_version_and_its_schedule_are_replaced_only_after_a_question(
     is_told(page, "tests/replaced version 4 is registered")
 
 
-def test_a_new_playbook_takes_the_path_of_another_only_after_a_question(open_at: Open, here: Site) -> None:
+def test_reusing_the_path_of_another_playbook_needs_confirmation(open_at: Open, here: Site) -> None:
     here.register(new_text("taken"))
     page = open_at("/catalog/new")
     type_into_editor(page, new_text("taken").replace("registered, ", "new, "))
@@ -133,7 +133,7 @@ def test_a_new_playbook_takes_the_path_of_another_only_after_a_question(open_at:
     is_told(page, "tests/taken version 2 is registered")
 
 
-def test_an_empty_editor_has_an_error_and_cannot_be_registered(open_at: Open) -> None:
+def test_an_empty_editor_shows_an_error_and_cannot_be_registered(open_at: Open) -> None:
     page = open_at("/catalog/new")
     expect(page.locator(".facts")).to_contain_text("no errors")
     type_into_editor(page, "")
@@ -165,7 +165,7 @@ def wide_run(here: Site) -> str:
     return execution_id
 
 
-def test_a_step_of_a_large_net_is_found_and_failed_ones_follow_each_other(
+def test_the_search_finds_a_step_of_a_large_net_and_steps_through_failed_ones(
     open_at: Open, wide_run: str, picture: Picture
 ) -> None:
     page = open_at(f"/executions/{wide_run}")
@@ -194,7 +194,7 @@ TWICE = """async (gap) => {
 }"""
 
 
-def test_a_step_is_in_sight_however_soon_one_goes_on_to_the_next(open_at: Open, wide_run: str) -> None:
+def test_a_chosen_step_stays_visible_when_the_next_is_chosen_at_once(open_at: Open, wide_run: str) -> None:
     page = open_at(f"/executions/{wide_run}")
     failed = page.get_by_role("button", name="2 failed")
     chosen = page.locator(".step.chosen")
@@ -224,7 +224,7 @@ workflow:
 """
 
 
-def test_the_credentials_that_a_run_would_miss_are_named_before_it(open_at: Open, here: Site, picture: Picture) -> None:
+def test_missing_credentials_are_named_before_the_run(open_at: Open, here: Site, picture: Picture) -> None:
     here.register(SECRETIVE)
     page = open_at("/catalog/edit/tests/secretive")
     type_into_editor(page, SECRETIVE.replace("{ step: say }", '{ step: say, when: "{{ true }}" }'))
@@ -245,7 +245,7 @@ def test_the_credentials_that_a_run_would_miss_are_named_before_it(open_at: Open
 
 
 @pytest.mark.parametrize(("role", "missing"), [("operator", []), ("author", ["lake", "mail", "shop_api"])])
-def test_authors_alone_are_told_which_credentials_are_missing(here: Site, role: str, missing: list[str]) -> None:
+def test_only_authors_see_which_credentials_are_missing(here: Site, role: str, missing: list[str]) -> None:
     headers = {"Authorization": f"Bearer {here.make_token(f'missing {role}', role)}"}
 
     told = here.api.post("inputs", json={"source": SECRETIVE}, headers=headers).raise_for_status().json()

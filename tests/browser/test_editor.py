@@ -18,7 +18,7 @@ WITH_SCHEMA = '.editor[data-ready="true"][data-schema="true"]'
 
 
 @pytest.mark.req("VAL-19")
-def test_a_finding_leads_to_its_line_and_is_fixed_with_one_press(open_at: Open, picture: Picture) -> None:
+def test_a_finding_links_to_its_line_and_is_fixed_with_one_click(open_at: Open, picture: Picture) -> None:
     page = open_at("/catalog/new")
     type_into_editor(page, CHAIN.replace("{ step: end }", "{ step: edn }"))
     finding = page.get_by_role("button", name="E_NEXT_REF")
@@ -32,7 +32,7 @@ def test_a_finding_leads_to_its_line_and_is_fixed_with_one_press(open_at: Open, 
     expect(page.locator(".cm-content")).not_to_contain_text("edn")
 
 
-def test_a_task_is_completed_by_its_kind_in_any_step(open_at: Open) -> None:
+def test_completion_offers_the_keys_of_the_tool_kind_in_any_step(open_at: Open) -> None:
     page = open_at("/catalog/edit/tests/chain")
     expect(page.locator(WITH_SCHEMA)).to_be_visible()
     page.locator(".editor .cm-content").click()
@@ -49,9 +49,7 @@ def test_a_task_is_completed_by_its_kind_in_any_step(open_at: Open) -> None:
     page.keyboard.press("Escape")
 
 
-def test_a_task_begins_with_its_kind_and_a_template_offers_what_its_place_can_read(
-    open_at: Open, picture: Picture
-) -> None:
+def test_completion_offers_kinds_for_a_task_and_readable_names_for_a_template(open_at: Open, picture: Picture) -> None:
     page = open_at("/catalog/edit/tests/chain")
     expect(page.locator(WITH_SCHEMA)).to_be_visible()
     page.locator(".editor .cm-content").click()
@@ -83,7 +81,7 @@ def asks_first(here: Site) -> str:
     return "/catalog/edit/tests/asks_first"
 
 
-def test_a_template_is_completed_by_all_that_it_can_read(open_at: Open, asks_first: str) -> None:
+def test_completion_offers_everything_that_a_template_can_read(open_at: Open, asks_first: str) -> None:
     page = open_at(asks_first)
     expect(page.locator(WITH_SCHEMA)).to_be_visible()
     page.locator(".editor .cm-content").click()
@@ -107,7 +105,7 @@ def test_a_template_is_completed_by_all_that_it_can_read(open_at: Open, asks_fir
     offers(" + exec", "execution_id")
 
 
-def test_keys_and_values_are_completed_from_the_schema(open_at: Open, picture: Picture) -> None:
+def test_completion_offers_keys_and_values_of_the_schema(open_at: Open, picture: Picture) -> None:
     page = open_at("/catalog/edit/tests/chain")
     expect(page.locator(WITH_SCHEMA)).to_be_visible()
     page.locator(".editor .cm-content").click()
@@ -123,7 +121,7 @@ def test_keys_and_values_are_completed_from_the_schema(open_at: Open, picture: P
     expect(page.locator(".cm-activeLine")).to_contain_text("kind: python")
 
 
-def test_a_text_that_works_in_other_words_is_offered_its_rewrite(open_at: Open, picture: Picture) -> None:
+def test_a_text_with_older_words_is_offered_its_rewrite(open_at: Open, picture: Picture) -> None:
     page = open_at("/catalog/edit/tests/chain")
     type_into_editor(page, CHAIN + "  - step: more\n    tool: { kind: noop }\n    retry: 3\n")
     offer = page.get_by_role("status").filter(has_text="Some keys are in other words than those of v10.")
@@ -135,7 +133,7 @@ def test_a_text_that_works_in_other_words_is_offered_its_rewrite(open_at: Open, 
     expect(offer).to_have_count(0)
 
 
-def test_the_form_of_a_step_says_why_it_is_off_and_takes_a_right_name(open_at: Open, picture: Picture) -> None:
+def test_the_step_form_explains_why_it_is_disabled_and_accepts_a_valid_name(open_at: Open, picture: Picture) -> None:
     page = open_at("/catalog/edit/tests/chain")
     add = page.get_by_role("button", name="Add step")
     type_into_editor(page, CHAIN.replace("kind: noop", "kind: nop", 1))
@@ -159,7 +157,7 @@ def test_the_form_of_a_step_says_why_it_is_off_and_takes_a_right_name(open_at: O
     picture(page, "step-form-code")
 
 
-def test_a_step_of_the_net_and_its_text_lead_to_each_other(open_at: Open) -> None:
+def test_a_step_of_the_net_and_its_text_link_to_each_other(open_at: Open) -> None:
     page = open_at("/catalog/edit/tests/chain")
     expect(page.locator('.editor[data-ready="true"]')).to_be_visible()
     page.locator(".step", has_text="each").click()
@@ -168,7 +166,7 @@ def test_a_step_of_the_net_and_its_text_lead_to_each_other(open_at: Open) -> Non
     expect(page.locator(".step.chosen")).to_contain_text("end")
 
 
-def test_a_new_version_is_registered_and_compared_with_the_one_before(open_at: Open, here: Site) -> None:
+def test_a_new_version_is_registered_and_compared_with_the_previous_one(open_at: Open, here: Site) -> None:
     text = CHAIN.replace("tests/chain", "tests/changing").replace("name: chain", "name: changing")
     here.register(text)
     page = open_at("/catalog/edit/tests/changing")
@@ -186,7 +184,7 @@ def test_a_new_version_is_registered_and_compared_with_the_one_before(open_at: O
 
 
 @pytest.mark.req("ADV-06")
-def test_the_witness_of_an_unsound_net_is_played(open_at: Open, picture: Picture) -> None:
+def test_the_witness_of_an_unsound_net_is_animated(open_at: Open, picture: Picture) -> None:
     page = open_at("/catalog/edit/tests/stuck")
     page.get_by_role("button", name="Show how it happens").click()
     witness = page.get_by_role("group", name="How W_JOIN_UNFILLED happens")
@@ -212,7 +210,7 @@ def test_a_text_is_formatted(open_at: Open) -> None:
 
 
 @pytest.mark.req("CLI-03")
-def test_an_older_dialect_is_rewritten_as_v10_after_a_look(open_at: Open) -> None:
+def test_an_older_dialect_is_rewritten_as_v10_after_a_preview(open_at: Open) -> None:
     page = open_at("/catalog/new")
     type_into_editor(page, OLD)
     page.get_by_role("button", name="Migrate to v10").click()
@@ -240,7 +238,7 @@ def test_a_refused_playbook_is_offered_its_migration_and_registered_with_its_war
     is_told(page, "with 1 warning")
 
 
-def test_who_may_not_write_reads(visitor: Visitor, here: Site) -> None:
+def test_a_viewer_can_read_but_not_edit_a_playbook(visitor: Visitor, here: Site) -> None:
     page = visitor(here.make_token("vera", "viewer"), "/catalog/edit/tests/chain")
     expect(page.locator(".editor .cm-content")).to_contain_text("tests/chain")
     expect(page.get_by_role("button", name="Register")).to_have_count(0)
@@ -250,7 +248,7 @@ def test_who_may_not_write_reads(visitor: Visitor, here: Site) -> None:
     expect(page.locator(".cm-content")).not_to_contain_text("nothing of this")
 
 
-def test_a_playbook_is_limited_while_it_runs_and_then_as_it_says(open_at: Open, here: Site) -> None:
+def test_a_playbook_limit_is_overridden_while_it_runs_and_then_reset(open_at: Open, here: Site) -> None:
     page = open_at("/catalog/edit/tests/limited")
     limit = page.get_by_role("region", name="Executions at once", exact=True)
     limit.get_by_role("button", name="Set").click()
@@ -264,7 +262,7 @@ def test_a_playbook_is_limited_while_it_runs_and_then_as_it_says(open_at: Open, 
     expect(limit).to_contain_text("as in the playbook")
 
 
-def test_what_was_typed_and_not_registered_is_there_when_one_comes_back(open_at: Open, here: Site) -> None:
+def test_unregistered_edits_are_restored_when_the_editor_is_opened_again(open_at: Open, here: Site) -> None:
     text = CHAIN.replace("tests/chain", "tests/drafted").replace("name: chain", "name: drafted")
     here.register(text)
     page = open_at("/catalog/edit/tests/drafted")
@@ -288,7 +286,7 @@ def test_what_was_typed_and_not_registered_is_there_when_one_comes_back(open_at:
 SIZES = ((1280, 800), (390, 844))
 
 
-def test_what_can_be_pressed_stays_where_it_is_when_the_findings_arrive(open_at: Open, here: Site) -> None:
+def test_buttons_keep_their_position_when_the_findings_arrive(open_at: Open, here: Site) -> None:
     text = CHAIN.replace("tests/chain", "tests/steady").replace("name: chain", "name: steady")
     here.register(text.replace("kind: noop, args: { said", "kind: duckdb, command: SELEC 1, args: { said"))
     page = open_at("/catalog/edit/tests/steady")
@@ -329,7 +327,7 @@ workflow:
 
 
 @pytest.mark.req("VAL-19")
-def test_a_word_of_another_system_leads_to_the_right_key_and_only_fixes_that_help_are_offered(open_at: Open) -> None:
+def test_a_key_of_another_system_suggests_the_right_key_and_only_useful_fixes(open_at: Open) -> None:
     page = open_at("/catalog/new")
     type_into_editor(page, BAD_WORDS)
 

@@ -39,7 +39,7 @@ def chain(here: Site) -> str:
     return execution_id
 
 
-def test_tabs_are_walked_by_arrow_keys_and_kept_in_the_address(open_at: Open, chain: str) -> None:
+def test_tabs_are_reachable_by_arrow_keys_and_stored_in_the_address(open_at: Open, chain: str) -> None:
     page = open_at(f"/executions/{chain}")
     page.get_by_role("tab", name="Net").focus()
     page.keyboard.press("ArrowRight")
@@ -49,7 +49,7 @@ def test_tabs_are_walked_by_arrow_keys_and_kept_in_the_address(open_at: Open, ch
     expect(page.get_by_role("tab", name="Net")).to_have_attribute("aria-selected", "true")
 
 
-def test_a_step_of_the_net_is_chosen_by_keyboard_and_tells_what_it_gave(open_at: Open, chain: str) -> None:
+def test_a_step_of_the_net_is_chosen_by_keyboard_and_shows_its_result(open_at: Open, chain: str) -> None:
     page = open_at(f"/executions/{chain}")
     step = page.locator(".step.completed", has_text="start")
     step.focus()
@@ -61,7 +61,7 @@ def test_a_step_of_the_net_is_chosen_by_keyboard_and_tells_what_it_gave(open_at:
 
 
 @pytest.mark.req("EVT-07")
-def test_any_moment_can_be_looked_from(open_at: Open, here: Site, chain: str) -> None:
+def test_the_state_after_any_event_can_be_shown(open_at: Open, here: Site, chain: str) -> None:
     page = open_at(f"/executions/{chain}?tab=data")
     is_followed(page, here, chain)
     expect(page.get_by_role("tabpanel")).to_contain_text("greeted")
@@ -76,9 +76,7 @@ def test_any_moment_can_be_looked_from(open_at: Open, here: Site, chain: str) ->
     expect(page.get_by_role("tabpanel")).to_contain_text("greeted")
 
 
-def test_a_step_that_waits_is_shown_waiting_in_the_timeline_until_it_goes_on(
-    open_at: Open, here: Site, picture: Picture
-) -> None:
+def test_the_timeline_shows_a_waiting_step_until_it_continues(open_at: Open, here: Site, picture: Picture) -> None:
     execution_id = here.start("tests/waiting", order=41)
     here.until_waiting(execution_id, "pay")
     page = open_at(f"/executions/{execution_id}?tab=time")
@@ -91,7 +89,7 @@ def test_a_step_that_waits_is_shown_waiting_in_the_timeline_until_it_goes_on(
     expect(page.get_by_role("listitem").filter(has_text="end")).to_be_visible()
 
 
-def test_attempts_and_the_pauses_between_them_are_in_the_timeline(open_at: Open, here: Site) -> None:
+def test_the_timeline_shows_attempts_and_the_delays_between_them(open_at: Open, here: Site) -> None:
     execution_id = here.start("tests/failing")
     here.ended(execution_id)
     page = open_at(f"/executions/{execution_id}?tab=time")
@@ -101,7 +99,7 @@ def test_attempts_and_the_pauses_between_them_are_in_the_timeline(open_at: Open,
     expect(page.get_by_label("Part that is shown")).to_be_visible()
 
 
-def test_events_are_found_and_opened_whole(open_at: Open, chain: str) -> None:
+def test_events_are_searched_and_opened_in_full(open_at: Open, chain: str) -> None:
     page = open_at(f"/executions/{chain}?tab=events")
     page.get_by_label("Kind of event").select_option("step.done")
     expect(page.locator(".event")).to_have_count(2)
@@ -117,7 +115,7 @@ def test_events_are_found_and_opened_whole(open_at: Open, chain: str) -> None:
     expect(page.get_by_role("button", name="Back to now")).to_be_visible()
 
 
-def test_logs_hold_what_was_printed_and_why_it_failed(open_at: Open, here: Site) -> None:
+def test_logs_show_the_output_and_the_error(open_at: Open, here: Site) -> None:
     execution_id = here.start("tests/failing")
     here.ended(execution_id)
     page = open_at(f"/executions/{execution_id}?tab=logs")
@@ -125,7 +123,7 @@ def test_logs_hold_what_was_printed_and_why_it_failed(open_at: Open, here: Site)
     expect(page.locator("pre.error").first).to_contain_text("no luck")
 
 
-def test_logs_say_by_which_step_they_are_filtered_and_are_searched(open_at: Open, here: Site, chain: str) -> None:
+def test_logs_name_their_step_filter_and_are_searchable(open_at: Open, here: Site, chain: str) -> None:
     page = open_at(f"/executions/{chain}?tab=logs&step=end")
     expect(page.get_by_label("Step", exact=True)).to_have_value("end")
     expect(page.get_by_text("Nothing was printed in end")).to_be_visible()
@@ -147,7 +145,7 @@ def test_every_iteration_of_a_loop_is_a_cell(open_at: Open, here: Site, chain: s
     expect(page.get_by_role("img", name="each: 12 of 12")).to_have_count(0)
 
 
-def test_it_says_why_it_rests_and_the_sentence_goes_when_it_moves(open_at: Open, here: Site) -> None:
+def test_the_explanation_of_a_waiting_execution_goes_when_it_continues(open_at: Open, here: Site) -> None:
     execution_id = here.start("tests/waiting", order=42)
     page = open_at(f"/executions/{execution_id}?tab=explain")
     expect(page.get_by_role("tabpanel")).to_contain_text('message "paid"')
@@ -160,7 +158,7 @@ def test_it_says_why_it_rests_and_the_sentence_goes_when_it_moves(open_at: Open,
 
 
 @pytest.mark.req("SRV-11")
-def test_the_header_of_what_runs_has_a_line_for_its_name_and_one_for_its_facts(
+def test_the_header_of_a_running_execution_has_a_line_for_name_and_one_for_facts(
     open_at: Open, here: Site, picture: Picture
 ) -> None:
     here.register(LONG_PATH)
@@ -175,7 +173,7 @@ def test_the_header_of_what_runs_has_a_line_for_its_name_and_one_for_its_facts(
         assert page.locator("main header").locator(what).evaluate_all(ROWS) == 1, what
 
 
-def test_it_is_cancelled_after_a_question(open_at: Open, here: Site) -> None:
+def test_cancelling_an_execution_needs_confirmation(open_at: Open, here: Site) -> None:
     execution_id = here.start("tests/slow")
     here.until_waiting(execution_id, "start")
     page = open_at(f"/executions/{execution_id}")
@@ -200,9 +198,7 @@ def test_it_is_cancelled_after_a_question(open_at: Open, here: Site) -> None:
     ]
 
 
-def test_what_was_done_is_undone_before_it_is_cancelled_if_that_is_wanted(
-    open_at: Open, here: Site, picture: Picture
-) -> None:
+def test_cancelling_can_run_the_compensations_first(open_at: Open, here: Site, picture: Picture) -> None:
     execution_id = here.start("tests/booking")
     here.until_waiting(execution_id, "pay")
     page = open_at(f"/executions/{execution_id}")
@@ -224,7 +220,7 @@ def test_what_was_done_is_undone_before_it_is_cancelled_if_that_is_wanted(
     expect(page.locator(".beside > [data-state=failed]")).to_have_count(1)
 
 
-def test_the_focus_stays_in_a_question_until_it_is_answered(open_at: Open, here: Site) -> None:
+def test_the_focus_stays_in_a_dialog_until_it_is_answered(open_at: Open, here: Site) -> None:
     page = open_at(f"/executions/{here.start('tests/slow')}")
     page.get_by_role("button", name="Cancel").click()
     dialog = page.get_by_role("dialog")
@@ -238,7 +234,7 @@ def test_the_focus_stays_in_a_question_until_it_is_answered(open_at: Open, here:
 
 
 @pytest.mark.req("SAGA-01", "ADV-01", "TOOL-12")
-def test_what_runs_beside_the_tokens_is_at_its_step_and_has_rows_of_its_own(open_at: Open, here: Site) -> None:
+def test_side_runs_appear_at_their_step_and_in_rows_of_their_own(open_at: Open, here: Site) -> None:
     execution_id = here.start("tests/beside")
     here.until_waiting(execution_id, "talk")
     here.api.post(f"executions/{execution_id}/events", json={"name": "audit.required", "data": {}})
@@ -253,7 +249,7 @@ def test_what_runs_beside_the_tokens_is_at_its_step_and_has_rows_of_its_own(open
     expect(rows.filter(has_text="audit, for audit.required")).to_contain_text("completed")
 
 
-def test_a_compensation_is_seen_where_it_was_at_any_moment(open_at: Open, here: Site) -> None:
+def test_a_compensation_is_shown_at_its_step_at_any_event(open_at: Open, here: Site) -> None:
     execution_id = here.start("tests/booking", fail=True)
     assert here.ended(execution_id) == "failed"
     page = open_at(f"/executions/{execution_id}?step=hotel")
@@ -273,7 +269,7 @@ def test_a_compensation_is_seen_where_it_was_at_any_moment(open_at: Open, here: 
     expect(rows.filter(has_text="undo flight")).to_contain_text("completed")
 
 
-def test_what_is_not_there_is_said_with_a_way_back(open_at: Open) -> None:
+def test_an_unknown_execution_is_reported_with_a_link_to_the_list(open_at: Open) -> None:
     page = open_at("/executions/01890000-0000-7000-8000-0000deadbeef")
     expect(page.get_by_role("heading", level=1)).to_have_text("No such execution")
     page.get_by_role("link", name="All executions").click()
@@ -281,7 +277,7 @@ def test_what_is_not_there_is_said_with_a_way_back(open_at: Open) -> None:
 
 
 @pytest.mark.req("CLI-04")
-def test_it_is_run_again_from_a_step(open_at: Open, here: Site, chain: str, picture: Picture) -> None:
+def test_an_execution_is_rerun_from_a_step(open_at: Open, here: Site, chain: str, picture: Picture) -> None:
     page = open_at(f"/executions/{chain}?step=each")
     page.get_by_role("button", name="Run again").click()
     dialog = page.get_by_role("dialog")
@@ -295,7 +291,7 @@ def test_it_is_run_again_from_a_step(open_at: Open, here: Site, chain: str, pict
     expect(page).to_have_url(f"{here.url}/executions/{chain}")
 
 
-def test_running_again_has_the_form_of_a_start_with_what_was_given(open_at: Open, here: Site) -> None:
+def test_the_rerun_form_is_the_start_form_filled_with_the_earlier_inputs(open_at: Open, here: Site) -> None:
     execution_id = here.start("tests/chain", n=2)
     here.ended(execution_id)
     page = open_at(f"/executions/{execution_id}")
@@ -312,7 +308,7 @@ def test_running_again_has_the_form_of_a_start_with_what_was_given(open_at: Open
     assert here.api.get(f"executions/{again}").json()["payload"] == {"n": 2, "who": "moon"}
 
 
-def test_what_the_server_refuses_is_said_in_its_words(open_at: Open, chain: str) -> None:
+def test_a_refusal_by_the_server_is_shown_in_its_own_text(open_at: Open, chain: str) -> None:
     page = open_at(f"/executions/{chain}")
     page.get_by_role("button", name="Run again").click()
     dialog = page.get_by_role("dialog")
@@ -326,7 +322,7 @@ def test_what_the_server_refuses_is_said_in_its_words(open_at: Open, chain: str)
     expect(dialog.get_by_role("alert")).to_contain_text("99")
 
 
-def test_nested_executions_lead_to_each_other(open_at: Open, here: Site) -> None:
+def test_nested_executions_link_to_each_other(open_at: Open, here: Site) -> None:
     execution_id = here.start("tests/parent")
     here.ended(execution_id)
     page = open_at(f"/executions/{execution_id}")
@@ -337,7 +333,7 @@ def test_nested_executions_lead_to_each_other(open_at: Open, here: Site) -> None
     expect(page).to_have_url(f"{here.url}/executions/{execution_id}")
 
 
-def test_a_stream_that_was_cut_goes_on_where_it_was(open_at: Open, here: Site) -> None:
+def test_an_interrupted_event_stream_resumes_at_its_position(open_at: Open, here: Site) -> None:
     execution_id = here.start("tests/waiting", order=43)
     here.until_waiting(execution_id, "pay")
     page = open_at(f"/executions/{execution_id}?tab=events")
@@ -354,7 +350,7 @@ def test_a_stream_that_was_cut_goes_on_where_it_was(open_at: Open, here: Site) -
     assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))  # none is missing and none is told twice
 
 
-def test_a_step_gets_another_limit_while_it_runs_and_its_own_again(open_at: Open, here: Site) -> None:
+def test_a_step_limit_is_overridden_while_it_runs_and_then_reset(open_at: Open, here: Site) -> None:
     execution_id = here.start("tests/limited")
     here.until_waiting(execution_id, "call")
     page = open_at(f"/executions/{execution_id}?tab=limits")
@@ -376,7 +372,7 @@ def test_a_step_gets_another_limit_while_it_runs_and_its_own_again(open_at: Open
     expect(row).not_to_contain_text("instead of")
 
 
-def test_a_viewer_sees_limits_and_changes_none(visitor: Visitor, here: Site) -> None:
+def test_a_viewer_sees_limits_and_cannot_change_them(visitor: Visitor, here: Site) -> None:
     execution_id = here.start("tests/limited")
     page = visitor(here.make_token("vito", "viewer"), f"/executions/{execution_id}?tab=limits")
     expect(page.get_by_role("row", name="call")).to_be_visible()

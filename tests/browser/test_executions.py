@@ -15,7 +15,7 @@ from tests.browser.serving import Site
 Open = Callable[[str], Page]
 
 
-def test_filters_are_in_the_address_and_can_be_kept_as_a_view(open_at: Open, here: Site) -> None:
+def test_filters_are_in_the_address_and_saved_as_a_view(open_at: Open, here: Site) -> None:
     here.ended(here.start("tests/failing"))
     page = open_at("/executions")
     page.get_by_role("button", name="failed", exact=True).click()
@@ -32,7 +32,7 @@ def test_filters_are_in_the_address_and_can_be_kept_as_a_view(open_at: Open, her
     expect(page.get_by_role("link", name="bad ones")).to_be_visible()
 
 
-def test_the_list_keeps_to_the_times_of_its_address_in_the_zone_that_is_shown(open_at: Open, here: Site) -> None:
+def test_the_list_uses_the_times_of_its_address_in_the_shown_time_zone(open_at: Open, here: Site) -> None:
     here.ended(here.start("tests/chain", n=3))
     page = open_at("/executions?until=2001-01-01T00:00:00.000Z")
     expect(page.get_by_role("heading", name="No execution matches")).to_be_visible()
@@ -45,7 +45,7 @@ def test_the_list_keeps_to_the_times_of_its_address_in_the_zone_that_is_shown(op
     expect(page.locator("tbody tr").first).to_be_visible()
 
 
-def test_a_text_finds_by_path_and_by_id(open_at: Open, here: Site) -> None:
+def test_a_search_text_matches_path_and_id(open_at: Open, here: Site) -> None:
     execution_id = here.start("tests/slow")
     page = open_at("/executions")
     page.get_by_label("Find by name, path or id").fill(execution_id)
@@ -54,7 +54,7 @@ def test_a_text_finds_by_path_and_by_id(open_at: Open, here: Site) -> None:
     expect(page.locator("tbody tr")).to_contain_text("tests/slow")
 
 
-def test_a_new_execution_and_its_end_appear_by_themselves(open_at: Open, here: Site) -> None:
+def test_the_list_shows_a_new_execution_and_its_end_without_a_reload(open_at: Open, here: Site) -> None:
     page = open_at("/executions")
     expect(page.get_by_role("heading", level=1)).to_have_text("Executions")
     execution_id = here.start("tests/waiting", order=31)
@@ -66,7 +66,7 @@ def test_a_new_execution_and_its_end_appear_by_themselves(open_at: Open, here: S
 
 
 @pytest.mark.req("SRV-07", "SRV-11")
-def test_many_are_paused_resumed_and_cancelled_at_once(open_at: Open, here: Site) -> None:
+def test_several_executions_are_paused_resumed_and_cancelled_together(open_at: Open, here: Site) -> None:
     ids = [here.start("tests/slow") for _ in range(3)]
     page = open_at("/executions?path=tests%2Fslow")
     for one in ids:
@@ -91,7 +91,7 @@ def test_many_are_paused_resumed_and_cancelled_at_once(open_at: Open, here: Site
         expect(page.locator("tbody tr", has_text=one[-8:])).to_contain_text("cancelled")
 
 
-def test_a_list_is_walked_and_opened_by_keyboard(open_at: Open, here: Site) -> None:
+def test_a_list_is_navigated_and_opened_by_keyboard(open_at: Open, here: Site) -> None:
     here.start("tests/slow")
     page = open_at("/executions")
     page.locator("tbody tr").first.wait_for()
@@ -102,7 +102,7 @@ def test_a_list_is_walked_and_opened_by_keyboard(open_at: Open, here: Site) -> N
     expect(page.get_by_role("tab", name="Net")).to_be_visible()
 
 
-def test_keys_lead_to_screens_and_to_the_search(page: Page) -> None:
+def test_keyboard_shortcuts_open_screens_and_the_search(page: Page) -> None:
     page.clock.install()
     page.clock.pause_at(datetime.now(UTC) + timedelta(seconds=1))  # for the second key is waited for some time only
     page.keyboard.press("g")
@@ -119,7 +119,7 @@ def test_keys_lead_to_screens_and_to_the_search(page: Page) -> None:
     expect(page.get_by_role("dialog")).to_have_count(0)
 
 
-def test_the_content_is_reached_past_the_menu_and_has_the_focus_on_a_new_screen(page: Page) -> None:
+def test_a_skip_link_reaches_the_content_and_a_new_screen_gets_the_focus(page: Page) -> None:
     page.keyboard.press("Tab")
     expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
     page.get_by_role("navigation").get_by_role("link", name="Workers").click()
@@ -127,7 +127,7 @@ def test_the_content_is_reached_past_the_menu_and_has_the_focus_on_a_new_screen(
     expect(page.locator("#content")).to_be_focused()
 
 
-def test_on_a_narrow_screen_the_menu_opens_and_closes(page: Page) -> None:
+def test_the_menu_opens_and_closes_on_a_narrow_screen(page: Page) -> None:
     page.set_viewport_size({"width": 390, "height": 780})
     expect(page.get_by_role("link", name="Workers")).to_be_hidden()
     page.get_by_role("button", name="Menu").click()
@@ -136,7 +136,7 @@ def test_on_a_narrow_screen_the_menu_opens_and_closes(page: Page) -> None:
     expect(page.get_by_role("link", name="Tasks", exact=True)).to_be_hidden()
 
 
-def test_on_a_phone_every_state_can_be_chosen(open_at: Open, here: Site, picture: Picture) -> None:
+def test_every_state_can_be_chosen_on_a_phone(open_at: Open, here: Site, picture: Picture) -> None:
     page = open_at("/executions")
     page.set_viewport_size({"width": 390, "height": 780})
     states = page.get_by_role("group", name="State").get_by_role("button")
@@ -155,7 +155,7 @@ def test_on_a_phone_every_state_can_be_chosen(open_at: Open, here: Site, picture
     expect(page).to_have_url(f"{here.url}/executions?status=cancelled")
 
 
-def test_what_may_not_be_done_is_not_offered(visitor: Visitor, here: Site) -> None:
+def test_actions_that_the_role_forbids_are_not_offered(visitor: Visitor, here: Site) -> None:
     execution_id = here.start("tests/slow")
     page = visitor(here.make_token("vic", "viewer"), f"/executions/{execution_id}")
     expect(page.get_by_role("tab", name="Net")).to_be_visible()
@@ -163,7 +163,7 @@ def test_what_may_not_be_done_is_not_offered(visitor: Visitor, here: Site) -> No
         expect(page.get_by_role("button", name=name)).to_have_count(0)
 
 
-def test_a_wrong_token_is_refused_and_a_right_one_lets_in(visitor: Visitor, here: Site) -> None:
+def test_a_wrong_token_is_refused_and_a_right_one_is_accepted(visitor: Visitor, here: Site) -> None:
     page = visitor()
     page.get_by_role("button", name="Sign out").click()
     page.get_by_label("Token").fill("noetl_wrong")
@@ -175,7 +175,7 @@ def test_a_wrong_token_is_refused_and_a_right_one_lets_in(visitor: Visitor, here
     assert "token" not in page.url
 
 
-def test_the_list_is_narrowed_by_playbook_and_by_label(open_at: Open, here: Site) -> None:
+def test_the_list_is_filtered_by_playbook_and_by_label(open_at: Open, here: Site) -> None:
     here.register(
         "apiVersion: noetl.io/v10\nkind: Playbook\n"
         "metadata: { name: labelled, path: tests/labelled, labels: { team: blue } }\nworkflow: [{ step: start }]\n"
@@ -213,7 +213,7 @@ def test_two_runs_of_a_playbook_are_compared_from_the_list(open_at: Open, here: 
     expect(page.get_by_role("region", name="Second run")).to_contain_text(second[-8:])
 
 
-def test_an_unknown_tab_in_the_address_is_the_net(open_at: Open, here: Site) -> None:
+def test_an_unknown_tab_in_the_address_shows_the_net(open_at: Open, here: Site) -> None:
     execution_id = here.start("tests/failing")
     page = open_at(f"/executions/{execution_id}?tab=timeline")
     expect(page.get_by_role("tab", name="Net")).to_have_attribute("aria-selected", "true")

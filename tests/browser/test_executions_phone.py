@@ -40,7 +40,7 @@ def long_named(here: Site) -> str:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_each_execution_is_a_card_that_is_read_whole(
+def test_each_execution_is_a_readable_card_on_a_phone(
     open_at: Callable[[str], Page], long_named: str, picture: Picture, scheme: str
 ) -> None:
     page = open_at("/")

@@ -19,9 +19,7 @@ def make_token(here: Site, subject: str, role: str, expires_in_s: float) -> str:
     return str(here.api.post("tokens", json=asked).raise_for_status().json()["token"])
 
 
-def test_a_token_that_has_expired_is_shown_as_expired(
-    open_at: Callable[[str], Page], here: Site, picture: Picture
-) -> None:
+def test_an_expired_token_is_shown_as_expired(open_at: Callable[[str], Page], here: Site, picture: Picture) -> None:
     make_token(here, "soon over", "viewer", 0.01)
     make_token(here, "for long", "viewer", 30 * DAY_S)
     page = open_at("/settings")
@@ -38,7 +36,7 @@ def test_a_token_that_has_expired_is_shown_as_expired(
     assert findings(page) == []
 
 
-def test_the_owner_of_a_token_sees_when_it_expires_and_is_warned_a_week_before(
+def test_the_owner_of_a_token_sees_its_expiry_and_is_warned_a_week_before(
     visitor: Visitor, here: Site, picture: Picture
 ) -> None:
     page = visitor(make_token(here, "omar_w", "operator", 3 * DAY_S - 60), "/settings")
@@ -57,7 +55,7 @@ def test_the_owner_of_a_token_sees_when_it_expires_and_is_warned_a_week_before(
     expect(other.get_by_role("link", name=re.compile("token expires"))).to_have_count(0)
 
 
-def test_a_new_token_is_proposed_to_expire(open_at: Callable[[str], Page], here: Site) -> None:
+def test_the_form_for_a_new_token_proposes_an_expiry(open_at: Callable[[str], Page], here: Site) -> None:
     page = open_at("/settings")
     page.get_by_role("button", name="Create token").click()
     dialog = page.get_by_role("dialog")

@@ -48,7 +48,7 @@ def partial(here: Site) -> str:
     return execution_id
 
 
-def test_a_completed_run_says_in_its_header_and_net_how_many_iterations_failed(
+def test_the_header_and_net_of_a_completed_run_count_failed_iterations(
     open_at: Callable[[str], Page], partial: str, picture: Picture
 ) -> None:
     page = open_at(f"/executions/{partial}")
@@ -63,7 +63,7 @@ def test_a_completed_run_says_in_its_header_and_net_how_many_iterations_failed(
     expect(page.get_by_role("list", name="Failed iterations of start").get_by_role("listitem")).to_have_count(7)
 
 
-def test_the_catalogue_says_how_many_iterations_of_the_last_run_failed(
+def test_the_catalogue_counts_the_failed_iterations_of_the_last_run(
     open_at: Callable[[str], Page], partial: str, here: Site, picture: Picture
 ) -> None:
     page = open_at("/catalog")
@@ -85,7 +85,7 @@ def test_the_catalogue_says_how_many_iterations_of_the_last_run_failed(
     expect(page).to_have_url(f"{here.url}/executions/{partial}")
 
 
-def test_a_failed_iteration_opens_from_the_list_and_tells_why(
+def test_a_failed_iteration_opens_from_the_list_and_shows_its_error(
     open_at: Callable[[str], Page], partial: str, picture: Picture
 ) -> None:
     page = open_at(f"/executions/{partial}?tab=loops")
@@ -115,7 +115,7 @@ def test_every_cell_of_the_grid_opens_its_iteration(open_at: Callable[[str], Pag
     expect(page.get_by_role("complementary", name="Iteration 19 of start")).to_be_visible()
 
 
-def test_the_timeline_says_how_many_failed(open_at: Callable[[str], Page], partial: str) -> None:
+def test_the_timeline_counts_failed_iterations(open_at: Callable[[str], Page], partial: str) -> None:
     page = open_at(f"/executions/{partial}?tab=time")
     expect(page.get_by_role("button", name="start").first).to_contain_text("7 of 50 failed")
 
@@ -123,7 +123,7 @@ def test_the_timeline_says_how_many_failed(open_at: Callable[[str], Page], parti
 HEALING = PARTIAL.replace("tests/partial", "tests/healing").replace("name: partial", "name: healing")
 
 
-def test_only_the_failed_items_run_again_and_the_other_results_are_kept(
+def test_only_the_failed_items_are_rerun_and_other_results_are_reused(
     open_at: Callable[[str], Page], here: Site, picture: Picture
 ) -> None:
     here.register(HEALING)
@@ -157,7 +157,7 @@ def test_only_the_failed_items_run_again_and_the_other_results_are_kept(
     assert sorted(line["path"] for line in logs) == [[n] for n in range(3, 50, 7)]
 
 
-def test_runs_that_are_compared_say_how_many_iterations_failed_and_others_can_be_chosen(
+def test_compared_runs_show_their_failed_iterations_and_can_be_exchanged(
     open_at: Callable[[str], Page], here: Site, partial: str
 ) -> None:
     smaller, small = (here.start("tests/partial", n=n) for n in (2, 20))
@@ -196,7 +196,7 @@ workflow:
 """
 
 
-def test_items_of_an_ended_run_are_stopped_or_not_run_and_none_is_running(
+def test_items_of_an_ended_run_are_stopped_or_not_run(
     open_at: Callable[[str], Page], here: Site, picture: Picture
 ) -> None:
     here.register(CUT)
@@ -250,7 +250,7 @@ def many(here: Site) -> str:
     return execution_id
 
 
-def test_logs_are_searched_filtered_and_saved_whole_however_long_they_are(
+def test_long_logs_are_searched_filtered_and_downloaded_in_full(
     open_at: Callable[[str], Page], many: str, here: Site
 ) -> None:
     page = open_at(f"/executions/{many}?tab=logs")
@@ -278,7 +278,7 @@ def test_logs_are_searched_filtered_and_saved_whole_however_long_they_are(
     assert Path(saved.value.path()).read_text("utf-8").count("loading ") == 600
 
 
-def test_loops_are_shown_when_the_chosen_step_has_none_and_a_filter_by_step_is_seen(
+def test_loops_are_shown_when_the_chosen_step_has_none_and_the_step_filter_is_visible(
     open_at: Callable[[str], Page], many: str
 ) -> None:
     page = open_at("/")
@@ -306,7 +306,7 @@ HELD = (
 )
 
 
-def test_a_list_says_while_it_runs_how_many_iterations_failed_and_leads_to_them(
+def test_the_list_counts_failed_iterations_of_a_running_execution_and_links_to_them(
     open_at: Callable[[str], Page], here: Site, picture: Picture
 ) -> None:
     here.register(HELD)

@@ -29,7 +29,7 @@ workflow:
 ENDLESS = "document.getAnimations().filter((one) => one.effect.getComputedTiming().iterations === Infinity).length"
 
 
-def test_a_recent_failure_names_its_step_and_reason_and_leads_to_its_logs(
+def test_a_recent_failure_shows_its_step_and_error_and_links_to_its_logs(
     open_at: Open, here: Site, picture: Picture
 ) -> None:
     execution_id = here.start("tests/failing")
@@ -48,14 +48,14 @@ def test_a_recent_failure_names_its_step_and_reason_and_leads_to_its_logs(
     expect(page.locator("pre.error").first).to_contain_text("no luck")
 
 
-def test_who_has_no_task_is_led_to_those_of_others(page: Page, here: Site) -> None:
+def test_a_user_without_tasks_gets_a_link_to_all_open_tasks(page: Page, here: Site) -> None:
     here.until_waiting(here.start("tests/asking"), "approve")
     page.get_by_role("link", name="All open tasks").click()
 
     expect(page.get_by_role("row", name="asking, step approve").first).to_contain_text("human role boss")
 
 
-def test_menu_and_name_stay_when_the_page_is_scrolled(page: Page, here: Site) -> None:
+def test_the_menu_and_the_name_stay_visible_while_scrolling(page: Page, here: Site) -> None:
     page.set_viewport_size({"width": 1280, "height": 480})
     page.get_by_role("heading", name="Recent failures").wait_for()
     page.mouse.move(700, 300)
@@ -66,7 +66,7 @@ def test_menu_and_name_stay_when_the_page_is_scrolled(page: Page, here: Site) ->
         expect(page.get_by_role("link", name=name, exact=True)).to_be_in_viewport(ratio=1)
 
 
-def test_what_runs_says_since_when(open_at: Open, here: Site) -> None:
+def test_a_running_execution_shows_its_start_time(open_at: Open, here: Site) -> None:
     here.start("tests/slow")
     page = open_at("/")
 
@@ -74,7 +74,7 @@ def test_what_runs_says_since_when(open_at: Open, here: Site) -> None:
     expect(row).to_contain_text("started ")
 
 
-def test_what_waits_for_a_person_says_so_and_not_when_a_timer_is_due(
+def test_an_execution_waiting_for_a_person_shows_its_task_and_no_timer(
     open_at: Open, here: Site, picture: Picture
 ) -> None:
     here.register(REVIEW)
@@ -91,7 +91,7 @@ def test_what_waits_for_a_person_says_so_and_not_when_a_timer_is_due(
     expect(page.get_by_role("link", name="Approve the invoice?")).to_have_count(0)
 
 
-def test_what_runs_turns_only_for_whoever_likes_motion(page: Page, here: Site) -> None:
+def test_the_running_sign_is_animated_only_without_reduced_motion(page: Page, here: Site) -> None:
     here.start("tests/slow")
     expect(page.locator(".running .sign").first).to_be_visible()
     assert page.evaluate(ENDLESS) == 0
@@ -104,7 +104,7 @@ def test_what_runs_turns_only_for_whoever_likes_motion(page: Page, here: Site) -
 ORDER = "() => [...document.querySelectorAll('main h2, main .tiles')].map((one) => one.textContent.trim().slice(0, 15))"
 
 
-def test_on_a_phone_failures_and_tasks_come_first_and_the_head_counts_the_tasks(
+def test_a_phone_shows_failures_and_tasks_first_and_counts_tasks_in_the_banner(
     page: Page, here: Site, picture: Picture
 ) -> None:
     here.register(MINE)
@@ -126,7 +126,7 @@ def test_on_a_phone_failures_and_tasks_come_first_and_the_head_counts_the_tasks(
     here.api.post(f"executions/{execution_id}/cancel", json={}).raise_for_status()
 
 
-def test_hours_in_which_nothing_ran_are_no_tab_stops(page: Page, here: Site) -> None:
+def test_hours_without_runs_are_not_tab_stops(page: Page, here: Site) -> None:
     here.ended(here.start("tests/failing"))
     hours = page.locator(".trend li")
     expect(hours.last.get_by_role("link")).to_be_visible()
@@ -134,7 +134,7 @@ def test_hours_in_which_nothing_ran_are_no_tab_stops(page: Page, here: Site) -> 
     expect(hours.first.get_by_role("link")).to_have_count(0)
 
 
-def test_the_focus_returns_to_where_it_was_when_the_search_is_closed(page: Page) -> None:
+def test_closing_the_search_restores_the_focus(page: Page) -> None:
     for name in ("All open tasks", "by day"):
         where = page.locator("main").get_by_text(name, exact=True)
         where.focus()

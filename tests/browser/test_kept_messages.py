@@ -10,7 +10,7 @@ from tests.browser.serving import Site
 
 
 @pytest.mark.req("MSG-03")
-def test_a_kept_message_is_deleted_after_a_question(visitor: Visitor, here: Site) -> None:
+def test_deleting_a_stored_message_needs_confirmation(visitor: Visitor, here: Site) -> None:
     for message_id in ("unwanted/1", "unwanted/2"):
         sent = {"name": "unwanted", "correlation": {"id": message_id}, "message_id": message_id}
         here.api.post("messages", json=sent).raise_for_status()

@@ -48,7 +48,7 @@ def large(here: Site) -> str:
     return execution_id
 
 
-def test_a_large_result_is_opened_part_by_part_and_its_rows_are_a_table(
+def test_a_large_result_opens_part_by_part_and_its_rows_are_a_table(
     open_at: Open, large: str, picture: Picture
 ) -> None:
     page = open_at("/")
@@ -87,7 +87,7 @@ def test_a_large_result_is_opened_part_by_part_and_its_rows_are_a_table(
     assert '"customer":"customer 19999"' in Path(saved.value.path()).read_text("utf-8")
 
 
-def test_a_stored_table_is_read_in_pages(open_at: Open, large: str, picture: Picture) -> None:
+def test_a_stored_table_is_paged(open_at: Open, large: str, picture: Picture) -> None:
     page = open_at(f"/executions/{large}?tab=data")
     part = page.get_by_role("region", name="Results of steps")
     part.locator("summary", has_text="table, 100,000 rows").click()
@@ -102,7 +102,7 @@ def test_a_stored_table_is_read_in_pages(open_at: Open, large: str, picture: Pic
     assert Path(saved.value.path()).read_bytes()[:4] == b"PAR1"
 
 
-def test_rows_that_are_stored_are_the_same_table_as_all_others(open_at: Open, large: str, picture: Picture) -> None:
+def test_stored_rows_are_shown_in_the_same_table_as_inline_rows(open_at: Open, large: str, picture: Picture) -> None:
     page = open_at(f"/executions/{large}?tab=data")
     part = page.get_by_role("region", name="Results of steps")
     with page.expect_download() as saved:
@@ -122,7 +122,7 @@ def test_rows_that_are_stored_are_the_same_table_as_all_others(open_at: Open, la
     assert len(Path(saved.value.path()).read_text("utf-8").splitlines()) == 12
 
 
-def test_at_an_earlier_moment_a_stored_result_is_opened_too(open_at: Open, large: str, here: Site) -> None:
+def test_a_stored_result_opens_at_an_earlier_event_too(open_at: Open, large: str, here: Site) -> None:
     at = here.api.get(f"executions/{large}").raise_for_status().json()["events"]
     page = open_at(f"/executions/{large}?tab=data&at={at - 1}")
     part = page.get_by_role("region", name="Results of steps")

@@ -38,7 +38,7 @@ def _is_in_sight(page: Page, step: Locator) -> None:
     page.wait_for_function(IN_SIGHT, arg=step.element_handle())
 
 
-def test_groups_are_collapsed_and_expanded_and_the_address_keeps_it(
+def test_groups_are_collapsed_and_expanded_and_stored_in_the_address(
     open_at: Open, failed: str, picture: Picture
 ) -> None:
     page = open_at(f"/executions/{failed}")
@@ -72,7 +72,7 @@ def test_groups_are_collapsed_and_expanded_and_the_address_keeps_it(
     expect(page.locator(".group")).to_have_count(5)
 
 
-def test_search_and_what_failed_expand_the_group_they_lead_into(open_at: Open, failed: str) -> None:
+def test_a_search_hit_or_a_failed_step_expands_its_group(open_at: Open, failed: str) -> None:
     page = open_at(f"/executions/{failed}?collapsed=area00,area01,area02,area03,area04")
     expect(page.locator(".group")).to_have_count(5)
 
@@ -87,7 +87,7 @@ def test_search_and_what_failed_expand_the_group_they_lead_into(open_at: Open, f
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 390), ("dark", 1280)])
-def test_a_collapsed_net_is_read_on_a_phone_and_in_the_dark(
+def test_a_collapsed_net_is_readable_on_a_phone_and_in_dark_mode(
     scheme: str, width: int, open_at: Open, failed: str, picture: Picture
 ) -> None:
     page = open_at(f"/executions/{failed}?collapsed=area00,area01,area02,area03,area04")
@@ -108,7 +108,7 @@ def thousand(here: Site) -> str:
     return execution_id
 
 
-def test_of_a_thousand_steps_one_is_found_the_failed_one_is_led_to_and_few_are_drawn(
+def test_a_net_of_a_thousand_steps_draws_few_and_finds_searched_and_failed_ones(
     open_at: Open, thousand: str, picture: Picture
 ) -> None:
     page = open_at(f"/executions/{thousand}")

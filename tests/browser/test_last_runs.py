@@ -33,7 +33,7 @@ def busy(tmp_path_factory: pytest.TempPathFactory, here: Site) -> Iterator[Site]
         yield found
 
 
-def test_a_playbook_that_ran_long_ago_is_not_said_to_have_never_run(browser: Browser, busy: Site) -> None:
+def test_a_playbook_that_ran_long_ago_is_not_shown_as_never_run(browser: Browser, busy: Site) -> None:
     context = browser.new_context(locale="en-GB")
     page = context.new_page()
     page.set_default_timeout(PATIENCE_MS)

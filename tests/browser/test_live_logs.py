@@ -55,7 +55,7 @@ workflow:
 """
 
 
-def test_lines_come_while_a_task_runs_and_are_in_the_log_once_when_it_has_ended(
+def test_log_lines_are_streamed_while_a_task_runs_and_stored_once(
     open_at: Open, visitor: Visitor, here: Site, tmp_path: Path, picture: Picture
 ) -> None:
     here.register(PRINTING)
@@ -92,7 +92,7 @@ def test_lines_come_while_a_task_runs_and_are_in_the_log_once_when_it_has_ended(
     expect(lines).to_have_count(0)
 
 
-def test_lines_are_filtered_by_their_level_and_the_level_is_in_the_address(
+def test_log_lines_are_filtered_by_level_and_the_level_is_in_the_address(
     open_at: Open, here: Site, picture: Picture
 ) -> None:
     here.register(LEVELS)
@@ -118,7 +118,7 @@ def test_lines_are_filtered_by_their_level_and_the_level_is_in_the_address(
     expect(entries).to_have_count(2)
 
 
-def test_what_a_task_printed_last_is_in_sight_above_its_error(open_at: Open, here: Site) -> None:
+def test_the_last_output_of_a_task_is_visible_above_its_error(open_at: Open, here: Site) -> None:
     here.register(
         PRINTING.replace("tests/printing", "tests/talkative").partition("workload:")[0]
         + "workflow:\n  - step: start\n    tool:\n      kind: python\n      code: |\n"

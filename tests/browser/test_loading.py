@@ -34,7 +34,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_loads_is_not_called_empty(name: str, page: Page, here: Site, quiet: str) -> None:
+def test_data_that_is_loading_is_not_shown_as_empty(name: str, page: Page, here: Site, quiet: str) -> None:
     path, pattern, empty = CASES[name]
     held = Held(page, pattern)
     move(page, path.format(id=quiet))
@@ -51,7 +51,7 @@ def test_what_loads_is_not_called_empty(name: str, page: Page, here: Site, quiet
         expect(page.get_by_text(empty).first).to_be_visible()
 
 
-def test_the_final_state_of_a_run_comes_before_its_log(page: Page, here: Site, picture: Picture) -> None:
+def test_the_final_state_of_a_run_arrives_before_its_log(page: Page, here: Site, picture: Picture) -> None:
     execution_id = here.start("tests/chain", n=12)
     assert here.ended(execution_id) == "completed"
     held = Held(page, "**/events?*")
@@ -68,7 +68,7 @@ def test_the_final_state_of_a_run_comes_before_its_log(page: Page, here: Site, p
     expect(page.locator(".slider")).not_to_contain_text("loading")
 
 
-def test_the_past_shows_the_result_of_then(open_at: Callable[[str], Page], here: Site) -> None:
+def test_an_earlier_event_shows_the_result_at_that_event(open_at: Callable[[str], Page], here: Site) -> None:
     execution_id = here.start("tests/chain", n=3)
     assert here.ended(execution_id) == "completed"
     page = open_at(f"/executions/{execution_id}?tab=data")

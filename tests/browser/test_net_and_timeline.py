@@ -85,7 +85,7 @@ def test_no_step_covers_the_condition_of_an_arc(open_at: Callable[[str], Page], 
     assert found["covered"] == 0
 
 
-def test_a_moving_token_is_on_its_arc_from_its_first_moment(page: Page, here: Site) -> None:
+def test_a_moving_token_is_drawn_on_its_arc_from_the_first_frame(page: Page, here: Site) -> None:
     page.emulate_media(reduced_motion="no-preference")
     page.add_init_script(WATCHING)
     execution_id = here.start("tests/waiting", order=77)
@@ -99,7 +99,7 @@ def test_a_moving_token_is_on_its_arc_from_its_first_moment(page: Page, here: Si
     assert [one for one in page.evaluate("window.strays") if not one["isOn"]] == []
 
 
-def test_retries_are_seen_in_the_row_of_their_step(open_at: Callable[[str], Page], here: Site) -> None:
+def test_retries_are_drawn_in_the_row_of_their_step(open_at: Callable[[str], Page], here: Site) -> None:
     execution_id = here.start("tests/failing")
     here.ended(execution_id)
     page = open_at(f"/executions/{execution_id}?tab=time")
@@ -109,7 +109,7 @@ def test_retries_are_seen_in_the_row_of_their_step(open_at: Callable[[str], Page
     expect(row.locator("rect.backoff")).to_have_count(2)
 
 
-def test_the_timeline_has_no_tasks_that_nobody_wrote(open_at: Callable[[str], Page], here: Site) -> None:
+def test_the_timeline_hides_generated_tasks(open_at: Callable[[str], Page], here: Site) -> None:
     here.register(PAGES)
     execution_id = here.start("tests/pages")
     assert here.ended(execution_id) == "completed"
@@ -119,7 +119,7 @@ def test_the_timeline_has_no_tasks_that_nobody_wrote(open_at: Callable[[str], Pa
     expect(page.get_by_role("list", name="Step runs by time")).not_to_contain_text("__")
 
 
-def test_the_filter_of_events_is_in_the_address(open_at: Callable[[str], Page], here: Site) -> None:
+def test_the_event_filter_is_in_the_address(open_at: Callable[[str], Page], here: Site) -> None:
     execution_id = here.start("tests/chain", n=2)
     here.ended(execution_id)
     page = open_at(f"/executions/{execution_id}?tab=events")

@@ -41,7 +41,7 @@ def costly(here: Site) -> str:
     return PATH
 
 
-def test_the_critical_path_is_on_the_net_of_a_draft_and_in_a_table(
+def test_the_critical_path_is_drawn_on_the_draft_net_and_listed_in_a_table(
     open_at: Callable[[str], Page], here: Site, costly: str, picture: Picture
 ) -> None:
     page = open_at(f"/catalog/edit/{costly}")
@@ -81,7 +81,7 @@ def test_the_critical_path_is_on_the_net_of_a_draft_and_in_a_table(
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_page_of_a_playbook_shows_what_its_net_costs(
+def test_the_playbook_page_shows_the_duration_of_each_step(
     scheme: str, open_at: Callable[[str], Page], here: Site, costly: str, picture: Picture
 ) -> None:
     page = open_at(f"/catalog/playbook/{costly}")

@@ -36,7 +36,7 @@ def late(here: Site) -> Iterator[str]:
     here.api.post(f"executions/{execution_id}/cancel", json={}).raise_for_status()
 
 
-def test_home_shows_what_is_late_and_leads_to_why(open_at: Open, late: str, picture: Picture) -> None:
+def test_home_lists_late_executions_and_links_to_the_cause(open_at: Open, late: str, picture: Picture) -> None:
     page = open_at("/")
     part = page.get_by_role("region", name="Late")
     expect(part.get_by_role("listitem")).to_contain_text("late for")
@@ -52,7 +52,7 @@ def test_home_shows_what_is_late_and_leads_to_why(open_at: Open, late: str, pict
     expect(page.get_by_role("tabpanel")).to_contain_text("never_comes")
 
 
-def test_a_dead_letter_is_seen_with_its_error_and_sent_again(
+def test_a_dead_letter_is_shown_with_its_error_and_sent_again(
     open_at: Open, late: str, here: Site, picture: Picture
 ) -> None:
     page = open_at("/notifications")
@@ -77,7 +77,7 @@ def test_a_dead_letter_is_seen_with_its_error_and_sent_again(
     is_told(page, "It will be sent again")
 
 
-def test_a_viewer_sees_notifications_and_may_not_retry_them(visitor: Visitor, here: Site, late: str) -> None:
+def test_a_viewer_sees_notifications_and_cannot_retry_them(visitor: Visitor, here: Site, late: str) -> None:
     page = visitor(here.make_token("vera_n", "viewer"), "/notifications")
     table = page.get_by_role("table", name="Notifications")
     expect(table.get_by_role("row", name="tests/long_load").first).to_be_visible()

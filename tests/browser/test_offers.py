@@ -14,7 +14,7 @@ from tests.browser.profiles import move
 from tests.browser.serving import Site
 
 
-def test_a_viewer_is_offered_only_what_a_viewer_may_do(visitor: Visitor, here: Site) -> None:
+def test_a_viewer_is_offered_only_permitted_actions(visitor: Visitor, here: Site) -> None:
     execution_id = here.start("tests/asking", amount=55)
     here.until_waiting(execution_id, "approve")
     task_id = here.api.get("tasks", params={"execution_id": execution_id}).json()["tasks"][0]["task_id"]
@@ -36,7 +36,7 @@ def test_a_viewer_is_offered_only_what_a_viewer_may_do(visitor: Visitor, here: S
         expect(page.get_by_role("button", name=name, exact=True)).to_have_count(0)
 
 
-def test_whoever_has_not_the_role_of_a_task_is_told_who_has(open_at: Callable[[str], Page], here: Site) -> None:
+def test_a_task_page_names_the_human_role_that_can_claim_it(open_at: Callable[[str], Page], here: Site) -> None:
     execution_id = here.start("tests/asking", amount=56)
     here.until_waiting(execution_id, "approve")
     task_id = here.api.get("tasks", params={"execution_id": execution_id}).json()["tasks"][0]["task_id"]
@@ -51,7 +51,7 @@ def test_whoever_has_not_the_role_of_a_task_is_told_who_has(open_at: Callable[[s
     expect(page.get_by_role("button", name="Add comment")).to_be_visible()
 
 
-def test_screens_use_the_words_of_the_trade(open_at: Callable[[str], Page], here: Site) -> None:
+def test_screens_use_the_glossary_words(open_at: Callable[[str], Page], here: Site) -> None:
     ids = {path: here.start(f"tests/{path}") for path in ("failing", "chain", "waiting")}
     assert [here.ended(ids[path]) for path in ("failing", "chain")] == ["failed", "completed"]
     here.until_waiting(ids["waiting"], "pay")
@@ -84,7 +84,7 @@ def test_screens_use_the_words_of_the_trade(open_at: Callable[[str], Page], here
         expect(page.get_by_role("button", name=name, exact=True)).to_be_visible()
 
 
-def test_times_of_a_schedule_are_those_of_its_zone_and_say_so(open_at: Callable[[str], Page]) -> None:
+def test_schedule_times_use_and_name_the_time_zone_of_the_schedule(open_at: Callable[[str], Page]) -> None:
     page = open_at("/schedules")
     row = page.locator("tbody tr", has_text="tests/nightly")
     expect(row.locator(".next")).to_contain_text("02:30")
@@ -93,7 +93,7 @@ def test_times_of_a_schedule_are_those_of_its_zone_and_say_so(open_at: Callable[
     expect(page.get_by_role("dialog")).to_contain_text("time in Europe/Berlin")
 
 
-def test_the_net_of_an_older_text_is_not_shown_as_the_net_of_a_broken_one(
+def test_the_net_of_an_older_text_is_not_shown_for_a_broken_text(
     open_at: Callable[[str], Page], picture: Picture
 ) -> None:
     page = open_at("/catalog/edit/tests/chain")

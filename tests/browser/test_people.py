@@ -17,7 +17,7 @@ from tests.browser.serving import Site
 Open = Callable[[str], Page]
 
 
-def test_home_counts_and_shows_what_runs_until_it_is_over(page: Page, here: Site) -> None:
+def test_home_counts_and_lists_running_executions_until_they_end(page: Page, here: Site) -> None:
     execution_id = here.start("tests/waiting", order=51)
     running = page.locator("section").filter(has=page.get_by_role("heading", name="Running"))
     begun = running.locator(f"a[href$='{execution_id}']")
@@ -28,7 +28,7 @@ def test_home_counts_and_shows_what_runs_until_it_is_over(page: Page, here: Site
     expect(page).to_have_url(f"{here.url}/executions?status=failed")
 
 
-def test_a_schedule_has_a_calendar_of_what_ran_and_what_is_planned(open_at: Open, here: Site, picture: Picture) -> None:
+def test_a_schedule_calendar_shows_past_and_planned_runs(open_at: Open, here: Site, picture: Picture) -> None:
     here.ended(here.start("tests/nightly"))
     page = open_at("/schedules")
     page.locator("tr", has_text="tests/nightly").get_by_role("button", name="Calendar").click()
@@ -47,7 +47,7 @@ def test_a_schedule_has_a_calendar_of_what_ran_and_what_is_planned(open_at: Open
     expect(page.locator("tbody tr").first).to_contain_text("tests/nightly")
 
 
-def test_a_schedule_says_how_its_last_run_went_and_what_was_missed(open_at: Open, here: Site, picture: Picture) -> None:
+def test_a_schedule_shows_its_last_run_and_missed_times(open_at: Open, here: Site, picture: Picture) -> None:
     execution_id = here.start("tests/failing")
     assert here.ended(execution_id) == "failed"
     page = open_at("/executions")
@@ -90,7 +90,7 @@ window.Notification = class {
 """
 
 
-def test_the_browser_shows_failures_to_whoever_asked_for_that(visitor: Visitor, here: Site, picture: Picture) -> None:
+def test_the_browser_notifies_subscribed_users_of_failures(visitor: Visitor, here: Site, picture: Picture) -> None:
     here.ended(here.start("tests/failing"))  # before it was asked for: nobody hears of it
     page = visitor(here.make_token("otto", "operator"))
     page.context.add_init_script(ALERTS)
@@ -110,7 +110,7 @@ def test_the_browser_shows_failures_to_whoever_asked_for_that(visitor: Visitor, 
     expect(page.get_by_role("alert")).to_contain_text("no luck")
 
 
-def test_the_browser_tells_of_a_new_task_to_whoever_asked_for_that(visitor: Visitor, here: Site) -> None:
+def test_the_browser_notifies_subscribed_users_of_new_tasks(visitor: Visitor, here: Site) -> None:
     here.until_waiting(here.start("tests/asking", amount=1), "approve")
     page = visitor(here.make_token("olga", "operator", "boss"))
     page.context.add_init_script(ALERTS)
@@ -135,7 +135,7 @@ def test_the_catalogue_is_searched_and_starts_a_playbook(open_at: Open) -> None:
     expect(page.get_by_role("heading", level=1)).to_have_text("Start tests/chain")
 
 
-def test_a_start_form_says_what_does_not_fit_and_remembers_what_did(open_at: Open) -> None:
+def test_the_start_form_reports_invalid_inputs_and_remembers_valid_ones(open_at: Open) -> None:
     page = open_at("/catalog/start/tests/chain")
     page.get_by_label("n integer").fill("five")
     page.get_by_role("button", name="Start", exact=True).click()
@@ -158,7 +158,7 @@ def test_a_start_form_says_what_does_not_fit_and_remembers_what_did(open_at: Ope
 
 
 @pytest.mark.req("HUM-02", "HUM-03")
-def test_a_task_is_claimed_refused_field_by_field_and_completed(visitor: Visitor, here: Site) -> None:
+def test_a_task_is_claimed_validated_by_field_and_completed(visitor: Visitor, here: Site) -> None:
     execution_id = here.start("tests/asking", amount=61)
     page = visitor(here.make_token("ben", "operator", "boss"), "/tasks")
     page.get_by_role("link", name="Approve 61?").click()
@@ -177,7 +177,7 @@ def test_a_task_is_claimed_refused_field_by_field_and_completed(visitor: Visitor
 
 
 @pytest.mark.req("HUM-02")
-def test_a_task_appears_for_those_it_is_for_and_leaves_when_another_takes_it(visitor: Visitor, here: Site) -> None:
+def test_a_task_appears_for_its_role_and_goes_when_another_user_claims_it(visitor: Visitor, here: Site) -> None:
     page = visitor(here.make_token("bo", "operator", "boss"), "/tasks")
     clerk = visitor(here.make_token("carl", "viewer", "clerk"), "/tasks")
     expect(page.get_by_role("heading", level=1)).to_have_text("Tasks")
@@ -194,7 +194,7 @@ def test_a_task_appears_for_those_it_is_for_and_leaves_when_another_takes_it(vis
 
 
 @pytest.mark.req("TMR-01")
-def test_a_schedule_is_paused_resumed_and_backfilled_after_a_look(open_at: Open, here: Site) -> None:
+def test_a_schedule_is_paused_resumed_and_backfilled_after_a_preview(open_at: Open, here: Site) -> None:
     page = open_at("/schedules")
     row = page.get_by_role("row", name="tests/nightly")
     expect(row).to_contain_text("in ")
@@ -213,7 +213,7 @@ def test_a_schedule_is_paused_resumed_and_backfilled_after_a_look(open_at: Open,
 
 
 @pytest.mark.req("MSG-01")
-def test_a_message_is_sent_to_who_waits(open_at: Open, here: Site) -> None:
+def test_a_message_is_sent_to_a_waiting_execution(open_at: Open, here: Site) -> None:
     execution_id = here.start("tests/waiting", order=71)
     here.until_waiting(execution_id, "pay")
     page = open_at("/messages")
@@ -230,7 +230,7 @@ def test_a_message_is_sent_to_who_waits(open_at: Open, here: Site) -> None:
 
 
 @pytest.mark.req("SRV-08")
-def test_workers_are_here_and_a_pool_gets_a_limit(open_at: Open) -> None:
+def test_workers_are_listed_and_a_pool_gets_a_limit(open_at: Open) -> None:
     page = open_at("/workers")
     expect(page.get_by_role("table", name="Workers")).to_contain_text("live")
     row = page.get_by_role("table", name="Pools").get_by_role("row", name="default")
@@ -252,7 +252,7 @@ def test_workers_are_here_and_a_pool_gets_a_limit(open_at: Open) -> None:
 
 
 @pytest.mark.req("KEY-04")
-def test_a_credential_goes_in_and_never_comes_out(open_at: Open, here: Site) -> None:
+def test_a_credential_is_stored_and_never_shown(open_at: Open, here: Site) -> None:
     page = open_at("/credentials")
     page.get_by_role("button", name="Store a credential").click()
     dialog = page.get_by_role("dialog")
@@ -301,7 +301,7 @@ def test_a_credential_of_every_type_can_be_stored(open_at: Open, here: Site, pic
         here.api.delete(f"credentials/{name}").raise_for_status()
 
 
-def test_a_token_is_made_shown_once_used_and_revoked(open_at: Open, visitor: Visitor) -> None:
+def test_a_token_is_created_shown_once_used_and_revoked(open_at: Open, visitor: Visitor) -> None:
     page = open_at("/settings")
     page.get_by_role("button", name="Create token").click()
     dialog = page.get_by_role("dialog")
@@ -318,7 +318,7 @@ def test_a_token_is_made_shown_once_used_and_revoked(open_at: Open, visitor: Vis
     expect(page.get_by_role("row", name="nora")).to_contain_text("revoked")
 
 
-def test_the_choice_of_light_or_dark_is_kept(open_at: Open) -> None:
+def test_the_choice_of_light_or_dark_mode_is_remembered(open_at: Open) -> None:
     page = open_at("/settings")
     page.emulate_media(color_scheme="light")
     page.get_by_role("button", name="dark").click()
@@ -329,7 +329,7 @@ def test_the_choice_of_light_or_dark_is_kept(open_at: Open) -> None:
     expect(page.locator("html")).not_to_have_attribute("data-theme", "dark")
 
 
-def test_the_audit_tells_who_did_what(open_at: Open, here: Site) -> None:
+def test_the_audit_names_the_actor_and_the_action(open_at: Open, here: Site) -> None:
     here.make_token("audited", "viewer")
     page = open_at("/audit")
     expect(page.get_by_role("table", name="Audit")).to_contain_text("created a token")

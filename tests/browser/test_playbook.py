@@ -44,7 +44,7 @@ def runs(here: Site) -> tuple[str, str]:
     return good, bad
 
 
-def test_the_runs_of_a_playbook_are_seen_step_by_step_and_lead_to_the_reason(
+def test_the_runs_of_a_playbook_are_shown_step_by_step_with_a_link_to_the_cause(
     open_at: Open, runs: tuple[str, str], picture: Picture
 ) -> None:
     page = open_at("/catalog")
@@ -78,7 +78,7 @@ def test_two_runs_are_compared(open_at: Open, runs: tuple[str, str], picture: Pi
     assert findings(page) == []
 
 
-def test_a_run_is_compared_with_the_one_before(open_at: Open, runs: tuple[str, str]) -> None:
+def test_a_run_is_compared_with_the_previous_run(open_at: Open, runs: tuple[str, str]) -> None:
     good, bad = runs
     page = open_at(f"/executions/{bad}")
     page.get_by_role("button", name="Compare").click()
@@ -90,7 +90,7 @@ def test_a_run_is_compared_with_the_one_before(open_at: Open, runs: tuple[str, s
     expect(page.get_by_text("Nothing to compare with")).to_be_visible()
 
 
-def test_a_version_is_compared_with_the_one_before_it(open_at: Open, here: Site) -> None:
+def test_a_version_is_compared_with_the_previous_version(open_at: Open, here: Site) -> None:
     text = NIGHTLY.replace("nightly_load", "twice_registered")
     here.register(text)
     here.register(text.replace("2026-01-01", "2026-02-01"))
@@ -101,9 +101,7 @@ def test_a_version_is_compared_with_the_one_before_it(open_at: Open, here: Site)
     expect(page.get_by_role("dialog")).to_contain_text("Version 1")
 
 
-def test_the_page_says_what_a_playbook_is_for_whose_it_is_and_what_starts_it(
-    open_at: Open, here: Site, picture: Picture
-) -> None:
+def test_the_playbook_page_shows_purpose_owner_and_triggers(open_at: Open, here: Site, picture: Picture) -> None:
     about = "description: Loads the orders of yesterday, owner: data@example.org, labels: { team: billing }"
     here.register(
         NIGHTLY.replace("nightly_load", "documented").replace(

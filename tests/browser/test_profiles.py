@@ -23,7 +23,7 @@ def profile(browser: Browser, here: Site) -> Iterator[SharedProfile]:
     made.close()
 
 
-def test_what_a_page_kept_is_gone_for_the_next_test(profile: SharedProfile, here: Site) -> None:
+def test_browser_storage_of_one_test_is_cleared_for_the_next(profile: SharedProfile, here: Site) -> None:
     address = f"{here.url}/favicon.svg"
     page = (context := profile.lend()).new_page()
     page.goto(address)
@@ -40,7 +40,7 @@ def test_what_a_page_kept_is_gone_for_the_next_test(profile: SharedProfile, here
 
 
 @pytest.mark.parametrize("change", ["script", "clock", "network"])
-def test_a_profile_that_was_itself_changed_is_used_once(profile: SharedProfile, change: str) -> None:
+def test_a_modified_browser_profile_is_not_reused(profile: SharedProfile, change: str) -> None:
     page = (context := profile.lend()).new_page()
     if change == "script":
         page.context.add_init_script("window.left = 4;")
@@ -54,7 +54,7 @@ def test_a_profile_that_was_itself_changed_is_used_once(profile: SharedProfile, 
     assert profile.lend() is not context
 
 
-def test_a_tab_goes_on_as_it_was_at_first(profile: SharedProfile, here: Site) -> None:
+def test_a_returned_tab_is_reset_to_its_initial_state(profile: SharedProfile, here: Site) -> None:
     here.register(CHAIN)
     tab = profile.lend_tab("/catalog/edit/tests/chain")
     tab.set_viewport_size({"width": 390, "height": 300})
@@ -69,7 +69,7 @@ def test_a_tab_goes_on_as_it_was_at_first(profile: SharedProfile, here: Site) ->
     assert tab.evaluate(LEFT_IN_TAB) == [WIDTH, HEIGHT, False, False, [], 0, 0]
 
 
-def test_a_tab_that_is_not_as_it_was_is_closed(profile: SharedProfile) -> None:
+def test_a_tab_that_cannot_be_reset_is_closed(profile: SharedProfile) -> None:
     changes: dict[str, Callable[[Page], object]] = {
         "setting": lambda tab: tab.get_by_role("button", name="dark").click(),
         "session": lambda tab: tab.context.clear_cookies(),

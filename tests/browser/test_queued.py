@@ -46,7 +46,7 @@ def step(page: Page, name: str) -> Locator:
     return page.locator(".step", has_text=name)
 
 
-def test_a_step_that_no_worker_has_taken_is_queued_and_says_since_when_and_why(page: Page, picture: Picture) -> None:
+def test_an_unclaimed_step_is_shown_as_queued_with_time_and_reason(page: Page, picture: Picture) -> None:
     expect(step(page, "train")).to_have_attribute("data-state", "queued")
     expect(step(page, "train")).to_contain_text("0 running")
     expect(step(page, "train")).to_contain_text("1 queued")
@@ -67,7 +67,7 @@ def test_a_step_that_no_worker_has_taken_is_queued_and_says_since_when_and_why(p
     expect(side).to_contain_text("since")
 
 
-def test_a_queued_step_is_queued_in_the_timeline(page: Page, picture: Picture) -> None:
+def test_the_timeline_shows_a_queued_step(page: Page, picture: Picture) -> None:
     expect(step(page, "train")).to_be_visible()
     page.get_by_role("tab", name="Timeline").click()
 
@@ -78,7 +78,7 @@ def test_a_queued_step_is_queued_in_the_timeline(page: Page, picture: Picture) -
     assert findings(page) == []
 
 
-def test_once_a_worker_takes_it_the_step_is_queued_no_more(unmanned: Site, page: Page) -> None:
+def test_a_claimed_step_is_no_longer_shown_as_queued(unmanned: Site, page: Page) -> None:
     expect(page.get_by_role("status", name="Queued steps")).to_be_visible()
     execution_id = page.url.rpartition("/")[2]
 

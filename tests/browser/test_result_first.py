@@ -75,7 +75,7 @@ def report(here: Site) -> Callable[[int], str]:
 
 
 @pytest.mark.parametrize(("width", "height"), SIZES)
-def test_what_a_completed_execution_gave_is_on_its_first_screen(
+def test_the_result_of_a_completed_execution_is_on_its_first_screen(
     open_at: Open, report: Callable[[int], str], picture: Picture, width: int, height: int
 ) -> None:
     page = open_at("/")
@@ -94,7 +94,7 @@ def test_what_a_completed_execution_gave_is_on_its_first_screen(
 
 
 @pytest.mark.parametrize(("width", "height"), SIZES)
-def test_a_large_result_is_there_in_short_and_leads_to_the_whole(
+def test_a_large_result_is_shortened_and_links_to_the_full_result(
     open_at: Open, report: Callable[[int], str], width: int, height: int
 ) -> None:
     page = open_at("/")
@@ -110,7 +110,7 @@ def test_a_large_result_is_there_in_short_and_leads_to_the_whole(
 
 
 @pytest.mark.parametrize(("width", "height"), SIZES)
-def test_where_a_failed_execution_failed_and_how_is_on_its_first_screen(
+def test_the_failed_step_and_its_error_are_on_the_first_screen(
     open_at: Open, here: Site, width: int, height: int
 ) -> None:
     execution_id = here.start("tests/failing")
@@ -126,7 +126,7 @@ def test_where_a_failed_execution_failed_and_how_is_on_its_first_screen(
     expect(result(page)).to_have_count(0)
 
 
-def test_a_result_without_names_stands_as_it_is(open_at: Open, here: Site) -> None:
+def test_a_result_that_is_a_list_is_shown_as_json(open_at: Open, here: Site) -> None:
     here.register(LISTING)
     execution_id = here.start("tests/listing")
     assert here.ended(execution_id) == "completed"
@@ -136,7 +136,7 @@ def test_a_result_without_names_stands_as_it_is(open_at: Open, here: Site) -> No
     assert findings(page) == []
 
 
-def test_a_result_that_loads_is_not_called_empty(open_at: Open, here: Site) -> None:
+def test_a_loading_result_is_not_shown_as_empty(open_at: Open, here: Site) -> None:
     here.register(SILENT)
     execution_id = here.start("tests/silent")
     assert here.ended(execution_id) == "completed"
@@ -152,7 +152,7 @@ def test_a_result_that_loads_is_not_called_empty(open_at: Open, here: Site) -> N
     expect(result(page).get_by_role("link")).to_have_count(0)
 
 
-def test_the_result_comes_by_itself_when_the_execution_completes(open_at: Open, here: Site) -> None:
+def test_the_result_appears_when_the_execution_completes(open_at: Open, here: Site) -> None:
     execution_id = here.start("tests/waiting", order=71)
     here.until_waiting(execution_id, "pay")
     page = open_at(f"/executions/{execution_id}")

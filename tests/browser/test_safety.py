@@ -79,7 +79,7 @@ PLACES = [
 
 
 @pytest.mark.req("SRV-09")
-def test_whatever_is_written_is_shown_as_text(naughty: str, open_at: Callable[[str], Page], picture: Picture) -> None:
+def test_user_text_is_rendered_as_text(naughty: str, open_at: Callable[[str], Page], picture: Picture) -> None:
     page = open_at("/")
     for place in PLACES:
         move(page, place.format(id=naughty))
@@ -94,7 +94,7 @@ def test_whatever_is_written_is_shown_as_text(naughty: str, open_at: Callable[[s
     picture(page, "naughty")
 
 
-def test_a_message_of_the_server_is_text_too(open_at: Callable[[str], Page]) -> None:
+def test_a_server_message_is_rendered_as_text(open_at: Callable[[str], Page]) -> None:
     page = open_at("/catalog/start/tests/<img src=x onerror=window.broken=1>")
     expect(page.get_by_role("alert")).to_contain_text("<img src=x")
     assert page.evaluate("window.broken === undefined")
@@ -125,7 +125,7 @@ def test_the_content_policy_is_strict_and_nothing_is_inline(browser: Browser, he
     page.close()
 
 
-def test_the_token_stays_nowhere_that_a_script_can_read(visitor: Visitor, here: Site) -> None:
+def test_the_token_is_stored_where_no_script_can_read_it(visitor: Visitor, here: Site) -> None:
     page = visitor()
     kept = page.evaluate("JSON.stringify([localStorage, sessionStorage, document.cookie, location.href])")
     assert here.token not in kept
@@ -159,7 +159,7 @@ workflow:
 
 
 @pytest.mark.req("SRV-09")
-def test_a_shown_html_result_reaches_neither_the_page_nor_the_network(browser: Browser, here: Site) -> None:
+def test_a_rendered_html_result_reaches_neither_the_page_nor_the_network(browser: Browser, here: Site) -> None:
     here.register(REPORT)
     execution_id = here.start("tests/hostile_report", page=HOSTILE)
     assert here.ended(execution_id) == "completed"

@@ -126,7 +126,7 @@ def _settle(page: Page) -> None:
 
 
 @pytest.mark.parametrize("name", SCREENS)
-def test_the_screen_can_be_read_in_every_light_and_width(
+def test_every_screen_is_accessible_in_every_colour_scheme_and_width(
     name: str, open_at: Callable[[str], Page], ran: dict[str, str], picture: Picture
 ) -> None:
     path, title = SCREENS[name]
@@ -155,7 +155,7 @@ def test_the_screen_can_be_read_in_every_light_and_width(
     page.set_viewport_size({"width": WIDTH, "height": HEIGHT})
 
 
-def test_every_screen_of_the_router_is_looked_at() -> None:
+def test_every_route_has_an_accessibility_test() -> None:
     text = (ROOT / "ui" / "src" / "screens" / "index.ts").read_text("utf-8")
     routes = re.findall(r'^  \w+: "(/[^"]*)"', text, re.MULTILINE)
 
@@ -168,7 +168,7 @@ def test_every_screen_of_the_router_is_looked_at() -> None:
 
 
 @pytest.mark.parametrize(("width", "height"), [(WIDTH // 2, HEIGHT // 2), (NARROW, 780)])
-def test_menu_and_dialogs_fit_a_zoomed_and_a_narrow_screen(
+def test_menu_and_dialogs_fit_zoomed_and_narrow_screens(
     width: int, height: int, open_at: Callable[[str], Page], ran: dict[str, str], picture: Picture
 ) -> None:
     page = open_at(f"/executions/{ran['chain']}")
@@ -192,7 +192,7 @@ def test_menu_and_dialogs_fit_a_zoomed_and_a_narrow_screen(
     assert out_of_reach(page, "dialog") == []
 
 
-def test_the_way_in_can_be_read_too(browser_page: Page, here: Site, picture: Picture) -> None:
+def test_the_sign_in_page_is_accessible(browser_page: Page, here: Site, picture: Picture) -> None:
     browser_page.goto(here.url)
     browser_page.get_by_label("Token").wait_for()
     picture(browser_page, "login")
@@ -208,7 +208,7 @@ def browser_page(page: Page) -> Page:
     return page
 
 
-def test_every_picture_of_the_manual_is_there_and_small() -> None:
+def test_every_picture_of_the_manual_exists_and_is_small() -> None:
     shown = set(re.findall(r"pictures/([\w-]+\.png)", MANUAL.read_text("utf-8")))
     there = {one.name: one.stat().st_size for one in DOCS.glob("*.png")}
 

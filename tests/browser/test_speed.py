@@ -40,7 +40,7 @@ def test_the_first_script_is_small() -> None:
     assert sum(len(gzip.compress((folder / name).read_bytes())) for name in needed) <= FIRST_JS_BYTES
 
 
-def test_the_page_is_there_after_few_bytes_on_a_cold_cache(browser: Browser, here: Site) -> None:
+def test_a_page_with_a_cold_cache_needs_few_bytes(browser: Browser, here: Site) -> None:
     context = browser.new_context()
     context.set_default_timeout(PATIENCE_MS)
     page = context.new_page()
@@ -65,7 +65,7 @@ def big(here: Site) -> str:
     return execution_id
 
 
-def test_of_a_hundred_thousand_events_only_those_in_sight_are_drawn(
+def test_only_the_visible_events_of_a_hundred_thousand_are_drawn(
     big: str, open_at: Callable[[str], Page], picture: Picture
 ) -> None:
     page = open_at(f"/executions/{big}?tab=events")
@@ -87,7 +87,7 @@ def test_of_a_hundred_thousand_events_only_those_in_sight_are_drawn(
     picture(page, "loops-big")
 
 
-def test_of_many_log_entries_those_are_drawn_that_a_reader_comes_to(here: Site, open_at: Callable[[str], Page]) -> None:
+def test_log_entries_are_drawn_as_the_reader_scrolls_to_them(here: Site, open_at: Callable[[str], Page]) -> None:
     here.register(PRINTING)
     execution_id = here.start("tests/printing", n=150)
     assert here.ended(execution_id) == "completed"
@@ -106,7 +106,7 @@ def test_of_many_log_entries_those_are_drawn_that_a_reader_comes_to(here: Site, 
     expect(entries).to_have_count(1)
 
 
-def test_of_a_long_playbook_only_the_lines_in_sight_are_drawn(open_at: Callable[[str], Page], here: Site) -> None:
+def test_only_the_visible_lines_of_a_long_playbook_are_drawn(open_at: Callable[[str], Page], here: Site) -> None:
     here.register(long(4600))
     page = open_at("/catalog/edit/tests/long")
     expect(page.locator(".facts")).to_contain_text("no errors")

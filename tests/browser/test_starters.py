@@ -13,7 +13,7 @@ from tests.browser.serving import Site
 from tests.waiting import looks
 
 
-def test_an_execution_names_the_user_who_started_it_and_the_one_who_cancelled_it(
+def test_an_execution_names_the_users_who_started_and_cancelled_it(
     visitor: Visitor, here: Site, picture: Picture
 ) -> None:
     token = here.make_token("omar_s", "operator")
@@ -34,7 +34,7 @@ def test_an_execution_names_the_user_who_started_it_and_the_one_who_cancelled_it
     assert findings(page) == []
 
 
-def test_an_execution_of_a_backfill_names_the_time_it_was_planned_for(visitor: Visitor, here: Site) -> None:
+def test_a_backfilled_execution_names_its_planned_time(visitor: Visitor, here: Site) -> None:
     asked = {"since": "2024-03-01T00:00:00Z", "until": "2024-03-02T00:00:00Z"}
     here.api.post("schedules/tests/nightly/backfill", json=asked).raise_for_status()
     found: list[dict[str, Any]] = []

@@ -31,7 +31,7 @@ def place(part: Locator) -> tuple[float, float]:
     return box["x"], box["y"]
 
 
-def test_the_field_of_go_to_stays_while_its_list_changes(open_at: Open) -> None:
+def test_the_search_field_keeps_its_position_while_its_list_changes(open_at: Open) -> None:
     page = open_at("/executions")
     page.keyboard.press("Control+k")
     field = page.get_by_role("combobox")
@@ -42,7 +42,7 @@ def test_the_field_of_go_to_stays_while_its_list_changes(open_at: Open) -> None:
     assert place(field) == before
 
 
-def test_the_failures_of_a_loop_stay_when_one_is_opened(open_at: Open, here: Site) -> None:
+def test_the_failures_of_a_loop_keep_their_position_when_one_is_opened(open_at: Open, here: Site) -> None:
     here.register(GAPPED)
     execution_id = here.start("tests/gapped")
     assert here.ended(execution_id) == "completed"
@@ -55,7 +55,7 @@ def test_the_failures_of_a_loop_stay_when_one_is_opened(open_at: Open, here: Sit
     assert place(failure) == before
 
 
-def test_the_buttons_of_a_schedule_stay_when_it_is_paused(open_at: Open) -> None:
+def test_the_buttons_of_a_schedule_keep_their_position_when_it_is_paused(open_at: Open) -> None:
     page = open_at("/schedules")
     row = page.get_by_role("row").filter(has_text="tests/nightly")
     next_button = row.get_by_role("button", name="Backfill")
@@ -70,7 +70,7 @@ def test_the_buttons_of_a_schedule_stay_when_it_is_paused(open_at: Open) -> None
         expect(row.get_by_role("button", name="Pause")).to_be_visible()
 
 
-def test_the_header_of_the_editor_keeps_its_height_when_a_second_version_comes(open_at: Open, here: Site) -> None:
+def test_the_editor_header_keeps_its_height_when_a_second_version_arrives(open_at: Open, here: Site) -> None:
     text = CHAIN.replace("tests/chain", "tests/second")
     here.register(text)
     page = open_at("/catalog/edit/tests/second")
@@ -83,7 +83,7 @@ def test_the_header_of_the_editor_keeps_its_height_when_a_second_version_comes(o
     assert place(page.locator(".editor")) == before
 
 
-def test_the_page_of_a_playbook_without_a_schedule_asks_for_none(open_at: Open) -> None:
+def test_the_page_of_a_playbook_without_a_schedule_requests_no_schedule(open_at: Open) -> None:
     page = open_at("/executions")
     with page.expect_response(lambda answer: "/api/schedules" in answer.url) as first:
         move(page, "/catalog/playbook/tests/chain")
@@ -91,7 +91,7 @@ def test_the_page_of_a_playbook_without_a_schedule_asks_for_none(open_at: Open) 
     assert first.value.ok
 
 
-def test_a_worker_with_many_tools_takes_the_height_of_others(open_at: Open) -> None:
+def test_a_worker_row_with_many_tools_keeps_the_height_of_the_others(open_at: Open) -> None:
     page = open_at("/workers")
     row = page.get_by_role("table", name="Workers").get_by_role("row").nth(1)
     tools = row.locator("summary")
@@ -105,7 +105,7 @@ def test_a_worker_with_many_tools_takes_the_height_of_others(open_at: Open) -> N
     assert before["height"] < after["height"]
 
 
-def test_who_may_not_read_the_audit_is_not_offered_to_verify_it(visitor: Visitor, here: Site) -> None:
+def test_a_user_without_audit_access_is_not_offered_to_verify_it(visitor: Visitor, here: Site) -> None:
     page = visitor(here.make_token("vic", "viewer"), "/audit")
     expect(page.get_by_role("alert")).to_be_visible()
     for name in ("Verify the chain", "Export", "Try again"):

@@ -49,7 +49,7 @@ def choose_step(page: Page, step: str) -> None:
     page.locator(".step", has_text=step).first.click()
 
 
-def test_a_step_of_a_draft_runs_with_recorded_inputs_and_nothing_follows_it(
+def test_a_step_of_a_draft_runs_alone_with_recorded_inputs(
     open_at: Open, here: Site, earlier: str, picture: Picture
 ) -> None:
     page = open_at("/catalog/edit/tests/shop")
@@ -72,7 +72,7 @@ def test_a_step_of_a_draft_runs_with_recorded_inputs_and_nothing_follows_it(
     expect(page.get_by_role("heading", level=1)).to_contain_text("shop: convert")
 
 
-def test_inputs_are_typed_and_the_error_stands_beside_the_text(open_at: Open, earlier: str) -> None:
+def test_typed_inputs_are_used_and_the_error_is_shown_next_to_the_text(open_at: Open, earlier: str) -> None:
     page = open_at("/catalog/edit/tests/shop")
     choose_step(page, "convert")
     page.get_by_role("button", name="Test step").click()

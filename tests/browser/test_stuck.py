@@ -38,7 +38,7 @@ def stuck(here: Site) -> Iterator[str]:
     here.ended(execution_id)
 
 
-def test_the_page_of_a_stuck_execution_says_why_on_every_tab_until_a_worker_may_take_it(
+def test_every_tab_of_a_stuck_execution_shows_the_reason_until_a_worker_matches(
     open_at: Callable[[str], Page], here: Site, stuck: str, picture: Picture
 ) -> None:
     page = open_at(f"/executions/{stuck}")
@@ -57,7 +57,7 @@ def test_the_page_of_a_stuck_execution_says_why_on_every_tab_until_a_worker_may_
     expect(alarm).to_have_count(0)
 
 
-def test_home_and_the_list_say_that_an_execution_is_stuck(
+def test_home_and_the_list_show_a_stuck_execution(
     open_at: Callable[[str], Page], here: Site, stuck: str, picture: Picture
 ) -> None:
     page = open_at("/")
@@ -96,7 +96,7 @@ workflow:
 """
 
 
-def test_an_execution_whose_worker_was_killed_is_stuck_as_soon_as_its_lease_is_over(
+def test_an_execution_is_stuck_when_the_lease_of_its_killed_worker_expires(
     browser: Browser, tmp_path: Path, picture: Picture
 ) -> None:
     with site(tmp_path, workers=0, lease_ttl_s=3.0) as there:
@@ -126,7 +126,7 @@ def test_an_execution_whose_worker_was_killed_is_stuck_as_soon_as_its_lease_is_o
             picture(page, "stuck-lost-workers")
 
 
-def test_the_log_of_a_task_that_began_again_keeps_its_first_lines_and_says_so(
+def test_the_log_of_a_restarted_task_keeps_its_first_lines_and_notes_the_restart(
     browser: Browser, tmp_path: Path, picture: Picture
 ) -> None:
     with site(tmp_path, workers=0, lease_ttl_s=3.0) as there:

@@ -46,7 +46,7 @@ def are_marked(places: dict[str, Locator]) -> None:
 
 
 @pytest.mark.parametrize(("width", "height"), [(1280, 800), (390, 844)])
-def test_the_list_of_executions_tells_trials_from_runs(
+def test_the_list_of_executions_marks_trials(
     open_at: Open, runs: dict[str, str], picture: Picture, width: int, height: int
 ) -> None:
     page = open_at("/")
@@ -61,9 +61,7 @@ def test_the_list_of_executions_tells_trials_from_runs(
         assert findings(page) == []
 
 
-def test_home_the_search_and_the_page_of_an_execution_tell_trials_from_runs(
-    open_at: Open, runs: dict[str, str]
-) -> None:
+def test_home_the_search_and_the_execution_page_mark_trials(open_at: Open, runs: dict[str, str]) -> None:
     page = open_at("/")
     failures = page.locator("li")
     are_marked({word: failures.filter(has=page.locator(f'a[href*="{runs[word]}"]')) for word in runs})
@@ -83,7 +81,7 @@ def test_home_the_search_and_the_page_of_an_execution_tell_trials_from_runs(
     expect(page.locator("main header .facts")).not_to_contain_text("draft")
 
 
-def test_a_draft_that_begins_while_one_looks_is_marked(open_at: Open, here: Site) -> None:
+def test_a_draft_run_that_starts_while_the_list_is_open_is_marked(open_at: Open, here: Site) -> None:
     page = open_at("/executions?path=tests/tried*")
     page.locator("tbody tr").first.wait_for()
 
@@ -94,7 +92,7 @@ def test_a_draft_that_begins_while_one_looks_is_marked(open_at: Open, here: Site
     expect(row).to_contain_text("draft")
 
 
-def test_the_list_of_the_command_line_tells_trials_from_runs(here: Site, runs: dict[str, str]) -> None:
+def test_the_cli_list_of_executions_marks_trials(here: Site, runs: dict[str, str]) -> None:
     command = [sys.executable, "-m", "noetl.cli.main", "executions", "--path", "tests/tried*", "--server", here.url]
     told = subprocess.run(command, env={**os.environ, "NOETL_TOKEN": here.token}, capture_output=True, text=True)
 

@@ -32,7 +32,7 @@ def differences(kept: Any, present: Any, place: str = "") -> Iterator[str]:
             yield f"{inner} (only in {'ui/openapi.json' if name in kept else 'the API'})"
 
 
-def test_the_description_of_the_api_is_the_present_one() -> None:
+def test_the_stored_openapi_description_is_current() -> None:
     found = list(differences(json.loads(PLACE.read_text("utf-8")), json.loads(json.dumps(description()))))
 
     if found:  # no assertion over the two: its report would hold them whole
@@ -40,7 +40,7 @@ def test_the_description_of_the_api_is_the_present_one() -> None:
         pytest.fail("\n".join([WAY_OUT, *found[:MOST], *more]), pytrace=False)
 
 
-def test_a_difference_is_told_by_its_place() -> None:
+def test_a_difference_between_descriptions_is_reported_by_its_path() -> None:
     kept = {"paths": {"/api/a": {"get": 1}, "/api/b": {"get": [1, 2]}}, "info": {"version": "0"}}
     present = {"paths": {"/api/b": {"get": [1, 3]}, "/api/c": {"get": 1}}, "info": {"version": "0"}}
 
@@ -53,7 +53,7 @@ def test_a_difference_is_told_by_its_place() -> None:
     ]
 
 
-def test_the_types_are_made_from_it() -> None:
+def test_the_typescript_types_match_the_description() -> None:
     program = UI / "node_modules" / ".bin" / "openapi-typescript"
     if not program.exists() or shutil.which("node") is None:
         pytest.skip("THE TYPES WERE NOT COMPARED: ui/node_modules is not installed (make ui)")

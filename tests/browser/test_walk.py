@@ -40,7 +40,9 @@ workflow:
 
 
 @pytest.mark.req("HUM-01", "SRV-07", "SRV-10")
-def test_a_person_walks_through_all_of_it(page: Page, visitor: Visitor, here: Site, picture: Picture) -> None:
+def test_a_user_walks_through_the_whole_life_of_a_playbook(
+    page: Page, visitor: Visitor, here: Site, picture: Picture
+) -> None:
     # writes, with a mistake, and is told where it is
     page.get_by_label("Main").get_by_role("link", name="Playbooks").click()
     page.get_by_role("button", name="New playbook").click()

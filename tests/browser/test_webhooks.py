@@ -13,7 +13,7 @@ from tests.browser.serving import Site
 Open = Callable[[str], Page]
 
 
-def test_a_webhook_is_made_its_key_shown_once_and_deleted(open_at: Open, here: Site, picture: Picture) -> None:
+def test_a_webhook_is_created_its_key_shown_once_and_deleted(open_at: Open, here: Site, picture: Picture) -> None:
     page = open_at("/")
     page.get_by_role("heading", name="Home").wait_for()
     page.keyboard.press("Control+k")
@@ -54,9 +54,7 @@ def test_a_webhook_is_made_its_key_shown_once_and_deleted(open_at: Open, here: S
     expect(page.get_by_text("A webhook is a secret address")).to_be_visible()
 
 
-def test_a_webhook_that_starts_a_playbook_is_seen_by_authors_and_made_by_administrators(
-    open_at: Open, visitor: Visitor, here: Site
-) -> None:
+def test_authors_see_webhooks_and_only_administrators_create_them(open_at: Open, visitor: Visitor, here: Site) -> None:
     page = open_at("/triggers")
     page.get_by_role("button", name="New webhook").click()
     page.get_by_label("Name").fill("arrived")
