@@ -39,7 +39,7 @@ def identified(home: Path, text: str) -> AccessToken | None:
     return asyncio.run(look())
 
 
-def test_a_token_is_printed_alone_and_once(home: Path) -> None:
+def test_a_created_token_is_printed_once_and_alone(home: Path) -> None:
     code, out, err = call(
         "token", "create", "ann", "--role", "operator", "--human-role", "approver", "--expires", "90d"
     )
@@ -56,7 +56,7 @@ def test_a_token_is_printed_alone_and_once(home: Path) -> None:
         assert secret.encode() not in file.read_bytes()
 
 
-def test_tokens_are_listed_and_revoked_by_id_or_by_themselves(home: Path) -> None:
+def test_tokens_are_listed_and_revoked_by_id_or_by_value(home: Path) -> None:
     made = json.loads(call("token", "create", "ann", "--role", "viewer", "-o", "json")[1])
     other = call("token", "create", "w1", "--role", "worker", "--pool", "gpu")[1].strip()
 
@@ -81,13 +81,13 @@ def test_tokens_are_listed_and_revoked_by_id_or_by_themselves(home: Path) -> Non
         (("create", "ann", "--role", "viewer", "--pool", "x"), 4, "are for workers"),
     ],
 )
-def test_a_token_that_makes_no_sense_is_refused(arguments: tuple[str, ...], code: int, says: str) -> None:
+def test_an_invalid_token_request_is_refused(arguments: tuple[str, ...], code: int, says: str) -> None:
     ended, _, err = call("token", *arguments)
 
     assert (ended, says in err) == (code, True)
 
 
-def test_a_webhook_is_made_with_its_key_listed_and_deleted(home: Path) -> None:
+def test_a_webhook_is_created_with_its_key_listed_and_deleted(home: Path) -> None:
     code, out, err = call("webhook", "create", "orders", "--playbook", "demo/orders")
     assert 'warning: there is no playbook "demo/orders" in the catalogue yet' in err
     url, secret = (line.split()[1] for line in out.splitlines())
@@ -103,7 +103,7 @@ def test_a_webhook_is_made_with_its_key_listed_and_deleted(home: Path) -> None:
     assert call("webhook", "delete", "orders")[0] == 4
 
 
-def test_a_webhook_may_send_a_message_matched_by_fields() -> None:
+def test_a_webhook_can_send_a_message_correlated_by_fields() -> None:
     code, out, _ = call(
         "webhook", "create", "paid", "--message", "order.paid", "--match", "order=order.id", "-o", "json"
     )
@@ -115,7 +115,7 @@ def test_a_webhook_may_send_a_message_matched_by_fields() -> None:
     assert call("webhook", "create", "x", "--playbook", "a", "--message", "b")[0] == 2
 
 
-def test_what_was_done_here_is_in_the_audit_log(home: Path) -> None:
+def test_administrative_commands_are_recorded_in_the_audit_log(home: Path) -> None:
     token_id = json.loads(call("token", "create", "ann", "--role", "viewer", "-o", "json")[1])["token_id"]
     call("token", "revoke", token_id)
     call("webhook", "create", "w", "--playbook", "p")
@@ -139,7 +139,7 @@ def test_what_was_done_here_is_in_the_audit_log(home: Path) -> None:
     assert call("audit", "list", "-n", "1", "--before", "4")[1].splitlines()[1].startswith("3 ")
 
 
-def test_a_tampered_log_ends_the_check_with_1(home: Path) -> None:
+def test_audit_verification_of_a_tampered_log_exits_with_1(home: Path) -> None:
     for name in ("a", "b", "c"):
         call("token", "create", name, "--role", "viewer")
     code, out, _ = call("audit", "verify")
@@ -158,7 +158,7 @@ def test_a_tampered_log_ends_the_check_with_1(home: Path) -> None:
     assert (code, err) == (1, "broken at row 2: row 1 is missing\n")
 
 
-def test_none_of_them_imports_a_web_framework(home: Path) -> None:
+def test_access_commands_import_no_web_framework(home: Path) -> None:
     done = process("token", "list", PYTHONPROFILEIMPORTTIME="1", NOETL_HOME=str(home))
 
     assert done.returncode == 0
@@ -193,7 +193,7 @@ def served(home: Path) -> Iterator[tuple[str, ...]]:
     loop.close()
 
 
-def test_all_of_it_works_on_a_server_too(served: tuple[str, ...], home: Path) -> None:
+def test_access_commands_work_on_a_server_too(served: tuple[str, ...], home: Path) -> None:
     made = json.loads(call("token", "create", "ann", "--role", "viewer", "-o", "json", *served)[1])
     assert identified(home, made["token"]) is not None
     # Without the last use: asking the server is one, and the store hears of it later.
@@ -220,7 +220,7 @@ def test_all_of_it_works_on_a_server_too(served: tuple[str, ...], home: Path) ->
     assert call("audit", "verify", "--holds", "f" * 64, *served)[0] == 1
 
 
-def test_a_token_of_your_own_is_stored_and_not_printed(home: Path, tmp_path: Path) -> None:
+def test_a_token_with_a_given_value_is_stored_and_not_printed(home: Path, tmp_path: Path) -> None:
     text = "noetl_worker_abcdefghijklmnopqrstuvwxyz0123456789ABCDEFG"
     file = tmp_path / "worker.token"
     file.write_text(text + "\n")

@@ -25,7 +25,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.req("VAL-19", "CLI-03")
 @pytest.mark.parametrize("name", ["check", "validate"])
-def test_every_mistake_is_reported_at_once_and_errors_end_with_1(folder: Path, name: str) -> None:
+def test_every_mistake_is_reported_at_once_and_errors_exit_with_1(folder: Path, name: str) -> None:
     (folder / "bad.yaml").write_text(BAD)
 
     code, shown, _ = call(name, "bad.yaml")
@@ -36,7 +36,7 @@ def test_every_mistake_is_reported_at_once_and_errors_end_with_1(folder: Path, n
 
 
 @pytest.mark.req("CLI-03", "DIA-07")
-def test_a_good_playbook_ends_with_0_and_shows_its_dialect(folder: Path) -> None:
+def test_a_valid_playbook_exits_with_0_and_shows_its_dialect(folder: Path) -> None:
     (folder / "good.yaml").write_text(GOOD)
 
     assert call("check", "good.yaml")[:2] == (0, "no problems in good.yaml (v10, sound)\n")
@@ -66,7 +66,7 @@ def test_json_lists_diagnostics_in_document_order(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("output", ["json", "sarif"])
-def test_machine_formats_are_whole_when_there_is_nothing_to_say(folder: Path, output: str) -> None:
+def test_machine_formats_are_valid_documents_without_findings(folder: Path, output: str) -> None:
     (folder / "good.yaml").write_text(GOOD)
 
     code, shown, _ = call("check", "-o", output, "good.yaml")
@@ -89,7 +89,7 @@ def test_standard_input_is_a_file_like_any_other() -> None:
     assert call("check", "-", stdin=BAD)[0] == 1
 
 
-def test_a_folder_stands_for_its_playbooks(folder: Path) -> None:
+def test_a_folder_argument_checks_all_its_playbooks(folder: Path) -> None:
     (folder / "deep").mkdir()
     (folder / ".hidden").mkdir()
     (folder / "deep" / "one.yml").write_text(GOOD)
@@ -100,7 +100,7 @@ def test_a_folder_stands_for_its_playbooks(folder: Path) -> None:
     assert call("check", ".", "two.yaml")[:2] == (0, "no problems in 2 files\n")
 
 
-def test_a_folder_without_playbooks_is_a_mistake(folder: Path) -> None:
+def test_a_folder_without_playbooks_is_an_error(folder: Path) -> None:
     code, _, error = call("check", ".")
 
     assert code == 2
@@ -118,7 +118,7 @@ def test_a_folder_without_playbooks_is_a_mistake(folder: Path) -> None:
     ],
     ids=["missing", "binary", "utf-16", "latin-1", "huge"],
 )
-def test_a_file_that_is_no_text_is_named_with_the_reason(folder: Path, content: bytes | None, words: str) -> None:
+def test_a_file_that_is_not_text_is_named_with_the_reason(folder: Path, content: bytes | None, words: str) -> None:
     if content is not None:
         (folder / "x.yaml").write_bytes(content)
     (folder / "good.yaml").write_text(GOOD)
@@ -138,7 +138,7 @@ def test_a_folder_where_a_file_is_needed_is_refused(folder: Path) -> None:
 
 
 @pytest.mark.req("DOC-10")
-def test_strict_makes_unknown_keys_errors(folder: Path) -> None:
+def test_strict_turns_unknown_keys_into_errors(folder: Path) -> None:
     (folder / "x.yaml").write_text(GOOD.replace("v10", "v2").replace("{step: start}", "{step: start, owner: me}"))
 
     assert call("check", "x.yaml")[0] == 0
@@ -167,7 +167,7 @@ def test_the_dialect_may_be_named(folder: Path) -> None:
     "text",
     ["", "\n", "- a\n", "a: [\n", "\tx: 1\n", "{{{{", "a: &x [*x]\n", "'" * 1000, "a: !!python/name:os.system\n"],
 )
-def test_text_that_is_no_playbook_gets_a_diagnostic_and_no_traceback(text: str) -> None:
+def test_text_that_is_not_a_playbook_gets_a_diagnostic_and_no_traceback(text: str) -> None:
     code, shown, _ = call("check", "-", stdin=text)
 
     assert code == 1
@@ -176,7 +176,7 @@ def test_text_that_is_no_playbook_gets_a_diagnostic_and_no_traceback(text: str) 
 
 @pytest.mark.req("DIA-06")
 @pytest.mark.parametrize("path", sorted(FIXTURES.glob("*.yaml")), ids=lambda path: path.stem)
-def test_the_fixtures_check(path: Path) -> None:
+def test_all_fixtures_pass_the_check(path: Path) -> None:
     code, shown, _ = call("check", str(path))
 
     assert code == (1 if path.stem == "F-002-O" else 0), shown  # F-002-O needs a plug-in kind

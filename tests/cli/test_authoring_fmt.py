@@ -27,7 +27,7 @@ def test_a_file_is_rewritten_in_place_once(file: Path) -> None:
     assert list(file.parent.iterdir()) == [file]
 
 
-def test_the_mode_of_the_file_and_a_link_to_it_stay(file: Path) -> None:
+def test_formatting_keeps_the_file_mode_and_a_symbolic_link(file: Path) -> None:
     file.chmod(0o640)
     link = file.parent / "link.yaml"
     link.symlink_to(file)
@@ -38,7 +38,7 @@ def test_the_mode_of_the_file_and_a_link_to_it_stay(file: Path) -> None:
     assert file.stat().st_mode & 0o777 == 0o640
 
 
-def test_check_writes_nothing_and_ends_with_1_when_something_would_change(file: Path) -> None:
+def test_check_writes_nothing_and_exits_with_1_if_a_file_would_change(file: Path) -> None:
     assert call("fmt", "--check", "a.yaml") == (1, "", "a.yaml: would be reformatted\n")
     assert file.read_text() == UNTIDY
 
@@ -46,7 +46,7 @@ def test_check_writes_nothing_and_ends_with_1_when_something_would_change(file: 
     assert call("fmt", "--check", "a.yaml") == (0, "", "")
 
 
-def test_diff_shows_what_would_change_and_writes_nothing(file: Path) -> None:
+def test_diff_shows_the_changes_and_writes_nothing(file: Path) -> None:
     code, shown, _ = call("fmt", "--diff", "a.yaml")
 
     assert code == 0
@@ -69,7 +69,7 @@ def test_windows_line_ends_become_line_feeds(file: Path) -> None:
     assert file.read_bytes() == TIDY.encode()
 
 
-def test_a_file_that_does_not_read_is_reported_and_left_untouched_and_the_others_are_done(file: Path) -> None:
+def test_an_unreadable_file_is_reported_and_the_other_files_are_formatted(file: Path) -> None:
     bad = file.parent / "bad.yaml"
     bad.write_text("a: 1\na: 2\n")
 

@@ -80,7 +80,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_tests_beside_a_playbook_are_run(folder: Path) -> None:
+def test_tests_next_to_a_playbook_are_run(folder: Path) -> None:
     (folder / "orders.test.yaml").write_text(TESTS)
     (folder / ".venv").mkdir()
     (folder / ".venv" / "others.test.yaml").write_text("not ours")
@@ -95,7 +95,7 @@ def test_tests_beside_a_playbook_are_run(folder: Path) -> None:
     ]
 
 
-def test_what_is_not_as_expected_is_told_all_at_once(folder: Path) -> None:
+def test_all_failed_expectations_are_reported_at_once(folder: Path) -> None:
     wrong = (
         TESTS.replace("result: 3,", "result: 4,").replace("http: 2", "http: 1").replace("{ rows: 3 }", "{ rows: 0 }")
     )
@@ -112,7 +112,7 @@ def test_what_is_not_as_expected_is_told_all_at_once(folder: Path) -> None:
     assert [len(one["problems"]) for one in json.loads(as_json[1])] == [3, 2]
 
 
-def test_a_playbook_that_waits_for_ever_fails_its_test(folder: Path) -> None:
+def test_a_playbook_that_waits_forever_fails_its_test(folder: Path) -> None:
     (folder / "orders.test.yaml").write_text(TESTS.replace("    people: { approve: { decision: ship } }\n", ""))
 
     code, out, _ = call("test")
@@ -133,7 +133,7 @@ def test_a_playbook_that_waits_for_ever_fails_its_test(folder: Path) -> None:
         ("{playbook: nowhere.yaml, tests: []}", 'there is no playbook nowhere.yaml; name it with "playbook: FILE"'),
     ],
 )
-def test_a_file_that_cannot_be_read_is_refused(folder: Path, text: str, said: str) -> None:
+def test_an_invalid_test_file_is_refused(folder: Path, text: str, said: str) -> None:
     (folder / "orders.test.yaml").write_text(text)
 
     code, _, err = call("test")
@@ -156,7 +156,7 @@ tests:
 """
 
 
-def test_all_mistakes_of_a_file_are_told_at_once_with_their_places(folder: Path) -> None:
+def test_all_mistakes_of_a_test_file_are_reported_at_once_with_their_places(folder: Path) -> None:
     (folder / "orders.test.yaml").write_text(MISTAKEN)
 
     code, _, err = call("test")
@@ -197,7 +197,7 @@ def test_a_faked_tool_can_answer_with_a_list(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("command", [("check",), ("register", "--db", "noetl.db"), ("fmt", "--check")])
-def test_other_commands_leave_tests_out(folder: Path, command: tuple[str, ...]) -> None:
+def test_other_commands_ignore_test_files(folder: Path, command: tuple[str, ...]) -> None:
     (folder / "orders.test.yaml").write_text(TESTS)
     (folder / "orders.yaml").write_text((Path(__file__).parents[2] / "examples" / "hello.yaml").read_text())
 
@@ -211,7 +211,7 @@ def test_other_commands_leave_tests_out(folder: Path, command: tuple[str, ...]) 
     )
 
 
-def test_a_folder_without_tests_says_where_those_in_python_are() -> None:
+def test_a_folder_without_tests_names_the_place_of_python_tests() -> None:
     code, _, err = call("test")
 
     assert (code, err.count("python -m pytest")) == (4, 1)
@@ -227,7 +227,7 @@ def test_a_playbook_with_errors_fails_its_tests_with_them(folder: Path) -> None:
     assert 'E_NEXT_REF: this arc leads to "cuont"' in out
 
 
-def test_the_page_shows_a_file_that_can_be_read(folder: Path) -> None:
+def test_the_example_on_the_documentation_page_is_a_valid_test_file(folder: Path) -> None:
     page = (Path(__file__).parents[2] / "docs" / "testing.md").read_text()
     (folder / "orders.test.yaml").write_text(page.partition("```text\n")[2].partition("```")[0])
 

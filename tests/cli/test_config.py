@@ -26,7 +26,7 @@ def load(folder: Path, flags: dict[str, object] | None = None, **variables: str)
     return load_settings(flags, environment=variables, folder=folder)
 
 
-def test_each_layer_comes_before_the_next(folder: Path) -> None:
+def test_each_settings_layer_overrides_the_next(folder: Path) -> None:
     users = 'port = 1\nhost = "user"\nconcurrency = 1\nlog_level = "user"\n'
     (folder.parent / "home" / "config.toml").write_text(users)
     (folder / "noetl.toml").write_text('port = 2\nhost = "project"\nconcurrency = 2\n')
@@ -44,7 +44,7 @@ def test_each_layer_comes_before_the_next(folder: Path) -> None:
     assert loaded.origins["nats"] == "default"
 
 
-def test_a_projects_pyproject_is_read_from_the_folders_below_it(folder: Path) -> None:
+def test_a_pyproject_file_applies_to_the_folders_below_it(folder: Path) -> None:
     (folder / "pyproject.toml").write_text('[tool.noetl]\npools = ["gpu", "default"]\nbehind-proxy = true\n')
     below = folder / "a" / "b"
     below.mkdir(parents=True)
@@ -66,7 +66,7 @@ def test_a_projects_pyproject_is_read_from_the_folders_below_it(folder: Path) ->
         (".env", "NOETL_CONCURENCY=1", 'did you mean "concurrency"'),
     ],
 )
-def test_a_slip_is_an_error_that_says_where(folder: Path, file: str, text: str, words: str) -> None:
+def test_a_mistake_in_the_settings_is_an_error_with_its_place(folder: Path, file: str, text: str, words: str) -> None:
     (folder / file).write_text(text + "\n")
     if words == "there is no setting":
         assert load(folder).settings.db is None, "other programs may have variables with our prefix"
@@ -78,13 +78,13 @@ def test_a_slip_is_an_error_that_says_where(folder: Path, file: str, text: str, 
     assert file in str(problem.value)
 
 
-def test_words_for_truth_and_lists_in_variables(folder: Path) -> None:
+def test_variables_accept_boolean_words_and_lists(folder: Path) -> None:
     settings = load(folder, NOETL_BEHIND_PROXY="yes", NOETL_POOLS="a, b,", NOETL_DRAIN_TIMEOUT="1.5").settings
 
     assert (settings.behind_proxy, settings.pools, settings.drain_timeout) == (True, ("a", "b"), 1.5)
 
 
-def test_config_show_hides_the_token_and_tells_origins(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_config_show_hides_the_token_and_names_origins(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOETL_TOKEN", "noetl_secret_value")
 
     code, out, _ = call("config", "show", "--origin", "-o", "json")
@@ -99,9 +99,7 @@ def test_config_show_hides_the_token_and_tells_origins(folder: Path, monkeypatch
 @pytest.mark.parametrize(
     "content", ["", "\n", "noetl_a_b\nthis is token a (worker); it is not shown again\n", "é", "\udcff"]
 )
-def test_a_file_that_holds_more_or_less_than_a_token_is_refused_before_anybody_is_asked(
-    folder: Path, content: str
-) -> None:
+def test_a_malformed_token_file_is_refused_before_any_request(folder: Path, content: str) -> None:
     file = folder / "t"
     file.write_bytes(content.encode("utf-8", "surrogateescape"))
 
@@ -128,7 +126,7 @@ def test_contexts_are_added_used_and_removed_with_their_tokens(folder: Path) -> 
     assert call("context", "add", "x", "ftp://y")[0] == 4
 
 
-def test_a_server_that_is_nowhere_is_a_sentence_and_exit_code_4(folder: Path) -> None:
+def test_an_unreachable_server_is_one_sentence_and_exit_code_4(folder: Path) -> None:
     code, _, err = call("executions", "--server", "http://127.0.0.1:9")
 
     assert code == 4

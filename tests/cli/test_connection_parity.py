@@ -106,7 +106,7 @@ def are_over(place: Place, *, number: int) -> bool:
 
 
 @pytest.mark.req("CLI-02", "CLI-05")
-def test_a_waiting_execution_is_carried_to_its_end_through_the_server(place: Place) -> None:
+def test_a_waiting_execution_is_completed_through_the_server(place: Place) -> None:
     given = begun(place)
     awaits(place, given, "message.awaited")
     sent = place.told("message", "send", "paid", "-c", "order=7", "--id", "m1")
@@ -148,7 +148,7 @@ def test_a_waiting_execution_is_carried_to_its_end_through_the_server(place: Pla
 
 
 @pytest.mark.req("CLI-02", "TMR-01")
-def test_schedules_are_seen_and_steered_through_the_server(place: Place) -> None:
+def test_schedules_are_listed_and_controlled_through_the_server(place: Place) -> None:
     path = place.said("register", str(place.home / "nightly.yaml")).split()[0]
     before = len(place.told("executions"))
 
@@ -170,7 +170,7 @@ def test_schedules_are_seen_and_steered_through_the_server(place: Place) -> None
 
 
 @pytest.mark.req("CLI-02")
-def test_two_executions_are_compared_alike_through_the_server_and_on_its_file(place: Place) -> None:
+def test_comparing_two_executions_prints_the_same_for_a_server_and_its_file(place: Place) -> None:
     text = "workload: {n: 1}\nworkflow:\n  - {step: start, tool: {kind: noop, args: {n: '{{ workload.n }}'}}}\n"
     (place.home / "number.yaml").write_text(playbook(text).replace("tests/test", "tests/number"))
     for n in (1, 2):
@@ -206,7 +206,7 @@ workflow:
 
 
 @pytest.mark.req("CLI-02")
-def test_one_step_of_a_file_runs_alone_here_and_on_the_server(place: Place) -> None:
+def test_one_step_of_a_file_runs_alone_locally_and_on_the_server(place: Place) -> None:
     file = str(place.home / "steps.yaml")
     Path(file).write_text(STEPS)
     given = ("--step-inputs", '{"args": {"more": 20}, "results": {"start": {"n": 300}}}')
@@ -244,7 +244,7 @@ def test_a_step_that_cannot_run_alone_is_refused(place: Place) -> None:
 
 
 @pytest.mark.req("CLI-02", "KEY-05")
-def test_credentials_go_in_through_the_server_and_never_come_out(place: Place) -> None:
+def test_credentials_are_stored_through_the_server_and_never_shown(place: Place) -> None:
     code, out, err = call("credential", "set", "pg", "--type", "bearer", *place.there, stdin="s3cr3t-token")
     assert (code, out) == (0, "stored pg (bearer, version 1)\n"), err
 
@@ -261,7 +261,7 @@ def test_credentials_go_in_through_the_server_and_never_come_out(place: Place) -
 @pytest.mark.parametrize(
     "what", [("token", "list"), ("webhook", "list"), ("catalog", "list"), ("executions",), ("task", "list")]
 )
-def test_lists_have_the_same_forms_in_both_places(place: Place, what: tuple[str, ...], form: str) -> None:
+def test_lists_have_the_same_formats_on_a_server_and_a_file(place: Place, what: tuple[str, ...], form: str) -> None:
     if what == ("token", "list"):  # when it was used last moves with every request
         assert call(*what, "-o", form, *place.there)[0] == 0
         return
@@ -269,12 +269,12 @@ def test_lists_have_the_same_forms_in_both_places(place: Place, what: tuple[str,
 
 
 @pytest.mark.parametrize("form", ["json", "yaml", "jsonl", "id"])
-def test_lists_of_a_server_alone_have_them_too(place: Place, form: str) -> None:
+def test_server_only_lists_have_the_same_formats_too(place: Place, form: str) -> None:
     assert call("pool", "list", "-o", form, *place.there)[0] == 0
     assert call("audit", "list", "-o", form, "-n", "3", *place.there)[0] == 0
 
 
-def test_who_may_not_is_told_so(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_caller_without_the_role_gets_a_clear_refusal(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     viewer = place.told("token", "create", "eve", "--role", "viewer")["token"]
     monkeypatch.setenv("NOETL_TOKEN", viewer)
     for arguments in (
@@ -288,7 +288,7 @@ def test_who_may_not_is_told_so(place: Place, monkeypatch: pytest.MonkeyPatch) -
     assert "noetl login" in place.refused("task", "list")
 
 
-def test_the_context_in_use_is_the_server_that_is_meant(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_current_context_selects_the_server(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     assert call("context", "add", "prod", place.there[1], "--use")[0] == 0
     try:
         code, out, _ = call("message", "send", "nobody.waits", "--id", "m9")

@@ -27,7 +27,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Here]:
 
 
 @pytest.mark.req("CLI-02")
-def test_a_file_is_run_there_and_read_again(place: Here) -> None:
+def test_a_file_runs_on_the_server_and_its_execution_is_read_from_there(place: Here) -> None:
     ran = place.call("run", "quick.yaml", "--server", "here", "--set", "s=41", "-o", "json")
     told = json.loads(ran.stdout)
 
@@ -46,7 +46,7 @@ def test_a_file_is_run_there_and_read_again(place: Here) -> None:
 
 
 @pytest.mark.req("CLI-02")
-def test_a_registered_playbook_is_run_there_by_its_path_where_a_server_is_configured(place: Here) -> None:
+def test_a_registered_playbook_runs_on_the_configured_server_by_its_path(place: Here) -> None:
     assert place.call("register", "quick.yaml", "--server", "here").stdout == "tests/quick version 1\n"
     ran = place.call("run", "tests/quick", "--quiet", NOETL_SERVER="here")
 
@@ -54,7 +54,7 @@ def test_a_registered_playbook_is_run_there_by_its_path_where_a_server_is_config
 
 
 @pytest.mark.req("TMR-01")
-def test_a_run_of_a_file_leaves_the_schedule_of_its_path_as_it_is(place: Here) -> None:
+def test_running_a_file_leaves_the_schedule_of_its_path_unchanged(place: Here) -> None:
     nightly = QUICK.replace("tests/quick", "tests/nightly").replace(
         "workflow:", 'trigger: { timer: { cron: "0 3 * * *" } }\nworkflow:'
     )
@@ -73,7 +73,7 @@ def test_a_run_of_a_file_leaves_the_schedule_of_its_path_as_it_is(place: Here) -
     assert (schedule["cron"], schedule["version"]) == ("* * * * *", 2)
 
 
-def test_a_detached_run_prints_its_id_and_is_steered_later(place: Here) -> None:
+def test_a_detached_run_prints_its_id_and_is_controlled_later(place: Here) -> None:
     given = place.call("run", "slow.yaml", "--set", "s=600", "--server", "here", "--detach").stdout.strip()
 
     assert place.call("pause", given, "--server", "here").stdout == f"paused execution {given}\n"
@@ -84,7 +84,7 @@ def test_a_detached_run_prints_its_id_and_is_steered_later(place: Here) -> None:
     assert place.call("cancel", given, "--server", "here").returncode == 4
 
 
-def test_ctrl_c_lets_go_of_a_run_and_says_how_to_come_back(place: Here) -> None:
+def test_ctrl_c_detaches_from_a_run_and_prints_how_to_watch_it_again(place: Here) -> None:
     child = place.spawn("run", "slow.yaml", "--set", "s=600", "--server", "here")
     log = place.folder / f"{len(place.children) - 1}-run.log"
     until(lambda: "start" in log.read_text() and "started" in log.read_text())
@@ -111,14 +111,14 @@ def test_ctrl_c_lets_go_of_a_run_and_says_how_to_come_back(place: Here) -> None:
         (["executions", "--server", "her"], 4, 'there is no context "her"; the contexts are here: noetl context add'),
     ],
 )
-def test_what_cannot_be_done_is_a_sentence(place: Here, arguments: list[str], code: int, words: str) -> None:
+def test_an_impossible_request_prints_one_sentence(place: Here, arguments: list[str], code: int, words: str) -> None:
     done = place.call(*arguments)
 
     assert done.returncode == code, done.stdout + done.stderr
     assert words in done.stderr
 
 
-def test_a_token_that_the_server_does_not_know_is_told_from_none_at_all(place: Here) -> None:
+def test_an_unknown_token_is_distinguished_from_a_missing_token(place: Here) -> None:
     url = json.loads(place.call("server", "status", "-o", "json").stdout)[0]["url"]
 
     wrong = place.call("executions", "--server", url, NOETL_TOKEN="noetl_first_wrong")
@@ -127,7 +127,7 @@ def test_a_token_that_the_server_does_not_know_is_told_from_none_at_all(place: H
     assert f"does not accept the token: it is unknown, expired or revoked: noetl login {url}" in wrong.stderr
 
 
-def test_a_tool_that_no_worker_allows_is_refused_in_words_about_workers(place: Here) -> None:
+def test_a_tool_that_no_worker_allows_is_refused_with_worker_advice(place: Here) -> None:
     (place.folder / "shell.yaml").write_text(QUICK.replace("kind: python", "kind: shell").replace("code:", "command:"))
 
     refused = place.call("run", "shell.yaml", "--server", "here")
@@ -156,7 +156,7 @@ workload: { gate: "" }
 """
 
 
-def test_logs_are_followed_while_a_task_prints_and_each_line_is_shown_once(place: Here) -> None:
+def test_followed_logs_show_each_line_once_while_a_task_prints(place: Here) -> None:
     gate = place.folder / "gate"
     (place.folder / "prints.yaml").write_text(PRINTS)
     set_gate = ("--set", f"gate={gate}")

@@ -29,7 +29,7 @@ def listed() -> list[dict[str, object]]:
 
 
 @pytest.mark.req("KEY-05", "KEY-06")
-def test_a_credential_is_stored_sealed_and_listed_by_name(home: Path) -> None:
+def test_a_credential_is_stored_encrypted_and_listed_by_name(home: Path) -> None:
     code, out, err = call(
         "credential", "set", "pg", "--type", "postgres", stdin='{"host": "db", "password": "hunter22"}'
     )
@@ -44,7 +44,7 @@ def test_a_credential_is_stored_sealed_and_listed_by_name(home: Path) -> None:
         assert b"hunter22" not in file.read_bytes()
 
 
-def test_a_store_under_a_key_that_is_not_here_gets_no_second_one(home: Path) -> None:
+def test_a_store_with_a_missing_master_key_gets_no_second_key(home: Path) -> None:
     call("credential", "set", "t", stdin="some value")
     (home / "master.key").unlink()
 
@@ -56,7 +56,7 @@ def test_a_store_under_a_key_that_is_not_here_gets_no_second_one(home: Path) -> 
     assert not (home / "master.key").exists()
 
 
-def test_the_master_key_is_made_with_the_first_credential_and_not_before(home: Path) -> None:
+def test_the_master_key_is_created_with_the_first_credential(home: Path) -> None:
     call("credential", "list")
     assert not (home / "master.key").exists()
 
@@ -65,14 +65,14 @@ def test_the_master_key_is_made_with_the_first_credential_and_not_before(home: P
     assert (home / "master.key").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_value_comes_from_a_variable_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_credential_value_is_read_from_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOKEN", "from the variable")
 
     assert call("credential", "set", "t", "--type", "bearer", "--from-env", "TOKEN")[0] == 0
     assert call("credential", "set", "t", "--from-env", "NOT_SET")[0] == 2
 
 
-def test_a_value_set_again_is_the_next_version() -> None:
+def test_setting_a_value_again_creates_the_next_version() -> None:
     call("credential", "set", "t", stdin="first value\n")
     before = listed()[0]
 
@@ -101,7 +101,7 @@ def test_a_value_too_short_to_be_masked_gets_a_warning() -> None:
         (("set", "t", "--type", "odd"), "x", 2, "odd"),
     ],
 )
-def test_what_cannot_be_done_is_said_with_its_code(
+def test_an_impossible_credential_command_prints_the_reason_and_exit_code(
     arguments: tuple[str, ...], stdin: str | bytes | None, code: int, says: str
 ) -> None:
     ended, _, err = call("credential", *arguments, stdin=stdin)
@@ -109,7 +109,7 @@ def test_what_cannot_be_done_is_said_with_its_code(
     assert (ended, says in err) == (code, True), err
 
 
-def test_rotating_puts_everything_under_a_new_key() -> None:
+def test_rotation_encrypts_everything_with_a_new_key() -> None:
     for name in ("a", "b"):
         call("credential", "set", name, stdin=f"value of {name}")
     before = {one["key_id"] for one in listed()}
@@ -123,7 +123,7 @@ def test_rotating_puts_everything_under_a_new_key() -> None:
     assert not after & before
 
 
-def test_a_second_store_follows_the_key_that_a_first_rotation_made(home: Path) -> None:
+def test_a_second_store_uses_the_key_that_rotating_the_first_one_created(home: Path) -> None:
     """Both share one key file, so its old keys stay; rotating the second makes no third key."""
     other = str(home / "other.db")
     call("credential", "set", "a", stdin="value of a")
@@ -144,7 +144,7 @@ def test_a_deleted_credential_is_gone() -> None:
     assert listed() == []
 
 
-def test_a_lost_master_key_is_told_and_nothing_else_breaks(home: Path) -> None:
+def test_a_lost_master_key_is_reported_and_listing_still_works(home: Path) -> None:
     call("credential", "set", "t", stdin="some value")
     (home / "master.key").unlink()
 
@@ -160,7 +160,7 @@ def test_every_type_of_credential_can_be_chosen() -> None:
 
 
 @pytest.mark.timeout(600)  # the first run fetches MariaDB
-def test_a_stored_credential_is_tried_with_the_tool_of_its_type() -> None:
+def test_a_stored_credential_is_tested_with_the_tool_of_its_type() -> None:
     fields = mariadb().auth
     call("credential", "set", "shop", "--type", "mysql", stdin=json.dumps(fields))
     call("credential", "set", "wrong", "--type", "mysql", stdin=json.dumps({**fields, "password": "not the password"}))
@@ -173,7 +173,7 @@ def test_a_stored_credential_is_tried_with_the_tool_of_its_type() -> None:
     assert "not the password" not in bad[1] + bad[2]
 
 
-def test_a_token_is_tried_at_an_address_that_asks_for_it() -> None:
+def test_a_bearer_token_is_tested_against_an_address_that_requires_it() -> None:
     def asked(request: Request) -> Reply:
         return reply(200 if request.headers.get("authorization") == "Bearer right-token-4711" else 401)
 
@@ -189,7 +189,7 @@ def test_a_token_is_tried_at_an_address_that_asks_for_it() -> None:
     assert "--url https://" in nowhere[2]
 
 
-def test_a_client_of_oauth2_is_tried_by_asking_for_a_token() -> None:
+def test_an_oauth2_client_is_tested_by_requesting_a_token() -> None:
     def asked(request: Request) -> Reply:
         if request.headers["authorization"] == "Basic " + b64encode(b"shop:right-secret-4711").decode():
             return reply(200, json={"access_token": "granted-token-0815", "expires_in": 60})
@@ -213,7 +213,7 @@ def test_a_client_of_oauth2_is_tried_by_asking_for_a_token() -> None:
     assert not any(secret in "".join(map(str, (*good, *bad, *used))) for secret in ("secret-4711", "granted-token"))
 
 
-def test_a_kind_that_cannot_try_a_credential_names_those_that_can() -> None:
+def test_a_kind_that_cannot_test_credentials_names_the_kinds_that_can() -> None:
     call("credential", "set", "word", stdin="some value")
 
     code, _, err = call("credential", "test", "word", "--kind", "python")
@@ -222,7 +222,7 @@ def test_a_kind_that_cannot_try_a_credential_names_those_that_can() -> None:
     assert 'the tool "python" has no way to try a credential; these have: http, postgres, ' in err
 
 
-def test_a_credential_that_no_tool_can_try_says_which_can() -> None:
+def test_a_credential_that_no_tool_can_test_names_those_that_can() -> None:
     call("credential", "set", "word", stdin="some value")
 
     code, _, err = call("credential", "test", "word")
@@ -233,7 +233,7 @@ def test_a_credential_that_no_tool_can_try_says_which_can() -> None:
     assert 'there is no credential "nowhere"' in missing[2]
 
 
-def test_fields_that_say_how_are_neither_masked_nor_warned_of() -> None:
+def test_fields_that_are_not_secret_are_neither_masked_nor_warned_about() -> None:
     call("credential", "set", "first", stdin="so that there is a key")
     value = '{"host": "mail", "port": 25, "user": "me", "password": "hunter22", "tls": "none"}'
 

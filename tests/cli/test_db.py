@@ -81,7 +81,7 @@ def looked(db: str, *arguments: str) -> tuple[int, dict[str, Any]]:
 
 
 @pytest.mark.req("CLI-02")
-def test_a_store_is_made_and_brought_up_to_date_once(db: str) -> None:
+def test_migrate_creates_a_store_and_upgrades_it_once(db: str) -> None:
     code, out, _ = call("db", "migrate", "--db", db)
     assert code == 0
     assert "ran 0001_" in out
@@ -94,7 +94,7 @@ def test_a_store_is_made_and_brought_up_to_date_once(db: str) -> None:
 
 
 @pytest.mark.req("EVT-01")
-def test_a_store_that_is_whole_is_said_to_be(db: str) -> None:
+def test_an_intact_store_is_reported_as_whole(db: str) -> None:
     for _ in range(3):
         assert run(playbook(SMALL), db=db).ok
 
@@ -108,7 +108,7 @@ def test_a_store_that_is_whole_is_said_to_be(db: str) -> None:
 
 
 @pytest.mark.req("EVT-01")
-def test_a_run_that_was_refused_for_a_missing_credential_is_whole(db: str) -> None:
+def test_a_run_refused_for_a_missing_credential_is_intact(db: str) -> None:
     refused = run(playbook(UNRESOLVED), db=db)
     assert not refused.ok
 
@@ -130,7 +130,7 @@ def test_a_run_that_was_refused_for_a_missing_credential_is_whole(db: str) -> No
         (STRAY_TASK, "task t1 is open"),
     ],
 )
-def test_what_is_wrong_is_found_and_told_anew(db: str, spoil: Spoil, statement: str, what: str) -> None:
+def test_db_check_finds_damaged_rows_and_rebuilds_them(db: str, spoil: Spoil, statement: str, what: str) -> None:
     run(playbook(SMALL), db=db)
     spoil(statement)
     code, told = looked(db)
@@ -146,7 +146,7 @@ def test_what_is_wrong_is_found_and_told_anew(db: str, spoil: Spoil, statement: 
     assert looked(db)[0] == 0
 
 
-def test_a_server_that_may_lose_what_was_committed_is_warned_of() -> None:
+def test_a_database_that_may_lose_commits_gets_a_warning() -> None:
     db = fresh_url()
     call("db", "migrate", "--db", db)
     unsafe = db + "&synchronous_commit=off"
@@ -158,7 +158,7 @@ def test_a_server_that_may_lose_what_was_committed_is_warned_of() -> None:
 
 
 @pytest.mark.req("SRV-07", "SRV-11")
-def test_a_run_on_a_database_is_steered_from_another_terminal(tmp_path: Path) -> None:
+def test_a_run_on_a_database_is_controlled_from_another_terminal(tmp_path: Path) -> None:
     db, file = fresh_url(), tmp_path / "long.yaml"
     file.write_text(playbook(LONG))
     running = forked.Popen(
@@ -182,7 +182,7 @@ def test_a_run_on_a_database_is_steered_from_another_terminal(tmp_path: Path) ->
     assert looked(db)[0] == 0
 
 
-def test_pending_migrations_are_told_and_not_run(db: str, spoil: Spoil) -> None:
+def test_db_check_reports_pending_migrations_without_applying_them(db: str, spoil: Spoil) -> None:
     call("db", "migrate", "--db", db)
     newest = looked(db)[1]["applied"][-1]
     spoil("DELETE FROM migration WHERE number = (SELECT max(number) FROM migration)")
@@ -194,7 +194,7 @@ def test_pending_migrations_are_told_and_not_run(db: str, spoil: Spoil) -> None:
     assert looked(db)[1]["pending"] == [newest]
 
 
-def test_a_store_that_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_a_missing_store_is_refused(tmp_path: Path) -> None:
     for verb in ("check", "rebuild"):
         code, _, err = call("db", verb, "--db", str(tmp_path / "none.db"))
         assert code == 4
@@ -208,7 +208,7 @@ def test_a_store_that_is_not_there_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("CLI-02")
-def test_the_commands_of_a_user_work_on_a_database(tmp_path: Path) -> None:
+def test_user_commands_work_on_a_database(tmp_path: Path) -> None:
     """Run, list, look and read the result: as on a file."""
     db, file = fresh_url(), tmp_path / "small.yaml"
     file.write_text(playbook(SMALL))
@@ -228,14 +228,14 @@ def test_the_commands_of_a_user_work_on_a_database(tmp_path: Path) -> None:
     assert (code, "has ended" in err) == (4, True)
 
 
-def test_help_imports_no_driver() -> None:
+def test_help_imports_no_database_driver() -> None:
     code = "import sys; from noetl.cli.main import run; run(['db', '--help']); print('asyncpg' in sys.modules)"
     done = subprocess.run([process("--version").args[0], "-c", code], capture_output=True, text=True, check=True)
 
     assert done.stdout.endswith("False\n")
 
 
-def test_retention_shows_what_would_go_and_removes_it_when_told(tmp_path: Path) -> None:
+def test_retention_previews_deletions_and_deletes_on_request(tmp_path: Path) -> None:
     db, file = str(tmp_path / "store.db"), tmp_path / "short.yaml"
     file.write_text(
         "apiVersion: noetl.io/v10\nkind: Playbook\nmetadata: {name: short, path: tests/short, retention: 0s}\n"

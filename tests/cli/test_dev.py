@@ -33,7 +33,7 @@ def _said(place: Here, child: subprocess.Popen[bytes], words: str) -> str:
 
 
 @pytest.mark.req("CLI-01")
-def test_dev_prints_its_address_and_token_once_and_runs_what_it_is_given(tmp_path: Path) -> None:
+def test_dev_prints_its_address_and_token_once_and_runs_playbooks(tmp_path: Path) -> None:
     with here(tmp_path) as place:
         first = place.spawn("dev", "--port", "0", "--no-open")
         said = _said(place, first, "noetl_first_")
@@ -63,7 +63,7 @@ def open_folder() -> Iterator[Path]:
 
 
 @pytest.mark.req("CLI-01")
-def test_a_cluster_on_one_machine_runs_a_playbook_and_leaves_no_process(open_folder: Path) -> None:
+def test_a_local_cluster_runs_a_playbook_and_leaves_no_process(open_folder: Path) -> None:
     with here(open_folder) as place:
         tools = ("--allow", "shell", "--deny", "http")
         # Executed, not forked: metrics are shared by what is imported after the option was read.
@@ -91,7 +91,7 @@ def test_a_cluster_on_one_machine_runs_a_playbook_and_leaves_no_process(open_fol
     assert not (open_folder / "home" / "cluster" / "postgres" / "postmaster.pid").exists()
 
 
-def test_what_tools_may_do_is_handed_on_to_the_workers_of_a_cluster() -> None:
+def test_tool_permissions_are_passed_to_the_workers_of_a_cluster() -> None:
     given = Allowed(allow=("shell", "mcp"), deny=("http",), sandbox=True)
 
     assert given.as_options() == ["--allow", "shell", "--allow", "mcp", "--deny", "http", "--sandbox"]

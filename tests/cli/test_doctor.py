@@ -31,7 +31,7 @@ def found(*arguments: str) -> tuple[int, dict[str, dict[str, str]]]:
     return code, {one["what"]: one for one in json.loads(out)}
 
 
-def test_a_fresh_machine_is_well() -> None:
+def test_doctor_reports_a_fresh_machine_as_healthy() -> None:
     code, told = found()
 
     assert code == 0
@@ -39,7 +39,7 @@ def test_a_fresh_machine_is_well() -> None:
     assert told["disk"]["state"] == "ok"
 
 
-def test_a_store_is_opened_and_its_migrations_are_counted() -> None:
+def test_doctor_opens_the_store_and_counts_its_migrations() -> None:
     call("run", str(FIXTURES / "F-000-A.yaml"), "--quiet")
     code, told = found()
 
@@ -48,7 +48,7 @@ def test_a_store_is_opened_and_its_migrations_are_counted() -> None:
     assert told["migrations"]["state"] == "ok"
 
 
-def test_a_missing_master_key_is_bad_where_the_store_has_one(home: Path) -> None:
+def test_doctor_fails_if_the_store_needs_a_missing_master_key(home: Path) -> None:
     async def record() -> None:
         store = SqliteStore.open(home / "noetl.db")
         await record_key_id(store.key_values, SystemClock(), "4711abcd")
@@ -63,7 +63,7 @@ def test_a_missing_master_key_is_bad_where_the_store_has_one(home: Path) -> None
     assert str(home / "master.key") in told["master key"]["do"]
 
 
-def test_a_file_that_is_no_store_is_bad(home: Path) -> None:
+def test_doctor_fails_for_a_file_that_is_not_a_store(home: Path) -> None:
     (home / "broken.db").write_bytes(b"this is not a database at all, but it is long enough to look like one" * 20)
     code, told = found("--db", str(home / "broken.db"))
 
@@ -71,7 +71,7 @@ def test_a_file_that_is_no_store_is_bad(home: Path) -> None:
     assert told["store"]["state"] == "bad"
 
 
-def test_a_slip_in_the_settings_is_bad_and_hides_nothing_else(home: Path) -> None:
+def test_doctor_fails_for_a_settings_mistake_and_still_reports_the_rest(home: Path) -> None:
     (home / "noetl.toml").write_text("prot = 1\n")
     code, told = found("--db", str(home / "x.db"))
 
@@ -80,7 +80,7 @@ def test_a_slip_in_the_settings_is_bad_and_hides_nothing_else(home: Path) -> Non
     assert told["disk"]["state"] == "ok"
 
 
-def test_a_server_out_of_reach_and_a_broker_out_of_reach(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_reports_an_unreachable_server_and_an_unreachable_broker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOETL_NATS", "nats://127.0.0.1:9")
     code, told = found("--server", "http://127.0.0.1:9")
 
@@ -89,7 +89,7 @@ def test_a_server_out_of_reach_and_a_broker_out_of_reach(monkeypatch: pytest.Mon
     assert told["broker"]["state"] == "warning", "a cluster works without it"
 
 
-def test_a_server_that_is_named_is_looked_at_in_a_project_with_a_store_of_its_own(home: Path) -> None:
+def test_doctor_checks_a_named_server_in_a_project_with_its_own_store(home: Path) -> None:
     (home / "noetl.toml").write_text('db = "project.db"\n')
     code, told = found("--server", "http://127.0.0.1:9")
 
@@ -97,7 +97,7 @@ def test_a_server_that_is_named_is_looked_at_in_a_project_with_a_store_of_its_ow
     assert told["server"]["state"] == "bad"
 
 
-def test_a_store_of_an_older_version_is_left_as_it_is(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_does_not_migrate_an_older_store(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     known = database.known_migrations()
     for module in (store, database):
         monkeypatch.setattr(module, "known_migrations", lambda: known[:-1])
@@ -117,7 +117,7 @@ def test_a_store_of_an_older_version_is_left_as_it_is(home: Path, monkeypatch: p
     assert len(SqliteHistory.applied(home / "noetl.db").missing) == 1
 
 
-def test_for_people_each_line_has_a_sign_and_a_way_out() -> None:
+def test_each_line_of_doctor_has_a_symbol_and_advice() -> None:
     code, out, _ = call("doctor")
 
     assert code == 0
@@ -125,7 +125,7 @@ def test_for_people_each_line_has_a_sign_and_a_way_out() -> None:
     assert "→ the first run makes it" in out
 
 
-def test_the_other_project_called_noetl_is_told_of(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_detects_another_package_called_noetl(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both have a package `noetl`: what was installed last has overwritten the other."""
     other = home / "site" / "noetl-9.9.dist-info"
     other.mkdir(parents=True)
@@ -138,7 +138,7 @@ def test_the_other_project_called_noetl_is_told_of(home: Path, monkeypatch: pyte
     assert (told["other noetl"]["state"], "9.9" in told["other noetl"]["found"]) == ("bad", True)
 
 
-def test_workers_that_an_upgrade_has_left_behind_are_told_with_their_versions() -> None:
+def test_doctor_names_the_versions_of_outdated_workers() -> None:
     own = own_version()
     new, old = (WorkerInfo(worker_id=one, capacity=4, version=one) for one in (own, "0.0.9"))
 

@@ -48,7 +48,7 @@ DONE = ["compensation.registered", "compensation.requested", "compensation.start
 
 
 @pytest.mark.req("O-02", "SAGA-02", "CLI-02")
-def test_a_running_execution_is_undone_and_cancelled(tmp_path: Path) -> None:
+def test_a_running_execution_is_compensated_and_cancelled(tmp_path: Path) -> None:
     running, db = begun(tmp_path), tmp_path / "s.db"
     try:
         code, said, told = call("cancel", "last", "--compensate", "--db", str(db))
@@ -64,7 +64,7 @@ def test_a_running_execution_is_undone_and_cancelled(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("O-02", "SAGA-03", "SRV-12")
-def test_an_execution_that_nobody_runs_is_undone_once_it_is_taken_up(tmp_path: Path) -> None:
+def test_an_abandoned_execution_is_compensated_when_it_is_resumed(tmp_path: Path) -> None:
     running, db = begun(tmp_path), tmp_path / "s.db"
     running.kill()
     last_words(running)

@@ -59,7 +59,7 @@ def test_a_running_execution_is_paused_and_resumed_from_another_terminal(gated: 
 
 
 @pytest.mark.req("SRV-11")
-def test_an_execution_that_nobody_runs_is_cancelled_here(gated: Gated) -> None:
+def test_an_abandoned_execution_is_cancelled_locally(gated: Gated) -> None:
     gated.running.kill()
     gated.end()
 
@@ -69,7 +69,7 @@ def test_an_execution_that_nobody_runs_is_cancelled_here(gated: Gated) -> None:
 
 
 @pytest.mark.req("SRV-07")
-def test_an_execution_that_nobody_runs_can_be_paused_and_taken_up_later(gated: Gated) -> None:
+def test_an_abandoned_execution_can_be_paused_and_resumed_later(gated: Gated) -> None:
     gated.running.kill()
     gated.end()
 
@@ -81,7 +81,7 @@ def test_an_execution_that_nobody_runs_can_be_paused_and_taken_up_later(gated: G
     assert gated.resume() == "through"
 
 
-def test_what_has_ended_is_not_steered(tmp_path: Path) -> None:
+def test_an_ended_execution_cannot_be_controlled(tmp_path: Path) -> None:
     db, good, _ = stored(tmp_path)
 
     for command in ("pause", "resume", "cancel"):

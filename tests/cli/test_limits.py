@@ -53,7 +53,7 @@ def test_limits_of_a_run_in_another_process_are_changed(steps: Path, tmp_path: P
         assert row(run.db, "nap")["limit"] is None
 
 
-def test_limits_of_a_run_that_nobody_runs_are_changed_and_kept(tmp_path: Path) -> None:
+def test_limits_of_an_abandoned_run_are_changed_and_stored(tmp_path: Path) -> None:
     db = str(tmp_path / "s.db")
     left_waiting(db, STEPS)
 
@@ -67,7 +67,7 @@ def test_limits_of_a_run_that_nobody_runs_are_changed_and_kept(tmp_path: Path) -
     ]
 
 
-def test_a_playbooks_limit_lets_in_a_run_that_waits_in_another_process(tmp_path: Path) -> None:
+def test_a_raised_playbook_limit_admits_a_run_waiting_in_another_process(tmp_path: Path) -> None:
     file = tmp_path / "one.yaml"
     file.write_text(ONE_AT_ONCE)
     with WaitingRun(file, tmp_path, "waits until") as first, WaitingRun(file, tmp_path, "too many executions"):
@@ -82,7 +82,7 @@ def test_a_playbooks_limit_lets_in_a_run_that_waits_in_another_process(tmp_path:
         assert done(first.db, "limit", "reset", "tests/test") == "tests/test: as the playbook says, as it was\n"
 
 
-def test_on_a_server_it_is_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limits_work_the_same_on_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOETL_HOME", str(tmp_path))
     monkeypatch.setenv("NOETL_TOKEN", call("token", "create", "ann", "--role", "operator")[1].strip())
     file, db = tmp_path / "steps.yaml", tmp_path / "noetl.db"
@@ -117,7 +117,7 @@ def test_on_a_server_it_is_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         (("set", "last", "--step", "nap", "--rate", "0/s"), "not a rate such as 10/s"),
     ],
 )
-def test_what_is_no_limit_is_told_before_anything_is_done(arguments: tuple[str, ...], said: str) -> None:
+def test_an_invalid_limit_is_refused_before_any_work(arguments: tuple[str, ...], said: str) -> None:
     code, _, stderr = call("limit", *arguments)
 
     assert code == 2

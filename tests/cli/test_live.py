@@ -56,7 +56,7 @@ def happened(*payloads: Payload, at: float = 0.0, first: int = 1) -> list[Event]
     ]
 
 
-def test_a_very_long_name_leaves_room_for_what_is_said_of_it() -> None:
+def test_a_very_long_name_leaves_room_for_the_status() -> None:
     said: list[str] = []
     events = happened(StepScheduled(token_id="k1"), StepStarted(worker_id="w"))
     Lines(said.append)([msgspec.structs.replace(event, step="x" * 300) for event in events])
@@ -99,7 +99,7 @@ def lines_of(events: Sequence[Event]) -> list[str]:
 # lines
 
 
-def test_iterations_are_counted_in_tenths_and_not_listed() -> None:
+def test_iterations_are_reported_in_tenths_and_not_listed() -> None:
     ran = run_here(LOOP, t=lambda inputs, _: inputs["args"]["x"])
 
     lines = [line for line in lines_of(ran.events) if " each " in line]
@@ -111,7 +111,7 @@ def test_iterations_are_counted_in_tenths_and_not_listed() -> None:
     assert len(lines) <= 14
 
 
-def test_the_first_failures_of_a_loop_are_told_and_all_of_them_counted() -> None:
+def test_the_first_failures_of_a_loop_are_printed_and_all_are_counted() -> None:
     ran = run_here(LOOP, t=lambda inputs, _: broken(message=f"no {inputs['args']['x']}"))
 
     text = "\n".join(lines_of(ran.events))
@@ -121,7 +121,7 @@ def test_the_first_failures_of_a_loop_are_told_and_all_of_them_counted() -> None
     assert "50 of 100 (50 %), 50 failed" in text
 
 
-def test_a_slow_loop_is_told_every_five_seconds_and_silence_every_thirty() -> None:
+def test_a_slow_loop_is_reported_every_five_seconds_and_silence_every_thirty() -> None:
     written: list[str] = []
     clock = ManualClock(START)
     lines = Lines(written.append, clock=clock)
@@ -146,7 +146,7 @@ def test_a_slow_loop_is_told_every_five_seconds_and_silence_every_thirty() -> No
     assert written[0].endswith("still running: each runs call (30 s)")
 
 
-def test_output_of_tasks_is_shown_and_cut_where_it_is_long() -> None:
+def test_task_output_is_printed_and_long_output_is_shortened() -> None:
     ran = run_here("workflow: [{step: start, tool: {name: t, kind: python, code: x}}]", t=printing("a\x1b[31mb\r\nc"))
 
     text = "\n".join(lines_of(ran.events))
@@ -178,7 +178,7 @@ class Shown:
         return [line.plain for line in self.screen._over]
 
 
-def test_a_loop_is_a_bar_with_its_counts_its_rate_and_the_time_left() -> None:
+def test_a_loop_is_a_bar_with_counts_rate_and_time_left() -> None:
     shown = Shown()
     shown.screen(looping(10_000))
     shown.screen(done(0, 2000, at=1.0))
@@ -200,7 +200,7 @@ def test_a_loop_is_a_bar_with_its_counts_its_rate_and_the_time_left() -> None:
     shown.screen.close()
 
 
-def test_a_nested_loop_shows_its_innermost_level_and_those_around() -> None:
+def test_a_nested_loop_shows_its_innermost_level_and_the_outer_ones() -> None:
     shown = Shown()
     shown.screen(looping(3))
     shown.screen(happened(LoopStarted(total=40, path=(0,)), LoopStarted(total=60, path=(1,)), at=1))
@@ -213,7 +213,7 @@ def test_a_nested_loop_shows_its_innermost_level_and_those_around() -> None:
     shown.screen.close()
 
 
-def test_a_retry_is_shown_with_its_reason_and_when_it_comes() -> None:
+def test_a_retry_is_shown_with_its_reason_and_time() -> None:
     shown = Shown()
     shown.screen(happened(StepScheduled(token_id="k1", task="call"), StepStarted(worker_id="w")))
     shown.screen(happened(processed(do="retry", error=Error(kind="http.status", message="503\x1b[2J"))))
@@ -230,7 +230,7 @@ def test_a_retry_is_shown_with_its_reason_and_when_it_comes() -> None:
     shown.screen.close()
 
 
-def test_what_waits_is_shown_and_a_pause_is_told() -> None:
+def test_waiting_tokens_and_a_pause_are_shown() -> None:
     shown = Shown()
     shown.screen(happened(TokenHeld(token_id="k1", reason="join"), PlaybookPaused(reason="lunch")))
 
@@ -239,7 +239,7 @@ def test_what_waits_is_shown_and_a_pause_is_told() -> None:
     shown.screen.close()
 
 
-def test_finished_steps_scroll_up_with_their_time_and_where_they_lead() -> None:
+def test_finished_steps_scroll_up_with_their_duration_and_next_step() -> None:
     ran = run_here(LOOP, t=printing("hello"))
     shown = Shown()
 
@@ -252,7 +252,7 @@ def test_finished_steps_scroll_up_with_their_time_and_where_they_lead() -> None:
     assert "iterations" in shown.paper.getvalue()
 
 
-def test_no_frame_is_wider_or_higher_than_the_terminal() -> None:
+def test_no_frame_exceeds_the_terminal_size() -> None:
     shown = Shown(width=40, height=8)
     for n in range(30):
         [one] = happened(StepScheduled(token_id=f"k{n}", task="call"))
@@ -307,7 +307,7 @@ class Stream(io.StringIO):
         (Stream(tty=True, encoding="ascii"), {}, False),
     ],
 )
-def test_the_screen_is_for_terminals_that_somebody_looks_at(
+def test_the_live_screen_is_used_only_on_interactive_terminals(
     stream: Stream, environment: dict[str, str], people: bool
 ) -> None:
     assert is_for_people(stream, environment) is people
@@ -330,7 +330,7 @@ def test_an_error_is_one_line_with_its_cause() -> None:
 # what is known
 
 
-def test_progress_tells_nested_executions_apart() -> None:
+def test_progress_distinguishes_nested_executions() -> None:
     progress = Projection()
     [own, other] = happened(StepScheduled(token_id="k1"), StepScheduled(token_id="k2"))
     progress.take(own)

@@ -102,7 +102,7 @@ def test_frames_follow_the_clock_and_not_the_iterations(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("environment", [{"CI": "true"}, {"TERM": "dumb"}])
-def test_in_a_build_the_same_is_told_in_lines(tmp_path: Path, environment: dict[str, str]) -> None:
+def test_a_build_log_gets_plain_lines(tmp_path: Path, environment: dict[str, str]) -> None:
     terminal = Terminal(tmp_path, LOOP, **environment)
     code, _ = terminal.end()
 
@@ -112,7 +112,7 @@ def test_in_a_build_the_same_is_told_in_lines(tmp_path: Path, environment: dict[
     assert "▸ loop of 1,000" in terminal.shown
 
 
-def test_json_for_a_program_leaves_the_screen_to_the_person(tmp_path: Path) -> None:
+def test_json_output_keeps_the_live_screen_on_stderr(tmp_path: Path) -> None:
     terminal = Terminal(tmp_path, LOOP, "-o", "json")
     code, stdout = terminal.end()
 
@@ -122,7 +122,7 @@ def test_json_for_a_program_leaves_the_screen_to_the_person(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("times", [1, 2])
-def test_an_interrupted_screen_gives_the_cursor_back(tmp_path: Path, times: int) -> None:
+def test_an_interrupted_live_screen_restores_the_cursor(tmp_path: Path, times: int) -> None:
     terminal = Terminal(tmp_path, WAITING)
     terminal.read(until="runs start_task")
     os.kill(terminal.process.pid, signal.SIGSTOP)

@@ -54,7 +54,7 @@ def run(tmp_path: Path) -> Iterator[WaitingRun]:
 
 
 @pytest.mark.req("SAGA-02", "TOOL-12")
-def test_status_and_explain_tell_what_runs_beside_the_tokens(run: WaitingRun) -> None:
+def test_status_and_explain_show_side_runs(run: WaitingRun) -> None:
     until = time.monotonic() + 60
     status = told(run.db, "status", "last")
     while any(one["state"] != "running" for one in status["side_runs"]):
@@ -122,7 +122,7 @@ def test_a_changed_limit_is_shown() -> None:
         assert "limit reset" in text
 
 
-def test_what_has_not_begun_is_not_to_be_undone_after_a_second_cancel() -> None:
+def test_compensations_that_never_started_are_not_counted_after_a_second_cancel() -> None:
     from noetl.events.projection.projection import Projection
 
     talk = undoing()

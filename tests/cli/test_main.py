@@ -32,7 +32,7 @@ HEAVY = (
 
 
 @pytest.mark.parametrize("arguments", [("--help",), ("--version",), ("check", "--help"), ("run", "--help")])
-def test_help_imports_nothing_that_only_running_needs(arguments: tuple[str, ...]) -> None:
+def test_help_imports_nothing_that_only_a_run_needs(arguments: tuple[str, ...]) -> None:
     """A command line that answers at once is used; one that loads a template engine to print help is not."""
     code = (
         "import sys\nfrom noetl.cli.main import run\n"
@@ -51,7 +51,7 @@ def command_of(name: str) -> click.Command:
     return found
 
 
-def test_every_listed_command_is_there_with_help_of_its_own() -> None:
+def test_every_listed_command_exists_with_its_own_help() -> None:
     code, shown, _ = call("--help")
 
     assert code == 0
@@ -75,7 +75,7 @@ def test_help_of_a_command_explains_every_option(name: str) -> None:
     assert undocumented == []
 
 
-def test_version_is_that_of_the_package() -> None:
+def test_version_prints_the_package_version() -> None:
     assert call("--version") == (0, f"noetl {version('noetl-engine')}\n", "")
 
 
@@ -93,7 +93,7 @@ def test_version_is_that_of_the_package() -> None:
         (("check", "-o", "xml", "x"), "not one of"),
     ],
 )
-def test_wrong_usage_ends_with_2_and_says_what_was_wrong(arguments: tuple[str, ...], words: str) -> None:
+def test_wrong_usage_exits_with_2_and_names_the_mistake(arguments: tuple[str, ...], words: str) -> None:
     code, _, error = call(*arguments)
 
     assert code == 2
@@ -120,7 +120,7 @@ def while_a_class_is_made() -> RuntimeError:
         (click.UsageError("like this"), 2, "like this"),
     ],
 )
-def test_every_known_ending_has_its_code(
+def test_every_known_outcome_has_its_exit_code(
     raised: BaseException,
     code: int,
     words: str,
@@ -136,7 +136,7 @@ def test_every_known_ending_has_its_code(
     assert words in capsys.readouterr().err
 
 
-def test_an_error_of_our_own_is_not_taken_for_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_internal_error_is_not_treated_as_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
     def ends(**_: object) -> None:
         raise RuntimeError("ours")
 
@@ -146,7 +146,7 @@ def test_an_error_of_our_own_is_not_taken_for_an_interrupt(monkeypatch: pytest.M
         entry.run([])
 
 
-def test_a_closed_pipe_is_no_failure_to_talk_about() -> None:
+def test_a_closed_pipe_is_not_reported_as_a_failure() -> None:
     """`noetl check . | head -1` prints one line and nothing else."""
     reading, writing = os.pipe()
     os.close(reading)
@@ -186,7 +186,7 @@ def test_completion_knows_commands_and_options() -> None:
         ({"FORCE_COLOR": "1"}, "never", False),
     ],
 )
-def test_colour_follows_the_user_then_the_environment_then_the_terminal(
+def test_colour_follows_the_option_then_the_environment_then_the_terminal(
     environment: dict[str, str], option: str, colored: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("NO_COLOR", "FORCE_COLOR", "TERM"):
@@ -220,7 +220,7 @@ def names_read(function: Any) -> set[str]:
 
 
 @pytest.mark.parametrize(("path", "command"), [pytest.param(*one, id=one[0]) for one in commands()])
-def test_what_a_command_takes_is_read(path: str, command: click.Command) -> None:
+def test_every_parameter_of_a_command_is_read(path: str, command: click.Command) -> None:
     read = names_read(command.callback)
 
     ignored = [one.name for one in command.params if one.expose_value and one.name not in read and "**" not in read]

@@ -118,7 +118,9 @@ def there(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("statsu last", 2, 'did you mean "status"?'),
     ],
 )
-def test_wrong_use_is_told_with_a_way_out(line: str, code: int, says: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_usage_is_reported_with_a_suggestion(
+    line: str, code: int, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     ended = entry.run(line.split())
     out, err = capsys.readouterr()
 
@@ -127,7 +129,7 @@ def test_wrong_use_is_told_with_a_way_out(line: str, code: int, says: str, capsy
     assert "Traceback" not in err
 
 
-def test_a_fixture_with_errors_ends_with_3(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_fixture_with_errors_exits_with_3(capsys: pytest.CaptureFixture[str]) -> None:
     text = (FIXTURES / "F-000-A.yaml").read_text()
     Path("broken.yaml").write_text(text.replace("workflow:", "workflows:"))
 
@@ -139,14 +141,14 @@ def test_a_fixture_with_errors_ends_with_3(capsys: pytest.CaptureFixture[str]) -
     "arguments",
     [("message", "send", "a\udcff"), ("run", "hello.yaml", "--set", "a=\udcff"), ("executions", "--path", "\udcff")],
 )
-def test_bytes_that_are_no_text_are_told_by_their_place(arguments: tuple[str, ...]) -> None:
+def test_arguments_that_are_not_utf8_are_reported_by_position(arguments: tuple[str, ...]) -> None:
     code, _, said = call(*arguments)
 
     assert code == 2
     assert f"argument {len(arguments)} is not UTF-8 text: b'" in said
 
 
-def test_a_file_may_be_called_anything_and_its_name_that_cannot_be_kept_is_told(home: Path) -> None:
+def test_a_file_name_that_cannot_be_stored_is_refused(home: Path) -> None:
     odd = home / "caf\udce9.yaml"
     odd.write_text(HELLO)
 
@@ -157,7 +159,7 @@ def test_a_file_may_be_called_anything_and_its_name_that_cannot_be_kept_is_told(
     assert "cannot hold this text" in said
 
 
-def test_a_server_that_only_the_current_context_names_is_told_with_the_way_to_the_store_here(
+def test_a_server_named_only_by_the_context_is_reported_with_the_local_alternative(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NOETL_HOME", str(home / "other"))

@@ -20,7 +20,7 @@ def file(tmp_path: Path) -> Path:
 
 
 @pytest.mark.req("CLI-05", "MSG-02")
-def test_a_running_execution_gets_the_message_that_another_terminal_sends(tmp_path: Path, file: Path) -> None:
+def test_a_running_execution_receives_a_message_from_another_terminal(tmp_path: Path, file: Path) -> None:
     with WaitingRun(file, tmp_path, "waits", 'for message "paid" (order=7)') as run:
         other = done(run.db, "message", "send", "paid", "-c", "order=8", "--id", "m1")
         said = done(run.db, "message", "send", "paid", "-c", "order=7", "--payload", '{"sum": 3}')
@@ -34,7 +34,7 @@ def test_a_running_execution_gets_the_message_that_another_terminal_sends(tmp_pa
 
 
 @pytest.mark.req("MSG-02", "MSG-03")
-def test_a_message_waits_for_a_run_that_is_taken_up_later(tmp_path: Path) -> None:
+def test_a_message_is_stored_for_a_run_that_is_resumed_later(tmp_path: Path) -> None:
     db = str(tmp_path / "s.db")
     left_waiting(db, playbook(MESSAGE))
 
@@ -50,14 +50,14 @@ def test_a_message_waits_for_a_run_that_is_taken_up_later(tmp_path: Path) -> Non
 
 
 @pytest.mark.req("MSG-03")
-def test_a_message_may_come_before_anybody_waits(tmp_path: Path, file: Path) -> None:
+def test_a_message_can_arrive_before_a_step_waits_for_it(tmp_path: Path, file: Path) -> None:
     db = str(tmp_path / "s.db")
     done(db, "message", "send", "paid", "-c", "order=7")
 
     assert call("run", str(file), "--db", db)[0] == 0
 
 
-def test_what_is_wrong_with_a_message_is_said(tmp_path: Path) -> None:
+def test_an_invalid_message_is_refused_with_the_reason(tmp_path: Path) -> None:
     db = str(tmp_path / "s.db")
     many = [part for n in range(9) for part in ("-c", f"k{n}={n}")]
 

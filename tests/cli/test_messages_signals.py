@@ -23,7 +23,7 @@ def steps(db: str) -> list[str]:
 
 
 @pytest.mark.req("CLI-05", "MSG-05")
-def test_a_running_execution_hears_a_signal_of_another_terminal(tmp_path: Path) -> None:
+def test_a_running_execution_receives_a_signal_from_another_terminal(tmp_path: Path) -> None:
     with WaitingRun(written(tmp_path, SIGNAL), tmp_path, "waits", 'for signal "stop"') as run:
         assert "no execution waits" in done(run.db, "signal", "send", "go")
         said = done(run.db, "signal", "send", "stop", "--data", '{"why": "late"}')
@@ -35,7 +35,7 @@ def test_a_running_execution_hears_a_signal_of_another_terminal(tmp_path: Path) 
 
 
 @pytest.mark.req("MSG-05")
-def test_a_signal_is_for_all_that_wait_or_for_one(tmp_path: Path) -> None:
+def test_a_signal_reaches_all_waiting_executions_or_one(tmp_path: Path) -> None:
     db = str(tmp_path / "s.db")
     one, other, third = (left_waiting(db, playbook(SIGNAL)) for _ in range(3))
 
@@ -48,7 +48,7 @@ def test_a_signal_is_for_all_that_wait_or_for_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("MSG-06")
-def test_an_event_is_put_into_an_execution(tmp_path: Path) -> None:
+def test_an_event_is_injected_into_an_execution(tmp_path: Path) -> None:
     db = str(tmp_path / "s.db")
     left_waiting(db, LISTENING)
 
@@ -76,7 +76,7 @@ def test_timers_are_listed_and_cancelled_from_another_terminal(tmp_path: Path) -
 
 
 @pytest.mark.req("TMR-06")
-def test_an_interrupted_wait_goes_on_when_it_is_taken_up(tmp_path: Path) -> None:
+def test_an_interrupted_wait_continues_when_the_run_is_resumed(tmp_path: Path) -> None:
     with WaitingRun(written(tmp_path, TIMER), tmp_path, "waits until") as run:
         assert "waits until" in done(run.db, "status", "last")
         code, stderr = run.interrupt()
@@ -91,7 +91,7 @@ def test_an_interrupted_wait_goes_on_when_it_is_taken_up(tmp_path: Path) -> None
 
 @pytest.mark.req("SRV-07", "SRV-11")
 @pytest.mark.usefixtures("nobody_is_waited_for")
-def test_a_run_that_only_waits_and_that_nobody_runs_is_steered_at_once(tmp_path: Path) -> None:
+def test_an_abandoned_waiting_run_is_controlled_at_once(tmp_path: Path) -> None:
     db = str(tmp_path / "s.db")
     left_waiting(db, playbook(TIMER))
 

@@ -36,7 +36,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[tuple[str, 
 
 
 @pytest.mark.req("MSG-03", "CLI-02")
-def test_kept_messages_are_listed_and_deleted_alike_on_a_server_and_on_its_file(
+def test_stored_messages_are_listed_and_deleted_alike_on_a_server_and_its_file(
     both: tuple[tuple[str, str], tuple[str, str]],
 ) -> None:
     there, here = both
@@ -70,7 +70,7 @@ def test_kept_messages_are_listed_and_deleted_alike_on_a_server_and_on_its_file(
 
 
 @pytest.mark.req("MSG-03")
-def test_more_messages_than_a_server_gives_at_once_are_listed(
+def test_more_messages_than_one_page_of_the_server_are_listed(
     both: tuple[tuple[str, str], tuple[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     there, here = both
@@ -85,7 +85,7 @@ def test_more_messages_than_a_server_gives_at_once_are_listed(
 
 
 @pytest.mark.req("MSG-03")
-def test_a_list_that_is_cut_says_so(db: str) -> None:
+def test_a_truncated_list_says_so(db: str) -> None:
     for number in range(2):
         done(db, "message", "send", "paid", "--id", f"m{number}")
 
@@ -98,7 +98,7 @@ def test_a_list_that_is_cut_says_so(db: str) -> None:
 
 
 @pytest.mark.req("MSG-02", "MSG-03")
-def test_what_cannot_be_deleted_is_told_and_the_rest_is_deleted(db: str) -> None:
+def test_undeletable_messages_are_reported_and_the_rest_is_deleted(db: str) -> None:
     left_waiting(db, playbook(MESSAGE))
     done(db, "message", "send", "paid", "-c", "order=7", "--id", "taken")
     assert call("run", "--resume", "last", "--db", db)[0] == 0
@@ -117,7 +117,7 @@ def test_what_cannot_be_deleted_is_told_and_the_rest_is_deleted(db: str) -> None
 
 
 @pytest.mark.req("MSG-03")
-def test_all_of_a_name_are_deleted_only_when_that_is_meant(db: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deleting_all_messages_of_a_name_needs_confirmation(db: str, monkeypatch: pytest.MonkeyPatch) -> None:
     done(db, "message", "send", "paid", "--id", "m1")
     every = ("message", "delete", "--name", "paid", "--db", db)
 
@@ -134,7 +134,7 @@ def test_all_of_a_name_are_deleted_only_when_that_is_meant(db: str, monkeypatch:
     assert call(*every, "--yes")[1] == 'deleted 0 messages "paid"\n'
 
 
-def test_what_is_meant_must_be_said(db: str) -> None:
+def test_delete_requires_an_id_or_a_name(db: str) -> None:
     for wrong in ((), ("m1", "--name", "paid")):
         code, _, err = call("message", "delete", *wrong, "--db", db)
         assert (code, "or use --name NAME for all" in err) == (2, True), err

@@ -32,7 +32,7 @@ def write(folder: Path, text: str) -> Path:
     return path
 
 
-def test_the_text_goes_to_standard_output_and_checks_as_v10(tmp_path: Path) -> None:
+def test_the_migrated_text_goes_to_standard_output_and_checks_as_v10(tmp_path: Path) -> None:
     path = write(tmp_path, fixture("F-000-E"))
 
     result = CliRunner().invoke(command, [str(path)])
@@ -42,7 +42,7 @@ def test_the_text_goes_to_standard_output_and_checks_as_v10(tmp_path: Path) -> N
     assert path.read_text() == fixture("F-000-E")
 
 
-def test_write_puts_it_into_the_file_once(tmp_path: Path) -> None:
+def test_write_puts_the_migrated_text_into_the_file_once(tmp_path: Path) -> None:
     path = write(tmp_path, fixture("F-001-D"))
 
     first = CliRunner().invoke(command, ["--write", str(path)])
@@ -57,7 +57,7 @@ def test_write_puts_it_into_the_file_once(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_what_cannot_be_migrated_is_told_and_nothing_is_written(tmp_path: Path) -> None:
+def test_rules_that_cannot_be_migrated_are_reported_and_nothing_is_written(tmp_path: Path) -> None:
     path = write(tmp_path, fixture("F-002-C"))
 
     result = CliRunner().invoke(command, ["--write", str(path)])
@@ -69,7 +69,7 @@ def test_what_cannot_be_migrated_is_told_and_nothing_is_written(tmp_path: Path) 
     assert "help: write wait blocks" in result.stderr
 
 
-def test_force_writes_the_rest(tmp_path: Path) -> None:
+def test_force_writes_the_migratable_rest(tmp_path: Path) -> None:
     path = write(tmp_path, fixture("F-002-C"))
 
     result = CliRunner().invoke(command, ["--write", "--force", str(path)])
@@ -78,7 +78,7 @@ def test_force_writes_the_rest(tmp_path: Path) -> None:
     assert path.read_text().startswith("apiVersion: noetl.io/v10")
 
 
-def test_an_invalid_playbook_is_not_touched(tmp_path: Path) -> None:
+def test_an_invalid_playbook_is_left_unchanged(tmp_path: Path) -> None:
     text = HEAD + "workflow: [{step: start, next: nowhere}]\n"
     path = write(tmp_path, text)
 
@@ -89,7 +89,7 @@ def test_an_invalid_playbook_is_not_touched(tmp_path: Path) -> None:
     assert path.read_text() == text
 
 
-def test_a_diff_shows_what_would_change(tmp_path: Path) -> None:
+def test_a_diff_shows_the_changes(tmp_path: Path) -> None:
     path = write(tmp_path, fixture("F-001-D"))
 
     result = CliRunner().invoke(command, ["-o", "diff", str(path)])
@@ -98,7 +98,7 @@ def test_a_diff_shows_what_would_change(tmp_path: Path) -> None:
     assert "+apiVersion: noetl.io/v10" in result.stdout
 
 
-def test_of_a_folder_a_table_tells_what_happened_to_each_file(tmp_path: Path) -> None:
+def test_migrating_a_folder_prints_a_table_with_each_file(tmp_path: Path) -> None:
     texts = {
         "a": fixture("F-001-D"),
         "b": fixture("F-004-H"),
@@ -137,7 +137,7 @@ def is_accepted(text: str) -> bool:
 
 @pytest.mark.req("MIG-06")
 @pytest.mark.parametrize("folder", FOLDERS)
-def test_a_text_that_is_given_with_exit_code_0_checks(folder: str) -> None:
+def test_a_text_printed_with_exit_code_0_passes_the_check(folder: str) -> None:
     others = {".expect", ".test"}  # what a run is expected to do, and tests of a playbook
     files = [path for path in sorted((TESTS / folder).rglob("*.yaml")) if not others & set(path.suffixes)]
     texts = {path: given(path) for path in one_in(3, files)}
@@ -171,7 +171,7 @@ def damaged(document: dict[str, Any], random: Random) -> str:
 
 @pytest.mark.req("MIG-06")
 @pytest.mark.parametrize("dialect", ["v2-case", "v2-eval"])
-def test_a_damaged_playbook_is_never_given_as_a_text_that_does_not_check(dialect: str, tmp_path: Path) -> None:
+def test_a_damaged_playbook_is_never_migrated_to_an_invalid_text(dialect: str, tmp_path: Path) -> None:
     found = []
     for seed in one_in(3, range(40)):
         playbooks = Playbooks(seed)

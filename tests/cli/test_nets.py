@@ -25,7 +25,7 @@ def fixture(name: str) -> str:
 
 
 @pytest.mark.req("CLI-04", "DIA-07")
-def test_compile_prints_the_net_as_json_that_reads_back() -> None:
+def test_compile_prints_the_net_as_readable_json() -> None:
     code, shown, _ = call("compile", "-o", "json", fixture("F-001-E"))
     compiled = json.loads(shown)
     net = from_json(json.dumps(compiled["net"]))
@@ -37,7 +37,7 @@ def test_compile_prints_the_net_as_json_that_reads_back() -> None:
 
 
 @pytest.mark.req("CLI-04", "SUGAR-06")
-def test_the_debug_map_leads_from_generated_labels_to_what_was_written() -> None:
+def test_the_debug_map_links_generated_labels_to_the_source_lines() -> None:
     lines = Path(fixture("F-R-SUGAR")).read_text().splitlines()
     line_of_while = next(number for number, line in enumerate(lines, 1) if "while:" in line)
 
@@ -82,7 +82,7 @@ def test_graph_draws_every_construct_in_every_form(name: str) -> None:
     ElementTree.fromstring(shown["svg"])
 
 
-def test_text_is_what_graph_prints_unless_asked() -> None:
+def test_graph_prints_text_by_default() -> None:
     _, shown, _ = call("graph", fixture("F-R-GATEWAY"))
 
     assert shown == (
@@ -102,7 +102,7 @@ def test_text_is_what_graph_prints_unless_asked() -> None:
 
 
 @pytest.mark.req("CLI-04", "ADV-06")
-def test_analyze_answers_in_text_json_and_dot() -> None:
+def test_analyze_prints_text_json_and_dot() -> None:
     text, as_json, as_dot = (call("analyze", "-o", output, fixture("F-004-H")) for output in ("text", "json", "dot"))
 
     assert [code for code, _, _ in (text, as_json, as_dot)] == [0, 0, 0]
@@ -113,7 +113,7 @@ def test_analyze_answers_in_text_json_and_dot() -> None:
 
 
 @pytest.mark.req("CLI-04", "DOC-13")
-def test_schema_prints_a_schema_that_accepts_the_specification_s_example() -> None:
+def test_schema_prints_a_schema_that_accepts_the_example_of_the_specification() -> None:
     code, shown, _ = call("schema")
     schema = json.loads(shown)
 
@@ -122,7 +122,7 @@ def test_schema_prints_a_schema_that_accepts_the_specification_s_example() -> No
     jsonschema.Draft202012Validator(schema).validate(quick_yaml.loaded(Path(fixture("F-004-H")).read_text()))
 
 
-def test_a_graph_tells_what_its_steps_took_and_the_critical_path(tmp_path: Path) -> None:
+def test_graph_with_cost_shows_step_durations_and_the_critical_path(tmp_path: Path) -> None:
     db = str(tmp_path / "store.db")
     file = tmp_path / "orders.yaml"
     file.write_text(playbook(ORDERS))

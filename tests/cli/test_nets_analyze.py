@@ -35,7 +35,7 @@ def analyze(*arguments: str, text: str | None = None) -> Result:
 
 
 @pytest.mark.req("ADV-06", "CLI-04")
-def test_a_sound_playbook_is_called_so_with_the_reason_its_cycle_ends() -> None:
+def test_a_sound_playbook_is_reported_with_the_reason_why_its_cycle_ends() -> None:
     result = analyze(str(FIXTURES / "F-004-H.yaml"))
 
     assert result.exit_code == 0
@@ -45,7 +45,7 @@ def test_a_sound_playbook_is_called_so_with_the_reason_its_cycle_ends() -> None:
 
 
 @pytest.mark.req("ADV-06", "CLI-04")
-def test_an_unsound_one_shows_its_witness_and_exits_with_one() -> None:
+def test_an_unsound_playbook_shows_its_witness_and_exits_with_1() -> None:
     result = analyze("-", text=CROSSED)
 
     assert result.exit_code == 1
@@ -55,7 +55,7 @@ def test_an_unsound_one_shows_its_witness_and_exits_with_one() -> None:
 
 
 @pytest.mark.req("ADV-06", "CLI-04")
-def test_json_holds_the_moves_of_the_witness() -> None:
+def test_json_contains_the_firings_of_the_witness() -> None:
     told = json.loads(analyze("-", "-o", "json", text=CROSSED).output)
 
     assert told["verdict"] == "unsound"
@@ -69,7 +69,7 @@ def test_json_holds_the_moves_of_the_witness() -> None:
 
 
 @pytest.mark.req("ADV-06", "CLI-04")
-def test_dot_colours_the_join_that_waits() -> None:
+def test_dot_colours_the_waiting_join() -> None:
     result = analyze("-", "-o", "dot", text=CROSSED)
 
     assert '"left" [label="left\\njoin all\\nW_DEADLOCK", color="#c0392b"' in result.output

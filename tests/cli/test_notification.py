@@ -63,7 +63,7 @@ def test_a_rule_is_set_listed_and_deleted(home: Path) -> None:
 
 
 @pytest.mark.parametrize(("text", "said"), [("on: [failed", "1"), ("on: [failed]\n", "destination"), ("on: 1\n", "on")])
-def test_a_rule_that_cannot_be_followed_is_refused(home: Path, text: str, said: str) -> None:
+def test_an_impossible_notification_rule_is_refused(home: Path, text: str, said: str) -> None:
     (home / "ops.yaml").write_text(text)
 
     code, _, err = call("notification", "rule", "set", "ops", str(home / "ops.yaml"))
@@ -88,7 +88,7 @@ def test_a_dead_letter_is_shown_and_sent_again(home: Path) -> None:
     assert call("notification", "retry")[0] == 2
 
 
-def test_a_rule_is_tried_by_a_server_only() -> None:
+def test_only_a_server_can_test_a_notification_rule() -> None:
     code, _, err = call("notification", "test", "ops")
 
     assert code == 4

@@ -26,7 +26,7 @@ def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     gc.unfreeze()
 
 
-def test_a_cycle_is_found_after_a_while_and_not_at_once(collector: None) -> None:
+def test_the_garbage_collector_finds_a_cycle_after_a_delay(collector: None) -> None:
     tune_collection()
     gc.collect()
     knot = weakref.ref(Knot())

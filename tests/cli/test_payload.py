@@ -16,20 +16,20 @@ WORKLOAD = ("region", "n", "order_id", "dry_run")
 @pytest.mark.parametrize(
     ("given", "meant"), [("regoin", "region"), ("oder_id", "order_id"), ("dry-run", "dry_run"), ("Region", "region")]
 )
-def test_a_misspelled_input_is_doubted(given: str, meant: str) -> None:
+def test_a_misspelled_input_gets_a_warning(given: str, meant: str) -> None:
     assert doubts([given], WORKLOAD) == [f'warning: the workload has no "{given}"; did you mean "{meant}"?']
 
 
 @pytest.mark.parametrize("given", ["region", "m", "customer", "order_date", "x" * 10_000])
-def test_what_is_known_or_like_nothing_known_is_not(given: str) -> None:
+def test_known_inputs_and_unlike_names_get_no_warning(given: str) -> None:
     assert doubts([given], WORKLOAD) == []
 
 
-def test_of_very_many_only_some_are_looked_at() -> None:
+def test_only_some_of_very_many_unknown_inputs_are_compared() -> None:
     assert len(doubts([f"region{number}" for number in range(100)], WORKLOAD)) == 50
 
 
-def test_a_run_says_so_and_goes_on(tmp_path: Path) -> None:
+def test_a_run_with_an_unknown_input_warns_and_continues(tmp_path: Path) -> None:
     file = tmp_path / "play.yaml"
     text = "workload: {region: eu}\nworkflow: [{step: start, tool: {kind: noop, args: {r: '{{ workload.region }}'}}}]"
     file.write_text(playbook(text))

@@ -32,7 +32,7 @@ def test_a_new_project_runs_and_its_tests_pass(tmp_path: Path) -> None:
     assert "- run: noetl test\n" in (project / ".github" / "workflows" / "playbooks.yml").read_text()
 
 
-def test_the_schema_that_a_playbook_names_is_there(tmp_path: Path) -> None:
+def test_the_schema_that_a_new_playbook_names_exists(tmp_path: Path) -> None:
     noetl("init", str(tmp_path / "shop"))
 
     playbook = tmp_path / "shop" / "playbooks" / "hello.yaml"
@@ -49,7 +49,7 @@ def test_every_template_checks_without_a_warning_and_its_tests_pass(template: st
     assert f"{template}.test.yaml" in {Path(one["file"]).name for one in tested}
 
 
-def test_tokens_backups_and_data_stay_out_of_the_repository(tmp_path: Path) -> None:
+def test_tokens_backups_and_data_are_ignored_by_git(tmp_path: Path) -> None:
     noetl("init", str(tmp_path))
 
     ignored = (tmp_path / ".gitignore").read_text().splitlines()
@@ -57,7 +57,7 @@ def test_tokens_backups_and_data_stay_out_of_the_repository(tmp_path: Path) -> N
     assert {"*.token", "master.key", "*.tar.gz", "data/", "noetl.db*"} <= set(ignored)
 
 
-def test_a_playbook_that_another_calls_comes_with_it(tmp_path: Path) -> None:
+def test_a_called_playbook_is_copied_with_its_caller(tmp_path: Path) -> None:
     noetl("init", str(tmp_path / "shop"), "--template", "nested")
 
     names = {file.name for file in (tmp_path / "shop" / "playbooks").iterdir()}
@@ -65,7 +65,7 @@ def test_a_playbook_that_another_calls_comes_with_it(tmp_path: Path) -> None:
     assert "path: shop/shop_total" in (tmp_path / "shop" / "playbooks" / "nested.yaml").read_text()
 
 
-def test_files_that_are_there_are_not_replaced(tmp_path: Path) -> None:
+def test_existing_files_are_not_replaced(tmp_path: Path) -> None:
     (tmp_path / "noetl.toml").write_text("port = 1\n")
     (tmp_path / ".gitignore").write_text("mine\n")
 
@@ -95,7 +95,7 @@ def test_examples_are_listed_shown_and_copied(tmp_path: Path) -> None:
     assert (tmp_path / "dlt_and_dbt" / "models" / "shop_revenue.sql").is_file()
 
 
-def test_an_unknown_example_is_answered_with_those_there_are() -> None:
+def test_an_unknown_example_is_answered_with_the_list_of_examples() -> None:
     refused = CliRunner().invoke(main.noetl, ["examples", "show", "helo"])
 
     assert refused.exit_code != 0

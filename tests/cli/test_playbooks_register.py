@@ -12,7 +12,7 @@ GOOD = "apiVersion: noetl.io/v10\nkind: Playbook\nmetadata: {name: n, path: jobs
 
 
 @pytest.mark.req("CLI-02", "SRV-10")
-def test_a_playbook_is_a_new_version_only_when_it_changed(tmp_path: Path) -> None:
+def test_register_creates_a_new_version_only_for_a_changed_playbook(tmp_path: Path) -> None:
     file, db = tmp_path / "a.yaml", str(tmp_path / "s.db")
     told = []
     for text in (GOOD, GOOD + "# only a comment\n", GOOD.replace("step: start", "step: start, desc: more")):
@@ -22,7 +22,7 @@ def test_a_playbook_is_a_new_version_only_when_it_changed(tmp_path: Path) -> Non
     assert told == [(0, f"jobs/a version {number}\n", "") for number in (1, 1, 2)]
 
 
-def test_nothing_is_registered_when_one_of_them_has_errors(tmp_path: Path) -> None:
+def test_nothing_is_registered_if_one_playbook_has_errors(tmp_path: Path) -> None:
     good, bad, db = tmp_path / "good.yaml", tmp_path / "bad.yaml", tmp_path / "s.db"
     good.write_text(GOOD)
     bad.write_text(GOOD.replace("step: start", "stp: start"))
@@ -34,14 +34,14 @@ def test_nothing_is_registered_when_one_of_them_has_errors(tmp_path: Path) -> No
     assert not db.exists()
 
 
-def test_standard_input_is_registered_without_a_place(tmp_path: Path) -> None:
+def test_a_playbook_from_standard_input_is_registered_without_a_file(tmp_path: Path) -> None:
     assert call("register", "-", "--db", str(tmp_path / "s.db"), stdin=GOOD)[:2] == (0, "jobs/a version 1\n")
 
 
 NOTIFYING = GOOD + "on: {failed: {notify: {email: {to: ops@example.org, auth: mail}}}}\n"
 
 
-def test_a_notice_whose_credential_is_not_stored_yet_is_warned_of(
+def test_a_notification_with_a_missing_credential_gets_a_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NOETL_HOME", str(tmp_path / "home"))
@@ -56,7 +56,7 @@ def test_a_notice_whose_credential_is_not_stored_yet_is_warned_of(
     assert call("register", str(file), "--db", db) == (0, "jobs/a version 1\n", "")
 
 
-def test_of_a_folder_every_playbook_below_it_is_registered(tmp_path: Path) -> None:
+def test_registering_a_folder_registers_every_playbook_below_it(tmp_path: Path) -> None:
     (tmp_path / "books" / "deep").mkdir(parents=True)
     (tmp_path / "books" / "a.yaml").write_text(GOOD)
     (tmp_path / "books" / "deep" / "b.yml").write_text(GOOD.replace("jobs/a", "jobs/b"))

@@ -38,7 +38,7 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.mark.req("VAL-19", "DOC-10")
 @pytest.mark.parametrize("quiet", [(), ("-q",)])
-def test_a_run_shows_warnings_with_their_place_even_when_it_is_quiet(file: Path, quiet: tuple[str, ...]) -> None:
+def test_a_run_shows_warnings_with_their_place_even_with_quiet(file: Path, quiet: tuple[str, ...]) -> None:
     code, _, err = call("run", str(file), "--memory", *quiet)
 
     assert code == 0
@@ -46,21 +46,21 @@ def test_a_run_shows_warnings_with_their_place_even_when_it_is_quiet(file: Path,
 
 
 @pytest.mark.req("VAL-19")
-def test_a_run_of_a_clean_playbook_says_nothing_more(file: Path) -> None:
+def test_a_run_of_a_clean_playbook_prints_no_warning(file: Path) -> None:
     file.write_text(CLEAN)
 
     assert call("run", str(file), "--memory", "-q")[2] == ""
 
 
 @pytest.mark.req("VAL-19")
-def test_a_run_says_that_what_stands_behind_a_step_without_next_is_not_run(file: Path) -> None:
+def test_a_run_warns_about_steps_that_no_token_can_reach(file: Path) -> None:
     file.write_text(f"{CLEAN}  - step: load\n    tool: {{kind: noop}}\n")
 
     assert 'warning[W_UNREACHABLE]: no token can come to step "load"' in call("run", str(file), "--memory", "-q")[2]
 
 
 @pytest.mark.req("VAL-19")
-def test_json_output_carries_the_warnings(file: Path) -> None:
+def test_json_output_contains_the_warnings(file: Path) -> None:
     code, out, _ = call("run", str(file), "--memory", "-o", "json")
 
     assert code == 0
@@ -77,7 +77,7 @@ def test_registering_shows_warnings_and_registers(file: Path, tmp_path: Path) ->
 
 @pytest.mark.req("VAL-19", "DOC-10")
 @pytest.mark.parametrize("command", [("run", "--memory"), ("register",), ("check",)])
-def test_strict_refuses_what_has_warnings(
+def test_strict_refuses_a_playbook_with_warnings(
     command: tuple[str, ...], file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NOETL_DB", str(tmp_path / "s.db"))
@@ -89,14 +89,14 @@ def test_strict_refuses_what_has_warnings(
 
 
 @pytest.mark.req("VAL-19")
-def test_a_setting_asks_for_strictness(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_setting_enables_strict(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOETL_STRICT", "true")
 
     assert call("run", str(file), "--memory", "-q")[0] == 3
 
 
 @pytest.mark.req("MIG-05")
-def test_a_run_migrates_in_memory_and_says_so(file: Path) -> None:
+def test_a_run_migrates_in_memory_and_reports_it(file: Path) -> None:
     file.write_text(OLDER)
 
     code, out, err = call("run", str(file), "--memory", "-o", "json", "--migrate")
@@ -107,7 +107,7 @@ def test_a_run_migrates_in_memory_and_says_so(file: Path) -> None:
 
 
 @pytest.mark.req("MIG-05", "SRV-10")
-def test_what_is_registered_with_migrate_is_the_v10_text(file: Path, tmp_path: Path) -> None:
+def test_register_with_migrate_stores_the_v10_text(file: Path, tmp_path: Path) -> None:
     file.write_text(OLDER)
 
     assert call("register", str(file), "--migrate", "--db", str(tmp_path / "s.db"))[0] == 0

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.timeout(400)  # each of its processes may take its time
 
 
 @pytest.mark.req("CLI-01")
-def test_both_are_started_shown_and_stopped_by_their_recorded_ids(tmp_path: Path) -> None:
+def test_server_and_worker_are_started_listed_and_stopped_by_recorded_ids(tmp_path: Path) -> None:
     place = Here(tmp_path)
     (tmp_path / "noetl.toml").write_text('data_folders = ["nowhere"]\n')
     absent = f"the data folder {tmp_path / 'nowhere'} does not exist"
@@ -58,7 +58,7 @@ def test_both_are_started_shown_and_stopped_by_their_recorded_ids(tmp_path: Path
         place.call("server", "stop", "--all", "--force", "--timeout", "5")
 
 
-def test_a_context_that_is_named_later_has_a_token_that_the_server_accepts(tmp_path: Path) -> None:
+def test_a_context_added_later_has_a_token_that_the_server_accepts(tmp_path: Path) -> None:
     place = Here(tmp_path)
     start = ("server", "start", "--detach", "--port", "0", "--context", "team")
     try:
@@ -77,9 +77,7 @@ def test_a_context_that_is_named_later_has_a_token_that_the_server_accepts(tmp_p
     assert asked_again.returncode == 0, asked_again.stderr
 
 
-def test_a_number_that_was_given_to_another_process_is_never_signalled(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_reused_process_id_is_never_signalled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOETL_HOME", str(tmp_path))
     other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     try:
@@ -95,7 +93,7 @@ def test_a_number_that_was_given_to_another_process_is_never_signalled(
         other.wait()
 
 
-def test_a_process_knows_itself_in_its_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_recognises_itself_in_its_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOETL_HOME", str(tmp_path))
     place = leave(own_record("server", "8082", "http://127.0.0.1:8082", store="x"))
 
@@ -103,7 +101,7 @@ def test_a_process_knows_itself_in_its_record(tmp_path: Path, monkeypatch: pytes
     assert place.stat().st_mode & 0o077 == 0
 
 
-def test_a_worker_that_is_told_to_end_finishes_what_it_runs(tmp_path: Path) -> None:
+def test_a_stopped_worker_finishes_its_running_order(tmp_path: Path) -> None:
     with here(tmp_path) as place:
         place.server()
         worker = place.worker("--drain-timeout", "100")
@@ -145,7 +143,7 @@ def test_a_second_signal_stops_a_worker_at_once(tmp_path: Path) -> None:
             assert "another worker takes it up" in place.logs()
 
 
-def test_a_port_that_is_taken_is_a_sentence(tmp_path: Path) -> None:
+def test_a_port_in_use_is_reported_in_one_sentence(tmp_path: Path) -> None:
     with here(tmp_path) as place:
         port = place.server().rpartition(":")[2]
         ended = place.call("server", "start", "--port", port, "--db", str(tmp_path / "other.db"))
@@ -154,7 +152,7 @@ def test_a_port_that_is_taken_is_a_sentence(tmp_path: Path) -> None:
     assert "choose another --port" in ended.stderr
 
 
-def test_the_first_token_goes_to_a_file_that_only_its_user_can_read(tmp_path: Path) -> None:
+def test_the_first_token_is_written_to_a_file_readable_by_its_user_only(tmp_path: Path) -> None:
     with here(tmp_path) as place:
         place.server()
 
@@ -163,7 +161,7 @@ def test_the_first_token_goes_to_a_file_that_only_its_user_can_read(tmp_path: Pa
     assert "noetl_first" not in place.logs()
 
 
-def test_a_worker_with_a_wrong_token_says_so(tmp_path: Path) -> None:
+def test_a_worker_with_a_wrong_token_reports_it(tmp_path: Path) -> None:
     with here(tmp_path) as place:
         url = place.server()
         ended = place.call("worker", "start", "--server", url, NOETL_TOKEN="noetl_wrong_x")

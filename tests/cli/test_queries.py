@@ -37,7 +37,7 @@ def test_executions_are_listed_newest_first(runs: Runs) -> None:
     assert [line.split()[:2] for line in lines[1:]] == [[bad.execution_id, "failed"], [good.execution_id, "completed"]]
 
 
-def test_executions_have_forms_for_programs_and_filters(runs: Runs) -> None:
+def test_executions_are_filtered_and_printed_in_machine_formats(runs: Runs) -> None:
     _, good, bad = runs
 
     assert look(runs, "executions", "-o", "id").split() == [bad.execution_id, good.execution_id]
@@ -50,7 +50,7 @@ def test_executions_have_forms_for_programs_and_filters(runs: Runs) -> None:
     assert row["finished_at"].endswith("Z")
 
 
-def test_the_next_page_begins_where_the_last_one_ended(runs: Runs) -> None:
+def test_the_next_page_starts_where_the_last_one_ended(runs: Runs) -> None:
     db, good, bad = runs
 
     code, first, hint = call("executions", "--limit", "1", "-o", "table", "--db", db)
@@ -62,7 +62,7 @@ def test_the_next_page_begins_where_the_last_one_ended(runs: Runs) -> None:
 
 
 @pytest.mark.parametrize("command", ["status", "events", "logs", "result", "ctx", "pause", "resume", "cancel"])
-def test_an_unknown_execution_is_refused_with_the_nearest(runs: Runs, command: str) -> None:
+def test_an_unknown_execution_is_refused_with_the_nearest_match(runs: Runs, command: str) -> None:
     db, good, _ = runs
     misread = good.execution_id[:-1] + ("0" if good.execution_id[-1] != "0" else "1")
 
@@ -76,7 +76,7 @@ def test_an_unknown_execution_is_refused_with_the_nearest(runs: Runs, command: s
 @pytest.mark.parametrize(
     "command", [("executions",), ("status", "last"), ("pause", "last"), ("run", "--resume", "last")]
 )
-def test_a_store_that_is_not_there_is_told_in_one_sentence(tmp_path: Path, command: tuple[str, ...]) -> None:
+def test_a_missing_store_is_reported_in_one_sentence(tmp_path: Path, command: tuple[str, ...]) -> None:
     done = process(*command, "--db", str(tmp_path / "none.db"))
 
     assert done.returncode == 4
@@ -85,7 +85,7 @@ def test_a_store_that_is_not_there_is_told_in_one_sentence(tmp_path: Path, comma
     )
 
 
-def test_a_beginning_that_fits_one_execution_names_it_and_last_the_newest(runs: Runs) -> None:
+def test_a_unique_prefix_names_an_execution_and_last_names_the_newest(runs: Runs) -> None:
     _, good, bad = runs
     shared = next(n for n in range(36) if good.execution_id[n] != bad.execution_id[n])
 
@@ -98,7 +98,7 @@ def test_a_beginning_that_fits_one_execution_names_it_and_last_the_newest(runs: 
     assert call("status", "", "--db", runs[0])[0] == 4
 
 
-def test_last_is_what_somebody_began_and_not_what_is_nested_in_it(tmp_path: Path) -> None:
+def test_last_names_the_newest_execution_that_is_not_nested(tmp_path: Path) -> None:
     head = "apiVersion: noetl.io/v10\nkind: Playbook\nmetadata: {{name: {0}, path: {0}}}\n"
     head += "workflow: [{{step: start, tool: {1}}}]"
     (tmp_path / "inner.yaml").write_text(head.format("inner", "{kind: noop}"))
@@ -111,7 +111,7 @@ def test_last_is_what_somebody_began_and_not_what_is_nested_in_it(tmp_path: Path
     assert json.loads(call("status", "last", "-o", "json", "--db", db)[1])["path"] == "outer"
 
 
-def test_status_tells_the_failure_with_its_step_and_task(runs: Runs) -> None:
+def test_status_shows_the_failure_with_its_step_and_task(runs: Runs) -> None:
     text = look(runs, "status", "last")
     told = json.loads(look(runs, "status", "last", "-o", "json"))
 
@@ -123,7 +123,7 @@ def test_status_tells_the_failure_with_its_step_and_task(runs: Runs) -> None:
     assert "raise ValueError" in text
 
 
-def test_what_a_service_answered_stands_below_its_error(tmp_path: Path) -> None:
+def test_the_response_of_a_failed_service_is_shown_below_the_error(tmp_path: Path) -> None:
     file, db = tmp_path / "full.yaml", ("--db", str(tmp_path / "full.db"))
     with HttpServer({"/json": reply(503, json={"why": "disk full"}), "/page": reply(503, text="<p>\n" * 12)}) as server:
         tool = f'{{kind: http, url: "{server.url}/{{{{ workload.path }}}}"}}'
@@ -139,7 +139,7 @@ def test_what_a_service_answered_stands_below_its_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("EVT-02")
-def test_the_end_of_a_long_error_is_shown_since_the_way_out_is_there(tmp_path: Path) -> None:
+def test_the_end_of_a_long_error_is_shown(tmp_path: Path) -> None:
     file, db = tmp_path / "long.yaml", ("--db", str(tmp_path / "long.db"))
     code = f"raise RuntimeError('{'long ' * 60}: turn it off and on')"
     file.write_text(playbook(f'workflow: [{{step: start, tool: {{kind: python, code: "{code}"}}}}]'))
@@ -152,7 +152,7 @@ def test_the_end_of_a_long_error_is_shown_since_the_way_out_is_there(tmp_path: P
     assert [command for command, text in told.items() if "turn it off and on" not in text] == []
 
 
-def test_events_are_printed_as_text_and_as_whole_envelopes(runs: Runs) -> None:
+def test_events_are_printed_as_text_and_as_complete_envelopes(runs: Runs) -> None:
     _, good, _ = runs
 
     text = look(runs, "events", good.execution_id).splitlines()
@@ -180,7 +180,7 @@ def test_events_are_filtered_by_step_and_type(runs: Runs, options: tuple[str, ..
     assert [json.loads(line)["event_type"] for line in lines] == types
 
 
-def test_events_go_on_after_a_number_and_follow_ends_with_the_execution(runs: Runs) -> None:
+def test_events_start_after_a_number_and_follow_ends_with_the_execution(runs: Runs) -> None:
     after = str(runs[1].events - 2)
 
     lines = look(runs, "events", runs[1].execution_id, "--after", after, "--follow").splitlines()
@@ -190,7 +190,7 @@ def test_events_go_on_after_a_number_and_follow_ends_with_the_execution(runs: Ru
 
 
 @pytest.mark.req("EVT-05")
-def test_legacy_names_are_a_way_of_listing(runs: Runs) -> None:
+def test_events_can_be_listed_with_legacy_names(runs: Runs) -> None:
     lines = look(runs, "events", runs[1].execution_id, "--names", "legacy", "-o", "jsonl").splitlines()
     names = {json.loads(line)["name"] for line in lines}
     failed = look(runs, "events", "last", "--names", "legacy")
@@ -200,7 +200,7 @@ def test_legacy_names_are_a_way_of_listing(runs: Runs) -> None:
     assert "ToolErrored" in failed
 
 
-def test_logs_say_whose_each_line_is(runs: Runs) -> None:
+def test_logs_show_the_source_of_each_line(runs: Runs) -> None:
     lines = look(runs, "logs", runs[1].execution_id).splitlines()
 
     assert lines[:2] == ["start/warm │ warming up", "start/count │ counting"]
@@ -209,7 +209,7 @@ def test_logs_say_whose_each_line_is(runs: Runs) -> None:
     assert look(runs, "logs", runs[1].execution_id, "--step", "finish") == ""
 
 
-def test_logs_tell_the_error_of_each_attempt(runs: Runs) -> None:
+def test_logs_show_the_error_of_each_attempt(runs: Runs) -> None:
     lines = look(runs, "logs", "last").splitlines()
     entries = [json.loads(line) for line in look(runs, "logs", "last", "-o", "jsonl").splitlines()]
 
@@ -224,7 +224,7 @@ def test_logs_tell_the_error_of_each_attempt(runs: Runs) -> None:
 
 
 @pytest.mark.req("CLI-02")
-def test_result_is_what_the_run_gave_and_its_code_how_it_ended(runs: Runs) -> None:
+def test_result_prints_the_result_and_exits_with_the_code_of_the_execution(runs: Runs) -> None:
     _, good, _ = runs
 
     assert json.loads(look(runs, "result", good.execution_id)) == good.result == {"said": "all done"}
@@ -240,14 +240,14 @@ def test_result_is_what_the_run_gave_and_its_code_how_it_ended(runs: Runs) -> No
 
 
 @pytest.mark.req("CLI-02", "SRV-09")
-def test_ctx_is_the_variables_as_the_log_tells_them(runs: Runs) -> None:
+def test_ctx_prints_the_variables_from_the_log(runs: Runs) -> None:
     _, good, _ = runs
 
     assert json.loads(look(runs, "ctx", good.execution_id)) == good.ctx == {"seen": {"count": 3}}
     assert look(runs, "ctx", "last") == "{}\n"
 
 
-def test_logs_are_filtered_by_level_and_errors_are_always_there(tmp_path: Path) -> None:
+def test_logs_are_filtered_by_level_and_always_contain_errors(tmp_path: Path) -> None:
     file, db = tmp_path / "levels.yaml", ("--db", str(tmp_path / "levels.db"))
     code = ["print('INFO:shop:reading')", "print('plain')", "print('WARNING:shop:late')", "print('  more of it')"]
     lines = "; ".join([*code, "raise ValueError"])

@@ -38,7 +38,7 @@ def checked(*found: Diagnostic, text: str = TEXT, name: str = "orders.yaml") -> 
 
 
 @pytest.mark.req("VAL-19", "CLI-03")
-def test_text_is_in_the_style_of_the_house() -> None:
+def test_a_text_report_has_the_documented_style() -> None:
     shown = "\n".join(text_report([checked(WRONG)]))
 
     assert shown == (
@@ -58,7 +58,7 @@ def test_a_witness_is_one_sentence_of_firings() -> None:
     assert "  = witness: start fires; a -> merge" in text_report([checked(found)])[0].splitlines()
 
 
-def test_long_remarks_are_wrapped_under_themselves() -> None:
+def test_long_remarks_are_wrapped_with_their_indentation() -> None:
     found = Diagnostic("W_DEADLOCK", "p", Span(1, 1, 1, 9), "tokens wait", witness=("a step fires",) * 30)
 
     lines = text_report([checked(found)])[0].splitlines()[4:]
@@ -76,11 +76,11 @@ def test_long_remarks_are_wrapped_under_themselves() -> None:
     ],
 )
 @pytest.mark.req("DIA-07")
-def test_the_last_line_sums_up_and_names_the_dialect(found: tuple[Diagnostic, ...], words: str) -> None:
+def test_the_last_line_summarises_findings_and_names_the_dialect(found: tuple[Diagnostic, ...], words: str) -> None:
     assert summary([checked(*found)]) == words
 
 
-def test_several_files_are_summed_up_together() -> None:
+def test_several_files_are_summarised_together() -> None:
     note = Diagnostic("I_DIALECT", "", Span(1, 1, 1, 1), "older")
 
     assert summary([checked(WRONG), checked(note), checked()]) == "1 error, 1 note in 2 of 3 files"
@@ -105,14 +105,14 @@ def test_several_files_are_summed_up_together() -> None:
         ("key: x\r", Span(1, 6, 1, 7), "key: x", "     ^"),
     ],
 )
-def test_carets_stand_under_what_is_meant(line: str, span: Span, shown: str, marks: str) -> None:
+def test_carets_mark_the_columns_of_the_finding(line: str, span: Span, shown: str, marks: str) -> None:
     """Wide characters, tabs, accents and control characters take the columns they take on a terminal."""
     lines = excerpt([line], span, gutter=1)
 
     assert lines == ["  |", f"1 | {shown}", f"  | {marks}"]
 
 
-def test_there_is_no_excerpt_of_a_line_that_is_blank_or_not_there() -> None:
+def test_a_blank_or_missing_line_has_no_excerpt() -> None:
     assert excerpt(["", "  "], Span(2, 1, 2, 1), gutter=1) == []
     assert excerpt([], Span(7, 1, 7, 1), gutter=1) == []
 
@@ -127,7 +127,7 @@ def test_a_long_line_is_cut_around_the_place(column: int) -> None:
     assert shown[marks.index("^") :][:5] == line[column - 1 : column + 4]
 
 
-def test_what_could_take_over_a_terminal_is_made_visible() -> None:
+def test_terminal_control_characters_are_made_visible() -> None:
     assert visible("\x1b]0;x\x07 \x9b \u2028 \ud800 \u200d") == "␛]0;x␇ \\x9b \\u2028 \\ud800 \u200d"
     assert width("👩\u200d🚀") == 4
 
@@ -135,7 +135,7 @@ def test_what_could_take_over_a_terminal_is_made_visible() -> None:
     assert "\x1b" not in shown
 
 
-def test_colour_adds_nothing_but_colour() -> None:
+def test_colour_changes_nothing_else_in_the_output() -> None:
     painted = "\n".join(text_report([checked(WRONG)], paint=click.style))
 
     assert "\x1b[31m" in painted
@@ -178,7 +178,7 @@ def test_json_has_every_field_of_a_diagnostic() -> None:
     assert json.loads(as_json([checked()])) == []
 
 
-def test_annotations_are_escaped_for_the_build_that_reads_them() -> None:
+def test_annotations_are_escaped_for_ci_services() -> None:
     found = Diagnostic("W_UNKNOWN_KEY", "p", Span(3, 2, 4, 1), "50% of\nit: a, b", "two\r\nlines")
 
     assert as_annotations([checked(found, name="a,b:c.yaml")]) == (
@@ -228,7 +228,7 @@ SARIF = {
 }
 
 
-def test_sarif_holds_rules_results_and_places() -> None:
+def test_sarif_contains_rules_results_and_places() -> None:
     log = json.loads(as_sarif([checked(WRONG, name="a b/ü.yaml"), checked(WRONG)]))
     jsonschema.validate(log, SARIF)
     run = log["runs"][0]
@@ -240,5 +240,5 @@ def test_sarif_holds_rules_results_and_places() -> None:
 
 
 @pytest.mark.parametrize("output", ["text", "json", "github", "sarif"])
-def test_every_format_is_the_same_on_every_run(output: str) -> None:
+def test_every_format_is_reproducible(output: str) -> None:
     assert report([checked(WRONG)], output) == report([checked(WRONG)], output)

@@ -74,7 +74,7 @@ def test_a_run_prints_its_result_its_status_and_its_id(file: Path, tmp_path: Pat
         (SHELL, 4, "--allow shell"),
     ],
 )
-def test_the_exit_code_says_how_it_ended(tmp_path: Path, text: str, code: int, said: str) -> None:
+def test_the_exit_code_shows_how_the_run_ended(tmp_path: Path, text: str, code: int, said: str) -> None:
     exit_code, _, stderr = call("run", str(write(tmp_path, text)), "--memory")
 
     assert exit_code == code
@@ -99,7 +99,7 @@ def test_json_is_one_object_with_everything_about_the_run(file: Path) -> None:
     assert told["execution_id"]
 
 
-def test_jsonl_is_every_event_as_it_happens(file: Path) -> None:
+def test_jsonl_prints_every_event_as_it_happens(file: Path) -> None:
     code, stdout, _ = call("run", str(file), "--memory", "-o", "jsonl")
 
     events = [json.loads(line) for line in stdout.splitlines()]
@@ -119,7 +119,7 @@ def test_jsonl_is_every_event_as_it_happens(file: Path) -> None:
         (("--payload", "@FILE"), "hello file"),
     ],
 )
-def test_inputs_come_from_a_payload_and_from_settings_over_it(
+def test_set_options_override_inputs_from_a_payload(
     file: Path, tmp_path: Path, options: tuple[str, ...], said: str
 ) -> None:
     given = tmp_path / "in.json"
@@ -142,7 +142,7 @@ def test_inputs_come_from_a_payload_and_from_settings_over_it(
         (("--set", "a..b=1"), "is not key=value"),
     ],
 )
-def test_inputs_that_cannot_be_read_are_a_mistake_of_usage(file: Path, options: tuple[str, ...], said: str) -> None:
+def test_unreadable_inputs_are_a_usage_error(file: Path, options: tuple[str, ...], said: str) -> None:
     done = process(str(file), "--memory", *options, home=file.parent)
 
     assert done.returncode == 2
@@ -160,11 +160,11 @@ def test_inputs_that_cannot_be_read_are_a_mistake_of_usage(file: Path, options: 
         ("--resume", "x1", "--server", "http://127.0.0.1:9"),
     ],
 )
-def test_a_file_or_an_execution_is_named_and_not_both(arguments: tuple[str, ...], tmp_path: Path) -> None:
+def test_a_file_and_an_execution_exclude_each_other(arguments: tuple[str, ...], tmp_path: Path) -> None:
     assert process(*arguments, home=tmp_path).returncode == 2
 
 
-def test_resuming_what_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_resuming_an_unknown_execution_is_refused(tmp_path: Path) -> None:
     db = str(tmp_path / "s.db")
     assert "there is no store" in call("run", "--resume", "x9", "--db", db)[2]
     call("run", str(write(tmp_path, HELLO)), "--db", db)
@@ -184,7 +184,7 @@ def test_kinds_that_run_programs_are_allowed_one_by_one_or_in_a_list(tmp_path: P
     assert call("run", "x.yaml", "--allow", "http")[0] == 2
 
 
-def test_the_settings_allow_kinds_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_settings_can_allow_kinds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = str(write(tmp_path, SHELL))
     monkeypatch.setenv("NOETL_ALLOW", "shell")
     assert call("run", file, "--memory")[0] == 0
@@ -196,12 +196,12 @@ def test_the_settings_allow_kinds_too(tmp_path: Path, monkeypatch: pytest.Monkey
     assert 'allow: "shel" is not one of shell, script, container, mcp' in stderr
 
 
-def test_a_quiet_run_says_its_result_and_nothing_else(tmp_path: Path, file: Path) -> None:
+def test_a_quiet_run_prints_only_its_result(tmp_path: Path, file: Path) -> None:
     assert call("run", str(file), "--memory", "-q") == (0, '{\n  "said": "hello world"\n}\n', "")
     assert "ValueError: 3" in call("run", str(write(tmp_path, FAILING)), "--memory", "-q")[2]
 
 
-def test_a_run_goes_on_when_nobody_reads_its_lines_any_more(file: Path, tmp_path: Path) -> None:
+def test_a_run_continues_when_its_output_pipe_is_closed(file: Path, tmp_path: Path) -> None:
     reading, writing = os.pipe()
     os.close(reading)
 
@@ -218,7 +218,7 @@ def test_a_run_goes_on_when_nobody_reads_its_lines_any_more(file: Path, tmp_path
 
 
 @pytest.mark.req("CLI-02")
-def test_what_was_run_once_can_be_run_by_its_path(file: Path, tmp_path: Path) -> None:
+def test_a_playbook_that_was_run_once_can_be_run_by_its_path(file: Path, tmp_path: Path) -> None:
     db = str(tmp_path / "s.db")
     call("run", str(file), "--db", db)
     [row] = json.loads(call("executions", "-o", "json", "--db", db)[1])
@@ -234,7 +234,7 @@ def test_what_was_run_once_can_be_run_by_its_path(file: Path, tmp_path: Path) ->
     assert call("run", str(file), "--version", "1", "--db", db)[0] == 2
 
 
-def test_a_name_that_is_neither_file_nor_playbook_is_told(tmp_path: Path) -> None:
+def test_a_name_that_is_neither_file_nor_playbook_is_reported(tmp_path: Path) -> None:
     code, _, stderr = call("run", "demo/nothing", "--db", str(tmp_path / "s.db"))
 
     assert code == 2
@@ -242,7 +242,7 @@ def test_a_name_that_is_neither_file_nor_playbook_is_told(tmp_path: Path) -> Non
     assert not (tmp_path / "s.db").exists()
 
 
-def test_a_run_loads_nothing_that_its_playbook_does_not_use(file: Path) -> None:
+def test_a_run_imports_nothing_that_its_playbook_does_not_use(file: Path) -> None:
     code = (
         "import sys; from noetl.cli.main import run; code = run(sys.argv[1:]);"
         "unused = ('jinja2', 'rich', 'html', 'noetl.language.proving', 'noetl.language.v2_case.reader',"
@@ -265,7 +265,7 @@ def test_a_run_loads_nothing_that_its_playbook_does_not_use(file: Path) -> None:
     assert int(own) <= MOST_MODULES, "each costs a quarter of a millisecond, in every run"
 
 
-def test_a_run_looks_for_no_cycles_before_its_engine_is_loaded(file: Path) -> None:
+def test_a_run_collects_no_garbage_before_its_engine_is_loaded(file: Path) -> None:
     code = (
         "import atexit, gc, sys; from noetl.cli.main import main;"
         "atexit.register(lambda: print([each['collections'] for each in gc.get_stats()], gc.isenabled())); main()"
@@ -284,7 +284,7 @@ def test_a_run_looks_for_no_cycles_before_its_engine_is_loaded(file: Path) -> No
     assert made - started < MOST_COLLECTIONS
 
 
-def test_lines_are_plain_without_a_terminal_and_tell_retries_and_failures() -> None:
+def test_lines_are_plain_without_a_terminal_and_show_retries_and_failures() -> None:
     lines: list[str] = []
     ran = run_here(
         """
@@ -310,7 +310,7 @@ workflow:
 @pytest.mark.parametrize(
     ("variables", "coloured"), [({"FORCE_COLOR": "1"}, True), ({"NO_COLOR": "1"}, False), ({}, False)]
 )
-def test_colour_is_for_terminals_and_for_who_asks(file: Path, variables: dict[str, str], coloured: bool) -> None:
+def test_colour_is_used_on_terminals_and_on_request(file: Path, variables: dict[str, str], coloured: bool) -> None:
     done = forked.run(
         [*forked.NOETL, "run", str(file), "--memory"],
         capture_output=True,

@@ -43,7 +43,7 @@ def test_a_registered_playbook_with_a_trigger_is_scheduled(db: str) -> None:
 
 
 @pytest.mark.req("TMR-01")
-def test_the_newest_registered_version_counts(db: str, tmp_path: Path) -> None:
+def test_the_newest_registered_version_is_scheduled(db: str, tmp_path: Path) -> None:
     (tmp_path / "daily.yaml").write_text(DAILY.replace("0 6", "30 7"))
     call("register", str(tmp_path / "daily.yaml"), "--db", db)
     [schedule] = told(db, "schedule", "list")
@@ -76,7 +76,7 @@ def test_a_schedule_is_paused_and_resumed(db: str) -> None:
 
 
 @pytest.mark.req("TMR-01")
-def test_a_backfill_is_shown_before_it_is_asked_for(db: str) -> None:
+def test_a_backfill_can_be_previewed(db: str) -> None:
     span = ("--from", "2025-03-08", "--to", "2025-03-10T05:59")
 
     shown = done(db, "schedule", "backfill", PATH, *span, "--dry-run")
@@ -89,7 +89,7 @@ def test_a_backfill_is_shown_before_it_is_asked_for(db: str) -> None:
     assert f"backfill of {PATH}: 0 started" in done(db, "schedule", "list")
 
 
-def test_times_that_cannot_be_meant_are_refused(db: str) -> None:
+def test_invalid_times_are_refused(db: str) -> None:
     code, _, stderr = call("schedule", "backfill", PATH, "--from", "yesterday", "--db", db)
     assert code == 2
     assert '"yesterday" is not a time such as' in stderr

@@ -75,7 +75,7 @@ def figure(place: Here, name: str) -> float:
 
 
 @pytest.mark.req("SRV-08")
-def test_several_processes_are_one_server_and_count_together(place: Here) -> None:
+def test_several_processes_act_as_one_server_with_joint_metrics(place: Here) -> None:
     other_process(place)
     with place.client() as client:
         client.register(QUICK)
@@ -92,7 +92,7 @@ def test_several_processes_are_one_server_and_count_together(place: Here) -> Non
     assert figure(place, "noetl_executions_ended_total") == 24.0
 
 
-def test_a_process_that_dies_is_replaced_and_all_end_together(place: Here) -> None:
+def test_a_process_that_dies_is_replaced_and_all_stop_together(place: Here) -> None:
     first, other = place.children[0], other_process(place)
     os.kill(other, signal.SIGKILL)
     replaced = until(lambda: one if (one := other_process(place)) != other else None)
@@ -106,7 +106,7 @@ def test_a_process_that_dies_is_replaced_and_all_end_together(place: Here) -> No
     until(lambda: not is_there(replaced))
 
 
-def test_no_process_outlives_the_first_one(place: Here) -> None:
+def test_no_process_outlives_the_parent_process(place: Here) -> None:
     other = other_process(place)
 
     place.children[0].kill()
@@ -115,7 +115,7 @@ def test_no_process_outlives_the_first_one(place: Here) -> None:
 
 
 @pytest.mark.req("CLI-01")
-def test_dev_runs_several_processes_too_and_each_runs_orders(tmp_path: Path, url: str) -> None:
+def test_dev_runs_several_processes_that_all_run_orders(tmp_path: Path, url: str) -> None:
     with here(tmp_path) as place:
         told = {"NOETL_DB": url, "NOETL_LOG_LEVEL": "debug", **EXECUTED}  # it says that a process serves only then
         dev = place.spawn("dev", "--port", "0", "--no-open", "--processes", "2", **told)
@@ -131,7 +131,7 @@ def test_dev_runs_several_processes_too_and_each_runs_orders(tmp_path: Path, url
 
 
 @pytest.mark.parametrize("command", [("server", "start"), ("dev", "--no-open")], ids=["server", "dev"])
-def test_a_store_in_a_file_has_one_process(command: tuple[str, ...], tmp_path: Path) -> None:
+def test_a_server_on_a_file_store_has_one_process(command: tuple[str, ...], tmp_path: Path) -> None:
     with here(tmp_path) as place:
         refused = place.call(*command, "--processes", "2", "--db", "s.db")
 

@@ -40,7 +40,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
 
 @pytest.mark.req("CLI-04", "EVT-07")
 @pytest.mark.parametrize("form", ["text", "json"])
-def test_replay_to_the_end_says_what_status_says(runs: Runs, form: str) -> None:
+def test_replay_to_the_end_prints_the_same_as_status(runs: Runs, form: str) -> None:
     for one in runs[1:]:
         told = call("replay", one.execution_id, "-o", form, "--db", runs[0])
         assert told == call("status", one.execution_id, "-o", form, "--db", runs[0])
@@ -48,7 +48,7 @@ def test_replay_to_the_end_says_what_status_says(runs: Runs, form: str) -> None:
 
 
 @pytest.mark.req("CLI-04")
-def test_replay_stops_where_it_is_told_and_not_past_the_end(runs: Runs) -> None:
+def test_replay_stops_at_the_given_event_or_at_the_end(runs: Runs) -> None:
     db, good, _ = runs
     code, stdout, _ = call("replay", good.execution_id, "--until", "4", "-o", "json", "--db", db)
     told = json.loads(stdout)
@@ -60,7 +60,7 @@ def test_replay_stops_where_it_is_told_and_not_past_the_end(runs: Runs) -> None:
 
 
 @pytest.mark.req("CLI-04")
-def test_rerun_takes_the_inputs_of_the_first_run_unless_told_otherwise(tmp_path: Path) -> None:
+def test_rerun_uses_the_inputs_of_the_first_run_by_default(tmp_path: Path) -> None:
     db = str(tmp_path / "s.db")
     first = run(playbook(CHAIN), {"n": 5}, db=db)
 
@@ -71,7 +71,7 @@ def test_rerun_takes_the_inputs_of_the_first_run_unless_told_otherwise(tmp_path:
 
 
 @pytest.mark.req("CLI-04")
-def test_rerun_from_a_step_keeps_what_came_before_it(tmp_path: Path) -> None:
+def test_rerun_from_a_step_reuses_earlier_results(tmp_path: Path) -> None:
     db = str(tmp_path / "s.db")
     first = run(playbook(CHAIN), {"n": 5}, db=db)
 
@@ -87,7 +87,7 @@ def test_rerun_from_a_step_keeps_what_came_before_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("step", "why"), [("nowhere", 'no step "nowhere"'), ("never", 'never entered step "never"')])
-def test_rerun_from_a_step_without_a_past_is_refused(tmp_path: Path, step: str, why: str) -> None:
+def test_rerun_from_a_step_that_never_ran_is_refused(tmp_path: Path, step: str, why: str) -> None:
     db = str(tmp_path / "s.db")
     first = run(playbook(CHAIN), db=db)
 
@@ -97,14 +97,14 @@ def test_rerun_from_a_step_without_a_past_is_refused(tmp_path: Path, step: str, 
     assert why in stderr
 
 
-def test_explain_says_how_it_ended(runs: Runs) -> None:
+def test_explain_shows_how_the_execution_ended(runs: Runs) -> None:
     db, good, bad = runs
 
     assert "the execution has ended: completed" in call("explain", good.execution_id, "--db", db)[1]
     assert "no luck" in call("explain", bad.execution_id, "--db", db)[1]
 
 
-def test_explain_says_what_a_token_waits_for(tmp_path: Path) -> None:
+def test_explain_shows_what_a_token_waits_for(tmp_path: Path) -> None:
     db = str(tmp_path / "s.db")
     left_waiting(db, playbook(WAITING))
 
@@ -140,7 +140,7 @@ def printed_by(db: str, execution: str = "last") -> list[str]:
 
 @pytest.mark.req("CLI-04")
 @pytest.mark.parametrize("mode", ["parallel", "sequential"])
-def test_only_the_failed_items_of_a_loop_run_again_and_the_other_results_are_kept(tmp_path: Path, mode: str) -> None:
+def test_only_the_failed_items_of_a_loop_are_rerun_and_other_results_are_reused(tmp_path: Path, mode: str) -> None:
     db = str(tmp_path / "s.db")
     first = run(items(tmp_path, mode), db=db)
     (tmp_path / "good").touch()
@@ -163,7 +163,7 @@ def test_only_the_failed_items_of_a_loop_run_again_and_the_other_results_are_kep
 
 
 @pytest.mark.req("CLI-04")
-def test_items_that_fail_once_more_are_run_once_more(tmp_path: Path) -> None:
+def test_items_that_fail_again_can_be_rerun_again(tmp_path: Path) -> None:
     db = str(tmp_path / "s.db")
     run(items(tmp_path), db=db)
 
@@ -177,7 +177,7 @@ def test_items_that_fail_once_more_are_run_once_more(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("CLI-04")
-def test_of_a_loop_that_failed_what_had_not_run_runs_too(tmp_path: Path) -> None:
+def test_rerunning_failed_items_also_runs_items_that_never_ran(tmp_path: Path) -> None:
     db = str(tmp_path / "s.db")
     first = run(items(tmp_path, "sequential", "fail_fast"), db=db)
     (tmp_path / "good").touch()
@@ -231,7 +231,7 @@ workload: {all: [1, 2]}
         (CHAIN, ("--from", "finish"), "has no loop"),
     ],
 )
-def test_a_loop_of_which_results_are_not_all_is_not_taken_up(
+def test_a_loop_with_missing_results_is_not_rerun_by_items(
     tmp_path: Path, text: str, options: tuple[str, ...], why: str
 ) -> None:
     db = str(tmp_path / "s.db")
@@ -244,7 +244,7 @@ def test_a_loop_of_which_results_are_not_all_is_not_taken_up(
 
 
 @pytest.mark.req("CLI-04")
-def test_inputs_tells_what_a_step_was_given_and_what_differs_from_another_run(tmp_path: Path) -> None:
+def test_inputs_shows_the_inputs_of_a_step_and_compares_them_with_another_run(tmp_path: Path) -> None:
     file, db = tmp_path / "chain.yaml", str(tmp_path / "runs.db")
     file.write_text(playbook(CHAIN))
     one, two = run(file, {"n": 1}, db=db), run(file, {"n": 2}, db=db)

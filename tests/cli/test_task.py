@@ -30,7 +30,7 @@ def task_id(db: str) -> str:
 
 @pytest.mark.req("CLI-05", "HUM-01")
 @pytest.mark.parametrize(("decision", "step"), [("approve", "process"), ("reject", "reject")])
-def test_completing_a_task_moves_the_purchase_on(tmp_path: Path, decision: str, step: str) -> None:
+def test_completing_a_task_continues_the_execution(tmp_path: Path, decision: str, step: str) -> None:
     with WaitingRun(PURCHASE, tmp_path, "waits", "Approve Purchase Order") as run:
         task = task_id(run.db)
         done(run.db, "task", "claim", task, *MANAGER)
@@ -43,7 +43,7 @@ def test_completing_a_task_moves_the_purchase_on(tmp_path: Path, decision: str, 
 
 
 @pytest.mark.req("CLI-05", "HUM-01")
-def test_a_task_of_a_run_that_nobody_runs_is_completed_here(left: str) -> None:
+def test_a_task_of_an_abandoned_run_is_completed_locally(left: str) -> None:
     said = done(left, "task", "complete", task_id(left), *MANAGER, "--set", "decision=approve")
 
     assert said == 'completed task "Approve Purchase Order" as bea\n'
@@ -52,7 +52,7 @@ def test_a_task_of_a_run_that_nobody_runs_is_completed_here(left: str) -> None:
 
 @pytest.mark.req("HUM-01", "SRV-12")
 @pytest.mark.usefixtures("nobody_is_waited_for")
-def test_a_task_of_a_run_that_was_killed_is_completed_without_waiting_for_the_dead(tmp_path: Path) -> None:
+def test_a_task_of_a_killed_run_is_completed_without_waiting_for_its_lease(tmp_path: Path) -> None:
     with WaitingRun(PURCHASE, tmp_path, "waits") as run:
         run.process.kill()
         run.end()
@@ -63,7 +63,7 @@ def test_a_task_of_a_run_that_was_killed_is_completed_without_waiting_for_the_de
 
 
 @pytest.mark.req("CLI-05", "HUM-01", "SRV-12")
-def test_what_a_completed_task_leads_to_is_taken_up_later(tmp_path: Path) -> None:
+def test_a_step_after_a_completed_task_runs_when_the_run_is_resumed(tmp_path: Path) -> None:
     db = str(tmp_path / "s.db")
     left_waiting(db, playbook(TASK.replace("{kind: noop}", "{kind: python, code: \"result = 'through'\"}")))
     who = ("--as", "bea", "--role", "boss")
@@ -75,7 +75,7 @@ def test_what_a_completed_task_leads_to_is_taken_up_later(tmp_path: Path) -> Non
 
 
 @pytest.mark.req("HUM-02")
-def test_tasks_are_listed_for_people_and_for_programs(left: str) -> None:
+def test_tasks_are_listed_as_text_and_as_json(left: str) -> None:
     listed = done(left, "task", "list", "--role", "finance_manager")
     assert listed.split("\n")[0].split() == ["TASK", "STATE", "FOR", "DUE", "TITLE"]
     assert "role finance_manager" in listed
@@ -98,7 +98,7 @@ def test_a_task_is_shown_with_its_form(left: str) -> None:
 
 
 @pytest.mark.req("HUM-02", "HUM-03")
-def test_what_may_not_be_is_refused_with_its_reason(left: str) -> None:
+def test_a_forbidden_task_command_is_refused_with_its_reason(left: str) -> None:
     task = task_id(left)
 
     assert "is for human role finance_manager, which you do not act in" in refused(
@@ -113,7 +113,7 @@ def test_what_may_not_be_is_refused_with_its_reason(left: str) -> None:
     assert 'no human task "zzz" here' in refused(left, "task", "show", "zzz")
 
 
-def test_values_are_given_as_json_or_one_by_one(left: str) -> None:
+def test_values_are_passed_as_json_or_one_by_one(left: str) -> None:
     task = task_id(left)
 
     assert call("task", "complete", task, "--values", "[1]", "--db", left)[0] == 2
@@ -124,12 +124,12 @@ def test_values_are_given_as_json_or_one_by_one(left: str) -> None:
     assert (completed["result"], completed["completed_by"]) == ({"decision": "approve"}, "bea")
 
 
-def test_a_store_that_is_not_there_is_not_made(tmp_path: Path) -> None:
+def test_a_missing_store_is_not_created(tmp_path: Path) -> None:
     assert "there is no store" in refused(str(tmp_path / "none.db"), "task", "list")
     assert not (tmp_path / "none.db").exists()
 
 
-def test_status_counts_a_step_that_waits_as_waiting_and_not_as_done(tmp_path: Path) -> None:
+def test_status_counts_a_waiting_step_as_waiting(tmp_path: Path) -> None:
     """Its tasks are done, and `step.done` is in the log; the step itself is over with its wait."""
     db = str(tmp_path / "s.db")
     file = tmp_path / "one.yaml"

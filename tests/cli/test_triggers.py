@@ -26,7 +26,7 @@ def create(db: str, name: str = "drop") -> str:
     return done(db, "trigger", "create", name, "--kind", "storage", "--playbook", PATH, *inputs, "--interval", "1m")
 
 
-def test_a_trigger_is_made_shown_paused_and_deleted(db: str) -> None:
+def test_a_trigger_is_created_shown_paused_and_deleted(db: str) -> None:
     assert "looks at   storage: url=file:///data/in, pattern=*.csv" in create(db)
 
     [listed] = told(db, "trigger", "list")
@@ -41,7 +41,7 @@ def test_a_trigger_is_made_shown_paused_and_deleted(db: str) -> None:
     assert done(db, "trigger", "list").startswith("no triggers yet")
 
 
-def test_numbers_of_inputs_are_numbers(db: str) -> None:
+def test_numeric_inputs_of_a_trigger_are_stored_as_numbers(db: str) -> None:
     given = ("--input", "query=SELECT 1", "--input", "cursor=id", "--input", "start=-5", "--auth", "shop")
     done(db, "trigger", "create", "rows", "--kind", "postgres", "--playbook", PATH, *given)
 
@@ -49,7 +49,7 @@ def test_numbers_of_inputs_are_numbers(db: str) -> None:
     assert listed["inputs"] == {"query": "SELECT 1", "cursor": "id", "start": -5, "auth": "shop"}
 
 
-def test_what_cannot_be_is_refused(db: str) -> None:
+def test_an_invalid_trigger_is_refused(db: str) -> None:
     create(db)
 
     assert "already" in refused(

@@ -31,7 +31,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str, str]:
     return db, completed.execution_id, failed.execution_id
 
 
-def test_a_finished_run_is_told_to_its_end(runs: tuple[str, str, str]) -> None:
+def test_watch_prints_the_end_of_a_finished_run(runs: tuple[str, str, str]) -> None:
     db, completed, failed = runs
 
     code, out, err = call("watch", completed, "--db", db)
@@ -44,7 +44,7 @@ def test_a_finished_run_is_told_to_its_end(runs: tuple[str, str, str]) -> None:
     assert "no luck" in err
 
 
-def test_a_run_of_another_process_is_followed_until_its_end(tmp_path: Path) -> None:
+def test_watch_follows_a_run_of_another_process_to_its_end(tmp_path: Path) -> None:
     file = tmp_path / "orders.yaml"
     file.write_text(playbook(MESSAGE))
     with WaitingRun(file, tmp_path, "waits", 'for message "paid"') as run:
@@ -56,7 +56,7 @@ def test_a_run_of_another_process_is_followed_until_its_end(tmp_path: Path) -> N
         assert run.end()[0] == 0
 
 
-def test_a_run_that_only_waits_and_that_nobody_runs_is_said_to_be_so(tmp_path: Path) -> None:
+def test_a_waiting_run_without_a_process_is_reported_as_abandoned(tmp_path: Path) -> None:
     db = str(tmp_path / "s.db")
     given = left_waiting(db, playbook(MESSAGE))
 
@@ -65,14 +65,14 @@ def test_a_run_that_only_waits_and_that_nobody_runs_is_said_to_be_so(tmp_path: P
     assert "resume it with" in refused(db, "watch", given)
 
 
-def test_a_waiting_run_with_somebody_there_is_not_abandoned(tmp_path: Path) -> None:
+def test_a_waiting_run_with_a_process_is_not_abandoned(tmp_path: Path) -> None:
     file = tmp_path / "orders.yaml"
     file.write_text(playbook(MESSAGE))
     with WaitingRun(file, tmp_path, "waits", 'for message "paid"') as run:
         assert told(run.db, "status", "last")["abandoned"] is False
 
 
-def test_tools_says_where_each_kind_comes_from() -> None:
+def test_tools_shows_the_origin_of_each_kind() -> None:
     code, out, _ = call("tools", "-o", "json")
     kinds = {one["kind"]: one for one in json.loads(out)}
 
@@ -118,7 +118,7 @@ def test_execution_ids_and_steps_are_completed_from_the_store(runs: tuple[str, s
     assert "tests/test" in completed("noetl catalog show ", **home)
 
 
-def test_completion_is_silent_about_what_goes_wrong(tmp_path: Path) -> None:
+def test_completion_prints_nothing_when_the_store_or_server_fails(tmp_path: Path) -> None:
     for where in ({"NOETL_DB": str(tmp_path / "none.db")}, {"NOETL_SERVER": "http://127.0.0.1:9"}):
         ended = process(**asked("noetl status "), **where, NOETL_HOME=str(tmp_path))
         assert (ended.stdout.split(), ended.stderr) == ([], "")
@@ -135,7 +135,7 @@ def gated(tmp_path: Path) -> Iterator[Gated]:
         yield gated
 
 
-def test_an_interruption_while_the_program_is_loading_is_quiet(tmp_path: Path) -> None:
+def test_an_interrupt_while_the_program_loads_is_quiet(tmp_path: Path) -> None:
     """A stand-in for the first library that is imported says that it is being imported, and waits there. It sleeps for
     moments only: Python does not hear of a signal that came just before it fell asleep until it wakes up."""
     (tmp_path / "click.py").write_text("import time; print('loading', flush=True)\nwhile True: time.sleep(0.01)")
@@ -156,7 +156,7 @@ def test_an_interruption_while_the_program_is_loading_is_quiet(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_run_says_how_to_take_it_up_and_that_works(gated: Gated, number: signal.Signals) -> None:
+def test_an_interrupted_run_prints_a_working_resume_command(gated: Gated, number: signal.Signals) -> None:
     gated.running.send_signal(number)
     code, stderr = gated.end()
 
@@ -166,7 +166,7 @@ def test_an_interrupted_run_says_how_to_take_it_up_and_that_works(gated: Gated, 
     assert gated.resume(*command) == "through"
 
 
-def test_the_second_signal_stops_at_once_and_nothing_recorded_is_lost(gated: Gated) -> None:
+def test_a_second_signal_stops_at_once_and_loses_nothing_recorded(gated: Gated) -> None:
     os.kill(gated.running.pid, signal.SIGSTOP)  # so that both signals are there before either is handled
 
     gated.running.send_signal(signal.SIGINT)
@@ -183,7 +183,7 @@ def test_the_second_signal_stops_at_once_and_nothing_recorded_is_lost(gated: Gat
     assert len(starts.splitlines()) == 1, "what was recorded is not done again"
 
 
-def test_status_says_that_nobody_runs_it_and_how_to_go_on(gated: Gated) -> None:
+def test_status_of_an_abandoned_run_prints_how_to_resume_it(gated: Gated) -> None:
     running = call("status", "last", "--db", str(gated.db))[1]
 
     gated.running.kill()

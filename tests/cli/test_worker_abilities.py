@@ -25,7 +25,7 @@ workflow:
 
 
 @pytest.mark.req("CLI-01", "SRV-08")
-def test_labels_and_kinds_decide_who_works_and_everything_says_so(tmp_path: Path) -> None:
+def test_labels_and_kinds_select_the_worker_and_all_views_show_them(tmp_path: Path) -> None:
     with here(tmp_path) as place:
         place.server("--context", "team", "--allow", "shell")
         there = ["--server", "team"]
@@ -74,7 +74,7 @@ def test_labels_and_kinds_decide_who_works_and_everything_says_so(tmp_path: Path
 
 
 @pytest.mark.parametrize(("given", "words"), [(["--require", "gpu"], "is not key=value"), ([], "--require KEY=VALUE")])
-def test_what_is_no_label_is_refused(tmp_path: Path, given: list[str], words: str) -> None:
+def test_an_invalid_label_is_refused(tmp_path: Path, given: list[str], words: str) -> None:
     with here(tmp_path) as place:
         done = place.call("pool", "set", "gpu", *given, "--server", "http://127.0.0.1:1")
 
@@ -83,7 +83,7 @@ def test_what_is_no_label_is_refused(tmp_path: Path, given: list[str], words: st
 
 
 @pytest.mark.req("CLI-01")
-def test_a_private_authority_is_named_once_and_remembered(tmp_path: Path) -> None:
+def test_a_private_authority_is_passed_once_and_remembered(tmp_path: Path) -> None:
     files = make_certificates(tmp_path)
     with here(tmp_path) as place:
         url = place.server("--tls-cert", "cert.pem", "--tls-key", "key.pem")

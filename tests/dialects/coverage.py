@@ -13,7 +13,7 @@ _CLI = "test:tests/cli/test_playbooks_warnings.py::"
 
 COVERED: dict[str, str] = {
     # 1: warnings where people are
-    "run shows warnings": f"{_CLI}test_a_run_shows_warnings_with_their_place_even_when_it_is_quiet",
+    "run shows warnings": f"{_CLI}test_a_run_shows_warnings_with_their_place_even_with_quiet",
     "register shows warnings": f"{_CLI}test_registering_shows_warnings_and_registers",
     "the API shows warnings": (
         "test:tests/server/routes/test_catalog.py::test_registering_and_starting_tell_the_warnings_about_the_text"
@@ -22,8 +22,8 @@ COVERED: dict[str, str] = {
         "test:tests/browser/test_editor.py::"
         "test_a_refused_playbook_is_offered_its_migration_and_registered_with_its_warnings"
     ),
-    "--strict": f"{_CLI}test_strict_refuses_what_has_warnings",
-    "a setting asks for strictness": f"{_CLI}test_a_setting_asks_for_strictness",
+    "--strict": f"{_CLI}test_strict_refuses_a_playbook_with_warnings",
+    "a setting asks for strictness": f"{_CLI}test_a_setting_enables_strict",
     "a server asks for strictness": (
         "test:tests/server/routes/test_catalog.py::test_warnings_are_refused_where_a_client_or_the_server_is_strict"
     ),
