@@ -52,7 +52,7 @@ async def client(server: Served) -> AsyncIterator[AsyncClient]:
         yield client
 
 
-async def test_the_whole_walk_of_an_asynchronous_client(client: AsyncClient) -> None:
+async def test_the_async_client_covers_the_life_of_an_execution(client: AsyncClient) -> None:
     registered = await client.register(PLAYBOOK)
     again = await client.register(PLAYBOOK)
     started = await client.start("tests/adds", {"n": 41}, wait=True)
@@ -75,7 +75,7 @@ async def test_the_whole_walk_of_an_asynchronous_client(client: AsyncClient) -> 
     assert "gpu" in [one.name for one in await client.pools()]
 
 
-async def test_the_blocking_client_says_the_same(server: Served) -> None:
+async def test_the_blocking_client_returns_the_same_results(server: Served) -> None:
     def talk() -> dict[str, Any]:
         with noetl.Client(server.url, server.first_token) as client:
             client.register(PLAYBOOK)
@@ -91,7 +91,7 @@ async def test_the_blocking_client_says_the_same(server: Served) -> None:
     assert await asyncio.to_thread(talk) == {"result": 2, "ok": True, "events": True, "lines": 1}
 
 
-async def test_pause_resume_and_cancel(client: AsyncClient) -> None:
+async def test_the_client_pauses_resumes_and_cancels_an_execution(client: AsyncClient) -> None:
     await client.register(SLOW)
     started = await client.start("tests/slow", {"n": 600})
 
@@ -104,7 +104,7 @@ async def test_pause_resume_and_cancel(client: AsyncClient) -> None:
     assert ended.status == "cancelled"
 
 
-async def test_a_wait_that_is_over_before_the_execution_gives_nothing(client: AsyncClient) -> None:
+async def test_a_wait_that_times_out_before_the_execution_ends_returns_none(client: AsyncClient) -> None:
     await client.register(SLOW)
     started = await client.start("tests/slow", {"n": 600}, wait=0.05)
 
@@ -113,7 +113,7 @@ async def test_a_wait_that_is_over_before_the_execution_gives_nothing(client: As
     await client.cancel(started.execution_id)
 
 
-async def test_the_same_key_starts_once(client: AsyncClient) -> None:
+async def test_the_same_idempotency_key_starts_one_execution(client: AsyncClient) -> None:
     await client.register(PLAYBOOK)
     first = await client.start("tests/adds", {"n": 1}, key="order-7")
     second = await client.start("tests/adds", {"n": 1}, key="order-7")
@@ -131,14 +131,14 @@ async def test_a_playbook_with_errors_is_refused_with_its_diagnostics(client: As
 
 
 @pytest.mark.parametrize(("path", "status"), [("tests/nothing", 404)])
-async def test_what_is_not_there_is_an_error_with_its_status(client: AsyncClient, path: str, status: int) -> None:
+async def test_a_missing_resource_raises_an_error_with_its_status(client: AsyncClient, path: str, status: int) -> None:
     with pytest.raises(ApiError) as refused:
         await client.start(path)
 
     assert refused.value.status == status
 
 
-async def test_nobody_there_is_an_error_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unreachable_server_raises_its_own_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("noetl.client.api_request.retry_delay_s", lambda *_: 0.0)
     async with AsyncClient("http://127.0.0.1:9") as client:
         with pytest.raises(UnreachableError, match="does not answer"):
@@ -165,7 +165,7 @@ async def test_a_human_task_is_found_claimed_and_completed(server: Served, clien
     assert (claimed.state, done.state, seen.state) == ("claimed", "completed", "completed")
 
 
-async def test_messages_and_signals_that_nobody_waits_for(client: AsyncClient) -> None:
+async def test_messages_and_signals_without_a_waiting_execution_are_accepted(client: AsyncClient) -> None:
     first = await client.send_message("paid", {"order": 7}, {"sum": 3}, message_id="m1", ttl=60)
     again = await client.send_message("paid", {"order": 7}, {"sum": 3}, message_id="m1", ttl=60)
 
@@ -207,7 +207,7 @@ class _Cut(httpx2.AsyncByteStream):
         await self._whole.aclose()
 
 
-async def test_a_stream_that_is_cut_is_taken_up_where_it_was(server: Served) -> None:
+async def test_an_interrupted_stream_resumes_at_its_position(server: Served) -> None:
     cutting = Faulty(cut_after=6000)
     async with AsyncClient(server.url, server.first_token, transport=cutting) as client:
         await client.register(PLAYBOOK)
@@ -220,7 +220,7 @@ async def test_a_stream_that_is_cut_is_taken_up_where_it_was(server: Served) -> 
     assert seqs == list(range(1, len(seqs) + 1))
 
 
-async def test_a_busy_server_is_asked_again(server: Served) -> None:
+async def test_a_request_to_a_busy_server_is_retried(server: Served) -> None:
     busy = Faulty(busy=3)
     async with AsyncClient(server.url, server.first_token, transport=busy) as client:
         assert (await client.who_am_i()).role == "admin"
@@ -228,7 +228,7 @@ async def test_a_busy_server_is_asked_again(server: Served) -> None:
     assert len(busy.seen) == 4
 
 
-async def test_a_servers_records_read_like_a_stores(server: Served) -> None:
+async def test_records_from_a_server_read_like_records_from_a_store(server: Served) -> None:
     large = PLAYBOOK.replace("result = n + 1", "result = 'x' * 100000").replace("set_ctx: { sum: ", "set_ctx: { big: ")
     async with AsyncClient(server.url, server.first_token) as client:
         await client.register(large)
@@ -270,7 +270,7 @@ async def test_a_servers_records_read_like_a_stores(server: Served) -> None:
         ),
     ],
 )
-def test_lines_become_messages(lines: list[str], messages: list[StreamMessage]) -> None:
+def test_stream_lines_are_parsed_into_messages(lines: list[str], messages: list[StreamMessage]) -> None:
     reader = Reader()
 
     assert [message for line in lines for message in reader.take(line)] == messages

@@ -12,7 +12,7 @@ from tests.client.serving_here import served
 
 
 @pytest.mark.req("MSG-03")
-async def test_the_asynchronous_client_lists_and_deletes_kept_messages(tmp_path: Path) -> None:
+async def test_the_async_client_lists_and_deletes_stored_messages(tmp_path: Path) -> None:
     async with served(tmp_path) as server, AsyncClient(server.url, server.first_token) as client:
         for message_id in ("a b/1", "a b/2", "a b/3"):
             await client.send_message("paid & more", {"order": 7}, {"sum": 3}, message_id=message_id)
@@ -31,7 +31,7 @@ async def test_the_asynchronous_client_lists_and_deletes_kept_messages(tmp_path:
 
 
 @pytest.mark.req("MSG-03")
-async def test_the_blocking_client_says_the_same(tmp_path: Path) -> None:
+async def test_the_blocking_client_lists_and_deletes_stored_messages(tmp_path: Path) -> None:
     def talk(url: str, token: str | None) -> None:
         with Client(url, token) as client:
             for message_id in ("m1", "m2"):

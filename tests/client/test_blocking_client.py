@@ -8,7 +8,7 @@ from noetl.client import AsyncClient, Client
 from tools.blocking_client import blocking_modules
 
 
-def test_the_blocking_client_is_current() -> None:
+def test_the_generated_blocking_client_is_current() -> None:
     stale = [place.name for place, text in blocking_modules().items() if place.read_text("utf-8") != text]
 
     assert stale == [], "run `make client` and commit what it writes"

@@ -52,7 +52,7 @@ def grounds(tmp_path_factory: pytest.TempPathFactory, one_postgres: Postgres, br
         for point in POINTS
     ],
 )
-def test_a_backend_that_is_killed_there_loses_nothing(
+def test_a_killed_backend_loses_nothing(
     grounds: Cluster, one_postgres: Postgres, broker: Nats, effects: Effects, backend: str, point: str
 ) -> None:
     [server], starts = grounds.servers, Starts(grounds)

@@ -129,7 +129,7 @@ def _statuses(client: Client) -> list[str]:
     return [one.status for one in client.list(path=PATH, limit=200).executions]
 
 
-def test_a_server_that_is_killed_before_it_settles_starts_each_message_once(
+def test_a_server_killed_before_it_acknowledges_starts_each_message_once(
     kind: str, broker: Broker, grounds: Cluster
 ) -> None:
     broker.send(FIRST)

@@ -31,7 +31,7 @@ def _waited_s(log: Log) -> float:
 
 @pytest.mark.req("TMR-07", "WRK-03")
 @pytest.mark.parametrize("ahead_s", [HOUR_S, pytest.param(-HOUR_S, marks=pytest.mark.deep)])
-def test_a_worker_whose_clock_is_wrong_by_an_hour_keeps_its_leases_and_its_times_are_the_servers(
+def test_a_worker_with_a_clock_off_by_an_hour_keeps_its_leases_and_server_times_apply(
     tmp_path: Path, postgres: Postgres, effects: Effects, ahead_s: float
 ) -> None:
     wrong = WrongClock(tmp_path / "clock", ahead_s)
@@ -51,7 +51,7 @@ def test_a_worker_whose_clock_is_wrong_by_an_hour_keeps_its_leases_and_its_times
 
 
 @pytest.mark.req("TMR-07", "TMR-06", "SRV-12")
-def test_servers_whose_clocks_are_two_hours_apart_agree_on_leases_and_alarms(
+def test_servers_with_clocks_two_hours_apart_agree_on_leases_and_alarms(
     tmp_path: Path, postgres: Postgres, effects: Effects
 ) -> None:
     """And one of them is set back by two hours in the middle of it."""
@@ -76,9 +76,7 @@ def test_servers_whose_clocks_are_two_hours_apart_agree_on_leases_and_alarms(
 
 @pytest.mark.deep
 @pytest.mark.req("TMR-07", "TMR-06")
-def test_a_server_on_a_file_goes_on_when_its_clock_jumps_ahead_and_leases_that_ran_out_are_taken_again(
-    tmp_path: Path, effects: Effects
-) -> None:
+def test_a_file_server_whose_clock_jumps_ahead_reassigns_expired_leases(tmp_path: Path, effects: Effects) -> None:
     """A file has no clock of its own. An hour forward ends every lease and fires every alarm; nothing is done that was
     not promised."""
     wrong = WrongClock(tmp_path / "clock", 0)

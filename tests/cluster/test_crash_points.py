@@ -64,7 +64,7 @@ def _path(point: str) -> str:
 @pytest.mark.req("SRV-12", "SRV-05")
 @STORES
 @pytest.mark.parametrize("point", _deep_but_some((*(one for one in SERVER_POINTS if "cancel" not in one), *FAN_OUT)))
-def test_a_server_that_is_killed_there_loses_nothing(grounds: Cluster, effects: Effects, point: str) -> None:
+def test_a_server_killed_at_a_crash_point_loses_nothing(grounds: Cluster, effects: Effects, point: str) -> None:
     [server], starts = grounds.servers, Starts(grounds)
     server.kill()
     server.start(point)
@@ -84,7 +84,7 @@ def test_a_server_that_is_killed_there_loses_nothing(grounds: Cluster, effects: 
 @pytest.mark.req("SRV-11")
 @STORES
 @pytest.mark.parametrize("point", ["cancel.before", "cancel.after"])
-def test_a_cancellation_during_which_the_server_dies_can_be_asked_for_again(
+def test_a_cancellation_can_be_repeated_after_the_server_was_killed_during_it(
     grounds: Cluster, effects: Effects, point: str
 ) -> None:
     [server], starts = grounds.servers, Starts(grounds)
@@ -108,7 +108,7 @@ def test_a_cancellation_during_which_the_server_dies_can_be_asked_for_again(
 @pytest.mark.req("WRK-03", "WRK-04", "O-06")
 @STORES
 @pytest.mark.parametrize("point", _deep_but_some(WORKER_POINTS))
-def test_a_worker_that_is_killed_there_is_replaced(grounds: Cluster, effects: Effects, point: str) -> None:
+def test_a_worker_killed_at_a_crash_point_is_replaced(grounds: Cluster, effects: Effects, point: str) -> None:
     """The lease runs out and another worker goes on after the last task that was recorded."""
     [server, *_], starts = grounds.servers, Starts(grounds)
     if not server.is_alive:
@@ -126,7 +126,7 @@ def test_a_worker_that_is_killed_there_is_replaced(grounds: Cluster, effects: Ef
 
 @pytest.mark.req("WRK-03", "O-06")
 @STORES
-def test_a_worker_that_is_killed_in_the_middle_of_a_tool_is_replaced(grounds: Cluster, effects: Effects) -> None:
+def test_a_worker_killed_in_the_middle_of_a_tool_is_replaced(grounds: Cluster, effects: Effects) -> None:
     [server, *_], starts = grounds.servers, Starts(grounds)
     if not server.is_alive:
         server.start()
@@ -144,14 +144,14 @@ def test_a_worker_that_is_killed_in_the_middle_of_a_tool_is_replaced(grounds: Cl
     assert retaken_leases(check(grounds.db, starts.accepted, effects.counts)[execution_id]) >= 1
 
 
-def test_without_the_variable_a_pass_does_nothing_and_a_wrong_one_is_told() -> None:
+def test_crash_points_are_off_by_default_and_an_unknown_name_is_refused() -> None:
     pass_for(None)("append.before")
     with pytest.raises(ValueError, match=r'no crash point "append\.befor"'):
         pass_for("append.befor")
 
 
 @pytest.mark.parametrize(("wanted", "passes"), [("append.before", 1), ("append.before:3", 3), ("worker.claimed=b", 2)])
-def test_the_process_dies_at_the_pass_that_was_named(tmp_path: Path, wanted: str, passes: int) -> None:
+def test_the_process_dies_at_the_named_crash_point(tmp_path: Path, wanted: str, passes: int) -> None:
     code = (
         "from noetl.base.crash_points import crash_point\n"
         "for n in range(1, 9):\n"

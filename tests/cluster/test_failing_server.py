@@ -60,9 +60,7 @@ if sys.argv[0] != "-c" and "noetl" in " ".join(sys.orig_argv) and "server" in sy
 
 @pytest.mark.timeout(300)
 @pytest.mark.req("SRV-05", "SRV-12", "EVT-01")
-def test_a_server_whose_store_fails_now_and_then_ends_everything_that_it_accepted(
-    tmp_path: Path, effects: Effects
-) -> None:
+def test_a_server_with_a_flaky_store_completes_everything_it_accepted(tmp_path: Path, effects: Effects) -> None:
     patches, switch, noted = tmp_path / "patches", tmp_path / "fails", tmp_path / "noted"
     patches.mkdir()
     spoiled = FAILING.format(methods=METHODS, when=WHEN, switch=str(switch), noted=str(noted))

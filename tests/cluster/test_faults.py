@@ -29,7 +29,7 @@ pytestmark = pytest.mark.timeout(300)  # of a machine that has other things to d
 
 
 @pytest.mark.req("WRK-03", "WRK-04")
-def test_a_worker_that_is_frozen_past_its_lease_changes_nothing_when_it_wakes(
+def test_a_worker_frozen_past_its_lease_changes_nothing_when_it_continues(
     tmp_path: Path, postgres: Postgres, effects: Effects
 ) -> None:
     with cluster(tmp_path, postgres.url) as grounds:
@@ -65,7 +65,7 @@ def test_a_worker_that_is_frozen_past_its_lease_changes_nothing_when_it_wakes(
         pytest.param("worker.before_tool=start:3", LOOP, id="in a loop", marks=pytest.mark.deep),
     ],
 )
-def test_a_worker_that_freezes_there_is_replaced_and_changes_nothing_when_it_wakes(
+def test_a_worker_frozen_at_a_crash_point_is_replaced_and_changes_nothing_later(
     tmp_path: Path, postgres: Postgres, effects: Effects, point: str, playbook: str
 ) -> None:
     with cluster(tmp_path, postgres.url) as grounds:
@@ -96,7 +96,7 @@ def test_a_worker_that_freezes_there_is_replaced_and_changes_nothing_when_it_wak
         pytest.param("worker.before_tool=each:2", 1, id="in a loop", marks=pytest.mark.deep),
     ],
 )
-def test_a_worker_that_wakes_after_its_lease_ran_out_begins_no_task(
+def test_a_worker_that_continues_after_its_lease_expired_starts_no_task(
     tmp_path: Path, postgres: Postgres, effects: Effects, point: str, begun: int
 ) -> None:
     """Another one has done the task meanwhile, so the ledger must not count it again. A task that had begun when its
@@ -121,7 +121,7 @@ def test_a_worker_that_wakes_after_its_lease_ran_out_begins_no_task(
 
 
 @pytest.mark.req("SRV-12")
-def test_postgresql_is_killed_and_everything_goes_on_when_it_is_back(
+def test_everything_continues_after_postgresql_was_killed_and_restarted(
     tmp_path: Path, postgres: Postgres, effects: Effects
 ) -> None:
     """A worker inside the server, and one elsewhere; neither has to be begun again."""
@@ -148,7 +148,9 @@ def test_postgresql_is_killed_and_everything_goes_on_when_it_is_back(
 
 
 @pytest.mark.req("SRV-12")
-def test_the_broker_loses_its_data_and_nobody_notices(tmp_path: Path, postgres: Postgres, effects: Effects) -> None:
+def test_losing_the_data_of_nats_delays_no_execution_forever(
+    tmp_path: Path, postgres: Postgres, effects: Effects
+) -> None:
     """The headline: delete its data directory at any moment, and every accepted execution completes."""
     broker = Nats()
     try:
@@ -172,7 +174,7 @@ def test_the_broker_loses_its_data_and_nobody_notices(tmp_path: Path, postgres: 
 
 @pytest.mark.deep
 @pytest.mark.req("SRV-08")
-def test_an_order_that_kills_each_worker_it_meets_is_given_up_and_others_are_not(
+def test_an_order_that_kills_its_workers_is_given_up_and_others_complete(
     tmp_path: Path, postgres: Postgres, effects: Effects
 ) -> None:
     """Neither who comes while it kills, nor who is in its worker when it does."""
@@ -203,9 +205,7 @@ def test_an_order_that_kills_each_worker_it_meets_is_given_up_and_others_are_not
 
 @pytest.mark.deep
 @pytest.mark.req("SRV-12", "WRK-01")
-def test_servers_and_workers_are_restarted_one_after_another_under_load(
-    tmp_path: Path, postgres: Postgres, effects: Effects
-) -> None:
+def test_a_rolling_restart_under_load_loses_nothing(tmp_path: Path, postgres: Postgres, effects: Effects) -> None:
     with cluster(tmp_path, postgres.url, ttl_s=30.0) as grounds:
         grounds.server()
         grounds.server()
@@ -237,7 +237,7 @@ def test_servers_and_workers_are_restarted_one_after_another_under_load(
 
 
 @pytest.mark.req("WRK-03")
-def test_a_worker_that_leaves_before_it_is_done_gives_its_order_back_at_once(
+def test_a_worker_that_stops_early_returns_its_order_at_once(
     tmp_path: Path, postgres: Postgres, effects: Effects
 ) -> None:
     with cluster(tmp_path, postgres.url, ttl_s=3600.0) as grounds:
@@ -256,7 +256,7 @@ def test_a_worker_that_leaves_before_it_is_done_gives_its_order_back_at_once(
 
 @pytest.mark.deep
 @pytest.mark.req("RES-01")
-def test_a_full_disk_of_the_results_store_holds_up_only_what_needs_it(
+def test_a_full_results_disk_delays_only_executions_that_store_results(
     tmp_path: Path, postgres: Postgres, effects: Effects
 ) -> None:
     """A limit on the size of the server's files stands for it. There is no restart."""
@@ -304,7 +304,7 @@ def _cut(socket: str, cuts: threading.Event) -> Iterator[Line]:
 
 @pytest.mark.deep
 @pytest.mark.req("SRV-12", "SRV-05")
-def test_connections_are_cut_when_a_commit_is_made_and_before_anybody_hears_of_it(
+def test_a_connection_lost_between_commit_and_acknowledgement_loses_nothing(
     tmp_path: Path, postgres: Postgres, effects: Effects
 ) -> None:
     cuts = threading.Event()
@@ -324,7 +324,7 @@ def test_connections_are_cut_when_a_commit_is_made_and_before_anybody_hears_of_i
 
 
 @pytest.mark.req("SRV-11")
-def test_a_cancellation_at_one_server_stops_the_tool_of_a_worker_at_another(
+def test_a_cancellation_on_one_server_stops_a_tool_of_a_worker_on_another(
     tmp_path: Path, postgres: Postgres, effects: Effects
 ) -> None:
     """P10: it is heard with the next heartbeat. The worker has one slot, so who comes next shows that it is free."""

@@ -20,9 +20,7 @@ FLIPPED = CANARY.replace(b"n", b"m", 1)
 
 @pytest.mark.timeout(300)
 @pytest.mark.req("EVT-01", "EVT-07", "SRV-12")
-def test_a_server_finds_an_event_of_which_a_byte_has_changed_and_serves_all_others(
-    tmp_path: Path, effects: Effects
-) -> None:
+def test_a_server_detects_a_corrupted_event_and_serves_all_other_executions(tmp_path: Path, effects: Effects) -> None:
     store = tmp_path / "store.db"
     with cluster(tmp_path, str(store)) as grounds:
         server = grounds.server()

@@ -44,9 +44,7 @@ def _rests(grounds: Cluster, execution_id: str) -> bool:
 
 @pytest.mark.timeout(300)
 @pytest.mark.req("RES-02", "RES-06")
-def test_a_result_of_which_a_byte_has_changed_is_corrupt_for_its_reader_and_others_complete(
-    tmp_path: Path, effects: Effects
-) -> None:
+def test_a_corrupted_result_fails_its_reader_and_other_executions_complete(tmp_path: Path, effects: Effects) -> None:
     with cluster(tmp_path, str(tmp_path / "store.db")) as grounds:
         grounds.server()
         grounds.register(CHAIN, READER)

@@ -58,7 +58,7 @@ def _read_only_database(folder: Path, postgres: Postgres) -> Iterator[tuple[Clus
 
 @pytest.mark.req("SRV-12", "RES-01")
 @pytest.mark.parametrize("store", ["sqlite", "postgres"])
-def test_a_store_that_cannot_be_written_refuses_politely_serves_reads_and_recovers(
+def test_a_server_with_a_full_store_refuses_writes_serves_reads_and_recovers(
     tmp_path: Path, postgres: Postgres, effects: Effects, store: str
 ) -> None:
     made = _full_file(tmp_path) if store == "sqlite" else _read_only_database(tmp_path, postgres)

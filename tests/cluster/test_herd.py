@@ -64,7 +64,7 @@ async def _put_through(grounds: Cluster, postgres: Postgres, herd: Herd, workers
         pytest.param(1_000, 5_000, id="whole", marks=[pytest.mark.deep, pytest.mark.timeout(900)]),
     ],
 )
-def test_a_herd_is_served_in_turn_and_everything_that_was_accepted_ends(
+def test_a_thousand_simultaneous_clients_are_served_and_every_accepted_execution_ends(
     tmp_path: Path, postgres: Postgres, workers: int, starts: int
 ) -> None:
     with cluster(tmp_path, postgres.url, ttl_s=30.0) as grounds:

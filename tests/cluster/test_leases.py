@@ -48,7 +48,7 @@ async def swept(control_plane: ControlPlane) -> None:
 
 @pytest.mark.req("WRK-03")
 @pytest.mark.parametrize("backend", BACKENDS)
-async def test_an_order_whose_answer_was_lost_is_given_again_by_any_server(backend: str, tmp_path: Path) -> None:
+async def test_an_order_in_a_lost_response_is_offered_again_by_any_server(backend: str, tmp_path: Path) -> None:
     async with servers(backend, tmp_path) as (first, second):
         await first.start()
         [lost] = (await first.turn()).orders
@@ -62,7 +62,7 @@ async def test_an_order_whose_answer_was_lost_is_given_again_by_any_server(backe
 
 @pytest.mark.req("WRK-03")
 @pytest.mark.parametrize("backend", BACKENDS)
-async def test_an_order_in_an_answer_on_its_way_does_not_hide_a_lost_one(backend: str, tmp_path: Path) -> None:
+async def test_an_order_in_a_delayed_response_does_not_hide_a_lost_order(backend: str, tmp_path: Path) -> None:
     """Two requests of a worker were under way at once. It asks for one order again, and does not know of either."""
     async with servers(backend, tmp_path) as (first, second):
         for execution_id in ("x1", "x2", "x3"):
@@ -77,7 +77,7 @@ async def test_an_order_in_an_answer_on_its_way_does_not_hide_a_lost_one(backend
 
 @pytest.mark.req("WRK-03")
 @pytest.mark.parametrize("backend", BACKENDS)
-async def test_what_a_worker_held_that_leaves_is_given_to_another_at_once(backend: str, tmp_path: Path) -> None:
+async def test_orders_of_a_worker_that_signs_off_are_reassigned_at_once(backend: str, tmp_path: Path) -> None:
     async with servers(backend, tmp_path) as (first, second):
         await first.start()
         [order] = (await first.turn()).orders
@@ -90,7 +90,7 @@ async def test_what_a_worker_held_that_leaves_is_given_to_another_at_once(backen
         assert late.verdicts == (ReportResult.FENCED,)
 
 
-async def test_workers_that_leave_politely_are_not_counted_as_lost() -> None:
+async def test_workers_that_sign_off_are_not_counted_as_lost() -> None:
     """A long task that meets one deployment after another is not poison."""
     control_plane = ControlPlane(shared=True)
     await control_plane.start()
@@ -103,7 +103,7 @@ async def test_workers_that_leave_politely_are_not_counted_as_lost() -> None:
 
 
 @pytest.mark.req("WRK-03")
-async def test_a_step_says_how_long_its_lease_lasts() -> None:
+async def test_a_step_sets_the_duration_of_its_lease() -> None:
     control_plane = ControlPlane(shared=True)
     await control_plane.start(LEASED)
     order = await control_plane.claim()
@@ -126,7 +126,7 @@ async def test_a_step_says_how_long_its_lease_lasts() -> None:
         ("{ttl: 0.01}", LeaseTerms(ttl_s=0.5, heartbeat_s=0.5 / 6)),
     ],
 )
-def test_a_heartbeat_leaves_room_for_two_that_are_lost(written: str, terms: LeaseTerms) -> None:
+def test_a_heartbeat_interval_allows_for_two_lost_heartbeats(written: str, terms: LeaseTerms) -> None:
     talk = Conversation(LEASED.replace("{mode: single_owner, ttl: 90, heartbeat: 9}", written))
 
     assert terms_of(talk.plan, "start", LeaseTerms()) == terms
@@ -137,7 +137,7 @@ def test_a_heartbeat_leaves_room_for_two_that_are_lost(written: str, terms: Leas
 
 @pytest.mark.req("WRK-03")
 @pytest.mark.parametrize("written", ["{lease: {ttl: 60}}", "{policy: {limits: {lease: {ttl: 60}}}}"])
-def test_a_playbook_has_terms_for_steps_that_say_nothing(written: str) -> None:
+def test_lease_terms_of_the_playbook_apply_to_steps_without_their_own(written: str) -> None:
     """O-33: what stands among its limits is a default that an inner one replaces."""
     talk = Conversation(LEASED + f"executor: {{spec: {written}}}\n")
 
@@ -188,7 +188,7 @@ class Flaky:
         return answer
 
 
-async def test_a_worker_beside_its_server_outlives_the_store_and_gets_what_it_missed() -> None:
+async def test_an_in_process_worker_survives_a_store_outage_and_receives_what_it_missed() -> None:
     control_plane, leases, pauses = ControlPlane(Counting(), shared=True), HeldLeases(), list[float]()
 
     async def sleep(pause_s: float) -> None:
@@ -210,7 +210,7 @@ async def test_a_worker_beside_its_server_outlives_the_store_and_gets_what_it_mi
     assert len(pauses) == 4
 
 
-async def test_servers_take_the_time_from_the_database_and_count_on_by_themselves() -> None:
+async def test_servers_read_the_database_clock_and_advance_it_locally() -> None:
     class Elsewhere(MemoryStore):
         time = 5_000.0
 
@@ -243,7 +243,7 @@ class StoredNets:
 
 
 @pytest.mark.req("TOOL-11", "O-02")
-async def test_a_child_that_is_waited_for_here_is_cancelled_when_another_server_ends_its_step() -> None:
+async def test_a_child_is_cancelled_when_another_server_ends_the_step_that_waits_for_it() -> None:
     store, clock = MemoryStore(), ManualClock()
     first = assemble(store, MemoryResults(), MemoryWakeups(), clock, library=StoredNets(), sharing=SharedExecutions())
     second = assemble(store, MemoryResults(), MemoryWakeups(), clock, library=StoredNets(), sharing=SharedExecutions())
@@ -291,7 +291,7 @@ class Full(MemoryResults):
 
 
 @pytest.mark.req("RES-01")
-async def test_a_large_value_that_cannot_be_stored_costs_others_of_the_same_round_nothing() -> None:
+async def test_a_large_value_that_cannot_be_stored_does_not_fail_others_in_the_same_batch() -> None:
     store, clock = Counting(), ManualClock()
     executions, for_workers, *_ = assemble(store, Full(), MemoryWakeups(), clock, sharing=SharedExecutions())
     await executions.start(net_of(CHAIN), execution_id="x1", trace_id="t", payload={})
@@ -318,7 +318,7 @@ async def test_a_large_value_that_cannot_be_stored_costs_others_of_the_same_roun
     assert len(store.commits) == begun + 1
 
 
-async def test_an_order_that_is_given_again_after_it_was_run_is_not_run_again() -> None:
+async def test_an_order_offered_again_after_it_ran_is_not_run_twice() -> None:
     """Its end is said and not yet heard when another turn, whose answer was lost, is asked for again."""
     control_plane, leases = ControlPlane(shared=True), HeldLeases()
     flaky = Flaky(control_plane.for_workers)
@@ -336,7 +336,7 @@ async def test_an_order_that_is_given_again_after_it_was_run_is_not_run_again() 
 
 
 @pytest.mark.req("WRK-03")
-def test_a_lease_that_is_shorter_than_usual_is_prolonged_in_time() -> None:
+def test_a_short_lease_is_renewed_in_time() -> None:
     """The heartbeat waits for its usual moment when the order comes."""
     beaten, leases = threading.Event(), HeldLeases()
     told: list[dict[str, float]] = []
@@ -356,7 +356,7 @@ def test_a_lease_that_is_shorter_than_usual_is_prolonged_in_time() -> None:
     assert told[0] == {"o1": 60}
 
 
-def test_the_shortest_of_all_leases_says_how_often_they_are_prolonged() -> None:
+def test_the_shortest_lease_sets_the_renewal_interval() -> None:
     leases = HeldLeases()
     assert leases.every_s(5.0) == 5.0
     leases.hold("long", 1, LeaseTerms(ttl_s=300, heartbeat_s=60))
@@ -371,7 +371,7 @@ def test_the_shortest_of_all_leases_says_how_often_they_are_prolonged() -> None:
 
 
 @pytest.mark.req("SRV-12")
-async def test_a_driver_that_is_confused_by_a_lost_connection_is_no_reason_to_end() -> None:
+async def test_a_driver_error_after_a_lost_connection_does_not_stop_the_server() -> None:
     """asyncpg has an error of its own for a connection that ends in the middle of its work; it is like any other."""
     store = await PostgresStore.open(fresh_url())
     failures = iter([True])

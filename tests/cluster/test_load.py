@@ -22,7 +22,7 @@ from tests.cluster.playbooks import LOOP
         pytest.param(2_000, 30, 3.0, 900.0, id="whole", marks=[pytest.mark.deep, pytest.mark.timeout(1800)]),
     ],
 )
-def test_a_load_survives_that_everything_is_killed_in_turn(
+def test_a_load_completes_while_every_component_is_killed_in_turn(
     tmp_path: Path,
     postgres: Postgres,
     effects: Effects,

@@ -54,7 +54,7 @@ def while_answers_are_lost(grounds: Cluster, effects: Effects, line: LosingLine,
         pytest.param(20, 0.05, True, id="in silence", marks=pytest.mark.deep),
     ],
 )
-def test_an_answer_that_is_lost_costs_no_lease(
+def test_a_lost_response_costs_no_lease(
     tmp_path: Path, postgres: Postgres, effects: Effects, wanted: int, chance: float, silent: bool
 ) -> None:
     """Fewer than one in a hundred, to be exact: an answer and the one to its repetition can both be lost too late. In

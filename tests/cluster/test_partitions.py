@@ -139,9 +139,7 @@ def _all_is_well(site: Site, starts: Starts, effects: Effects) -> None:
 
 @pytest.mark.req("WRK-03", "WRK-04", "SRV-12")
 @pytest.mark.parametrize("name", [pytest.param(one, marks=() if one in QUICK else pytest.mark.deep) for one in FAULTS])
-def test_a_line_that_falls_silent_or_is_cut_costs_nothing_that_was_promised(
-    site: Site, effects: Effects, name: str
-) -> None:
+def test_a_silent_or_closed_connection_breaks_no_promise(site: Site, effects: Effects, name: str) -> None:
     with _load(site, effects, name) as starts:
         time.sleep(PAUSE_S)
         FAULTS[name](site.lines)
@@ -155,7 +153,7 @@ def test_a_line_that_falls_silent_or_is_cut_costs_nothing_that_was_promised(
     ("name", "slowness"),
     [("100 ms", {"delay_s": 0.1}), ("1 s", {"delay_s": 1.0}), ("a slow reader", {"rate": 20_000})],
 )
-def test_slow_lines_make_everything_slow_and_nothing_wrong(
+def test_slow_connections_delay_everything_and_break_nothing(
     site: Site, effects: Effects, name: str, slowness: dict[str, Any]
 ) -> None:
     with _slow(site.lines, **slowness):

@@ -42,7 +42,7 @@ workflow:
 
 @pytest.mark.timeout(300)
 @pytest.mark.req("SRV-08", "WRK-04")
-def test_who_rode_twice_beside_an_order_that_kills_is_not_lost_again(tmp_path: Path, effects: Effects) -> None:
+def test_a_victim_of_a_poison_order_is_not_lost_again(tmp_path: Path, effects: Effects) -> None:
     gate, clock = tmp_path / "gate", WrongClock(tmp_path / "clock", 0)
     with cluster(tmp_path, str(tmp_path / "store.db"), ttl_s=TTL_S) as grounds:
         grounds.server(environment=clock.environment)

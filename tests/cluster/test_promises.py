@@ -43,7 +43,7 @@ def _values(rows: list[Row]) -> dict[str, float]:
     return {row["what"]: row["value"] for row in rows}
 
 
-def test_others_are_measured_beside_each_kind_of_bad_execution(grounds: Cluster, server: Server) -> None:
+def test_the_benchmark_measures_others_next_to_each_kind_of_bad_execution(grounds: Cluster, server: Server) -> None:
     figures = _values(asyncio.run(promises.others(server, number=FEW)))
 
     assert len(figures) == 1 + len(BAD)
@@ -56,7 +56,7 @@ def test_others_are_measured_beside_each_kind_of_bad_execution(grounds: Cluster,
     assert not any(status == "running" for _, status in counts), "and nothing of it is left"
 
 
-def test_what_grows_is_measured_while_executions_come_and_go(grounds: Cluster, server: Server) -> None:
+def test_the_benchmark_measures_growth_while_executions_come_and_go(grounds: Cluster, server: Server) -> None:
     taken: list[Sample] = []
 
     def sample() -> Sample:
@@ -71,7 +71,7 @@ def test_what_grows_is_measured_while_executions_come_and_go(grounds: Cluster, s
     assert figures["P12 rows of what is open, when nothing is"] == 0
 
 
-def test_a_worker_that_is_killed_and_a_tool_that_is_cancelled_are_timed(
+def test_the_benchmark_times_a_killed_worker_and_a_cancelled_tool(
     grounds: Cluster, server: Server, tmp_path: Path
 ) -> None:
     workers = {worker.child.pid: worker.kill for worker in grounds.workers if worker.child is not None}

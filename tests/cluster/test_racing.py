@@ -108,9 +108,7 @@ class RudeWorker:
 
 
 @pytest.mark.req("WRK-03", "WRK-04", "EVT-06", "SRV-12")
-def test_reports_that_come_twice_late_reordered_and_to_another_server_count_once(
-    tmp_path: Path, postgres: Postgres
-) -> None:
+def test_duplicated_late_and_reordered_reports_to_two_servers_count_once(tmp_path: Path, postgres: Postgres) -> None:
     with cluster(tmp_path, postgres.url, ttl_s=2.0) as grounds:
         grounds.server()
         grounds.server()

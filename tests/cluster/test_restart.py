@@ -43,7 +43,9 @@ async def _waiting(db: str, number: int) -> None:
 @pytest.mark.deep
 @pytest.mark.timeout(400)
 @pytest.mark.req("SRV-12")
-def test_a_server_is_back_however_much_is_open(tmp_path: Path, postgres: Postgres, effects: Effects) -> None:
+def test_a_server_restarts_at_once_with_many_open_executions(
+    tmp_path: Path, postgres: Postgres, effects: Effects
+) -> None:
     asyncio.run(_waiting(postgres.url, OPEN))
     with cluster(tmp_path, postgres.url) as grounds:
         server = grounds.server()

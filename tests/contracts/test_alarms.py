@@ -17,7 +17,7 @@ def waking(execution_id: str, wake_at: float | None, *, seq: int = 1) -> Commit:
 
 
 @pytest.mark.req("TMR-06")
-async def test_what_is_due_comes_the_longest_overdue_first(store: Store) -> None:
+async def test_due_alarms_are_listed_longest_overdue_first(store: Store) -> None:
     await store.commit([waking("x1", 30.0), waking("x2", 10.0), waking("x3", None), waking("x4", 20.0)])
 
     assert [row.execution_id for row in await store.due(now=20.0, limit=9)] == ["x2", "x4"]
@@ -27,7 +27,7 @@ async def test_what_is_due_comes_the_longest_overdue_first(store: Store) -> None
 
 
 @pytest.mark.req("TMR-06")
-async def test_an_alarm_moves_with_its_execution_and_goes_when_nothing_is_due(store: Store) -> None:
+async def test_an_alarm_moves_with_its_execution_and_ends_when_nothing_is_due(store: Store) -> None:
     assert await store.next_due() is None
     await store.commit([waking("x1", 10.0)])
     await store.commit([waking("x1", 50.0, seq=2)])
@@ -67,7 +67,7 @@ async def test_the_most_urgent_order_is_claimed_first_and_then_the_oldest(store:
 
 
 @pytest.mark.req("SRV-08")
-async def test_a_worker_is_given_orders_of_its_own_pools_only(store: Store) -> None:
+async def test_a_worker_receives_orders_of_its_own_pools_only(store: Store) -> None:
     orders = (order(1, pool="gpu"), order(2), order(3, pool="gpu", priority=1), order(4, pool="big"))
     await store.commit([commit(event(1), orders=orders)])
 
@@ -78,7 +78,7 @@ async def test_a_worker_is_given_orders_of_its_own_pools_only(store: Store) -> N
     assert await claimable(store) == ["o3", "o1", "o2", "o4"]
 
 
-async def test_a_lease_that_has_run_out_is_offered_again_among_the_ready_ones_of_its_pool(store: Store) -> None:
+async def test_an_order_with_an_expired_lease_is_offered_again_in_its_pool(store: Store) -> None:
     old, fresh = order(1, pool="gpu"), order(2, pool="gpu")
     held = order(3, pool="gpu", priority=9)
     orders = (leased(old, epoch=1, until=10.0), fresh, leased(held, epoch=1, until=90.0))
@@ -94,7 +94,7 @@ async def test_a_lease_that_has_run_out_is_offered_again_among_the_ready_ones_of
 
 
 @pytest.mark.req("SRV-08")
-async def test_held_orders_are_counted_by_pool_while_their_leases_last(store: Store) -> None:
+async def test_leased_orders_are_counted_by_pool(store: Store) -> None:
     orders = (
         leased(order(1, pool="gpu"), epoch=1, until=50.0),
         leased(order(2, pool="gpu"), epoch=1, until=90.0),
@@ -108,7 +108,7 @@ async def test_held_orders_are_counted_by_pool_while_their_leases_last(store: St
 
 
 @pytest.mark.req("SRV-08")
-async def test_a_pool_is_never_held_beyond_its_capacity_whoever_takes_at_the_same_time(store: Store) -> None:
+async def test_concurrent_claims_never_exceed_the_capacity_of_a_pool(store: Store) -> None:
     def taking(number: int) -> Commit:
         row = msgspec.structs.replace(order(number, pool="gpu"), execution_id=f"x{number}")
         taken = (leased(row, epoch=1, until=90.0),)
@@ -122,14 +122,14 @@ async def test_a_pool_is_never_held_beyond_its_capacity_whoever_takes_at_the_sam
     assert await store.leased(now=10.0, pools=["gpu"]) == {"gpu": 2}
 
 
-async def test_positions_are_told_of_known_executions(store: Store) -> None:
+async def test_the_store_returns_the_positions_of_known_executions(store: Store) -> None:
     await store.commit([commit(event(1)), commit(event(1, execution_id="x2"), event(2, execution_id="x2"))])
 
     assert await store.positions(["x1", "x2", "x3"]) == {"x1": 1, "x2": 2}
     assert await store.positions([]) == {}
 
 
-async def test_those_that_are_open_are_told_of_known_executions(store: Store) -> None:
+async def test_the_store_returns_which_known_executions_are_open(store: Store) -> None:
     over = commit(event(1, execution_id="x2"))
     row = msgspec.structs.replace(over.execution, status="completed", finished_at=9.0)
     await store.commit([commit(event(1)), msgspec.structs.replace(over, execution=row)])

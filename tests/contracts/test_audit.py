@@ -16,7 +16,7 @@ def entry(number: int) -> AuditEntry:
     )
 
 
-async def test_rows_follow_each_other_and_are_listed_either_way(store: Store) -> None:
+async def test_audit_rows_are_listed_in_both_orders(store: Store) -> None:
     await store.audit.append([entry(1), entry(2)])
     await store.audit.append([entry(3)])
 
@@ -29,7 +29,7 @@ async def test_rows_follow_each_other_and_are_listed_either_way(store: Store) ->
     assert await store.audit.onward(after=1, limit=1) == [rows[1]]
 
 
-async def test_who_writes_at_the_same_time_makes_one_chain(store: Store) -> None:
+async def test_concurrent_writers_make_one_audit_chain(store: Store) -> None:
     await asyncio.gather(*(store.audit.append([entry(number)]) for number in range(8)))
 
     walk = await walked(store.audit)
@@ -37,7 +37,7 @@ async def test_who_writes_at_the_same_time_makes_one_chain(store: Store) -> None
     assert (walk.rows, walk.broken_at) == (8, None)
 
 
-async def test_two_writers_of_one_chain_do_not_get_in_each_others_way() -> None:
+async def test_two_servers_append_to_one_audit_chain() -> None:
     """Servers share a store: what one has seen as the end of the chain may not be it any more."""
     url = fresh_url()
     stores = [await PostgresStore.open(url) for _ in range(2)]

@@ -20,7 +20,7 @@ async def _orders_made(url: str) -> list[int]:
     return numbers
 
 
-async def test_the_next_finds_no_row_and_counts_from_one() -> None:
+async def test_a_borrowed_store_is_empty_and_counts_from_one() -> None:
     async with borrowed_url() as first:
         assert await _orders_made(first) == [1]
 
@@ -29,7 +29,7 @@ async def test_the_next_finds_no_row_and_counts_from_one() -> None:
         assert await _orders_made(second) == [1]
 
 
-async def test_one_whose_tables_were_changed_is_not_lent_again() -> None:
+async def test_a_borrowed_store_with_changed_tables_is_not_reused() -> None:
     async with borrowed_url() as first:
         await _orders_made(first)
         connection = await asyncpg.connect(**address_of(first).connect_arguments())

@@ -19,7 +19,7 @@ def playbook(
 
 
 @pytest.mark.req("SRV-10", "SRV-02")
-async def test_the_same_path_again_is_a_new_version_unless_the_content_is_the_same(store: Store) -> None:
+async def test_registering_a_path_again_makes_a_new_version_unless_the_content_is_equal(store: Store) -> None:
     versions = [(await store.catalog.register(playbook(content))).version for content in ("h1", "h1", "h2", "h1")]
 
     assert versions == [1, 1, 2, 3]
@@ -31,7 +31,7 @@ async def test_the_same_path_again_is_a_new_version_unless_the_content_is_the_sa
 
 
 @pytest.mark.req("SRV-10")
-async def test_a_registration_over_another_version_than_the_newest_is_refused(store: Store) -> None:
+async def test_a_registration_over_an_outdated_version_is_refused(store: Store) -> None:
     def over(version: int, content: str) -> Registration:
         return msgspec.structs.replace(playbook(content), over=version)
 
@@ -45,7 +45,7 @@ async def test_a_registration_over_another_version_than_the_newest_is_refused(st
     assert len(await store.catalog.versions("jobs/a")) == 2
 
 
-async def test_a_version_is_found_by_its_number_and_else_by_its_authors_name_for_it(store: Store) -> None:
+async def test_a_version_is_found_by_its_number_or_by_its_label(store: Store) -> None:
     await store.catalog.register(playbook("h1", label="2"))
     await store.catalog.register(playbook("h2", label="beta"))
     await store.catalog.register(playbook("h3", label="beta"))
@@ -62,14 +62,14 @@ async def test_a_version_is_found_by_its_number_and_else_by_its_authors_name_for
     assert await store.catalog.find("jobs/unknown") is None
 
 
-async def test_the_newest_of_each_path_is_listed_by_path(store: Store) -> None:
+async def test_the_newest_version_of_each_path_is_listed_by_path(store: Store) -> None:
     for content, path in (("h1", "b"), ("h2", "a"), ("h3", "b")):
         await store.catalog.register(playbook(content, path=path))
 
     assert [(row.path, row.net_hash) for row in await store.catalog.paths()] == [("a", "h2"), ("b", "h3")]
 
 
-async def test_a_net_knows_the_file_it_was_last_registered_from(store: Store) -> None:
+async def test_a_net_records_the_file_it_was_last_registered_from(store: Store) -> None:
     await store.catalog.register(playbook("h1", origin="/first"))
     await store.catalog.register(playbook("h1", origin="/second"))
     await store.catalog.register(playbook("h1"))

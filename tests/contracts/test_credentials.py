@@ -29,7 +29,7 @@ def row(name: str = "a", version: int = 1, key_id: str = "k1") -> SealedCredenti
     )
 
 
-async def test_rows_come_back_as_they_were_by_name(credentials: CredentialRows) -> None:
+async def test_stored_credentials_are_read_back_unchanged_by_name(credentials: CredentialRows) -> None:
     for name in ("b", "a", "c"):
         assert await credentials.put(row(name), over=None)
 
@@ -38,7 +38,7 @@ async def test_rows_come_back_as_they_were_by_name(credentials: CredentialRows) 
     assert await credentials.get("other") is None
 
 
-async def test_a_row_is_replaced_only_by_whoever_saw_it(credentials: CredentialRows) -> None:
+async def test_a_credential_is_replaced_only_over_the_version_that_was_read(credentials: CredentialRows) -> None:
     await credentials.put(row(), over=None)
 
     assert not await credentials.put(row(version=9), over=None), "it exists already"
@@ -50,7 +50,7 @@ async def test_a_row_is_replaced_only_by_whoever_saw_it(credentials: CredentialR
     assert await credentials.get("a") == row(version=2, key_id="k2")
 
 
-async def test_a_deleted_row_is_gone(credentials: CredentialRows) -> None:
+async def test_a_deleted_credential_is_gone(credentials: CredentialRows) -> None:
     await credentials.put(row(), over=None)
 
     assert await credentials.delete("a")

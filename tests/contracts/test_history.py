@@ -35,7 +35,7 @@ async def write(store: Store, execution_id: str, *, at: float, path: str = "p", 
         (EventFilter(types=("nothing",)), []),
     ],
 )
-async def test_events_are_picked_by_type_step_and_number(store: Store, only: EventFilter, seqs: list[int]) -> None:
+async def test_events_are_filtered_by_type_step_and_number(store: Store, only: EventFilter, seqs: list[int]) -> None:
     elsewhere = msgspec.structs.replace(event(4, payload=CtxPatched(patch={})), step="b")
     own = event(5, payload=Emitted(emitted="audit.required"))
     events = [event(1), event(2, payload=CtxPatched(patch={})), event(3, payload=StepDone()), elsewhere, own]
@@ -44,7 +44,7 @@ async def test_events_are_picked_by_type_step_and_number(store: Store, only: Eve
     assert [one.seq for one in await store.events("x1", only=only)] == seqs
 
 
-async def test_picking_begins_after_a_number(store: Store) -> None:
+async def test_filtered_events_start_after_a_number(store: Store) -> None:
     await store.commit([commit(*(event(seq) for seq in range(1, 6)))])
 
     assert [one.seq for one in await store.events("x1", after=2, only=EventFilter(limit=2))] == [3, 4]
@@ -76,7 +76,7 @@ async def test_executions_are_listed_newest_first_and_page_by_page(
     assert [row.execution_id for row in await store.executions(**wanted)] == ids
 
 
-async def test_ids_are_found_by_their_beginning(store: Store) -> None:
+async def test_executions_are_found_by_an_id_prefix(store: Store) -> None:
     for execution_id in ("ab1", "ab2", "b%1"):
         await write(store, execution_id, at=1.0)
 
@@ -118,7 +118,7 @@ async def test_executions_are_found_by_time_text_and_labels(
     assert [row.execution_id for row in await store.executions(**wanted)] == ids
 
 
-async def test_what_has_moved_is_told_since_a_cursor(store: Store) -> None:
+async def test_executions_that_moved_since_a_cursor_are_listed(store: Store) -> None:
     await write(store, "x1", at=1.0)
     cursor = (await store.moved(None)).cursor
     assert (await store.moved(cursor)).positions.get("x2") is None
@@ -132,7 +132,7 @@ async def test_what_has_moved_is_told_since_a_cursor(store: Store) -> None:
     assert set(again.positions) <= {"x1", "x2"}
 
 
-async def test_what_ends_is_told_since_a_cursor(store: Store) -> None:
+async def test_executions_that_ended_since_a_cursor_are_listed(store: Store) -> None:
     await write(store, "x1", at=1.0)
     cursor = (await store.moved(None)).cursor
     one = commit(event(2, execution_id="x1"), after=1)
@@ -142,13 +142,13 @@ async def test_what_ends_is_told_since_a_cursor(store: Store) -> None:
     assert (await store.moved(cursor)).positions["x1"] == 2
 
 
-async def test_a_foreign_cursor_breaks_nothing(store: Store) -> None:
+async def test_a_foreign_cursor_is_harmless(store: Store) -> None:
     await write(store, "x1", at=1.0)
     for cursor in ("", "nonsense", "9" * 15, "1.2/x"):
         assert (await store.moved(cursor)).cursor
 
 
-async def test_a_timer_is_found_by_its_own_id(store: Store) -> None:
+async def test_a_timer_is_found_by_its_id(store: Store) -> None:
     scheduled = TimerScheduled(wait_id="w1", timer_id='"wait_id":"w2"', due_at=5.0)
     await store.commit([commit(event(1), event(2, payload=scheduled))])
 

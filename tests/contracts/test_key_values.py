@@ -17,7 +17,7 @@ def key_values(store: Store) -> KeyValues:
     return store.key_values
 
 
-async def test_a_thing_comes_back_as_it_was_under_its_kind_and_name(key_values: KeyValues) -> None:
+async def test_a_key_value_is_read_back_unchanged_by_kind_and_name(key_values: KeyValues) -> None:
     put = await key_values.put("token", "a", b'{"\xc3\xa9":1}', over=0, at=5.0)
 
     assert put == KeyValue(kind="token", name="a", version=1, body=b'{"\xc3\xa9":1}', updated_at=5.0)
@@ -26,7 +26,7 @@ async def test_a_thing_comes_back_as_it_was_under_its_kind_and_name(key_values: 
     assert await key_values.get("token", "A") is None
 
 
-async def test_a_thing_is_replaced_only_by_whoever_saw_it(key_values: KeyValues) -> None:
+async def test_a_key_value_is_replaced_only_over_the_version_that_was_read(key_values: KeyValues) -> None:
     assert await key_values.put("pool", "a", b"0", over=3, at=1.0) is None, "there is nothing to replace"
     assert await key_values.put("pool", "a", b"1", over=0, at=1.0)
     assert await key_values.put("pool", "a", b"2", over=0, at=2.0) is None, "it exists already"
@@ -38,7 +38,7 @@ async def test_a_thing_is_replaced_only_by_whoever_saw_it(key_values: KeyValues)
     assert await key_values.get("pool", "a") == second
 
 
-async def test_of_many_at_once_one_replaces_it(key_values: KeyValues) -> None:
+async def test_one_of_several_concurrent_writers_replaces_a_key_value(key_values: KeyValues) -> None:
     await key_values.put("pool", "a", b"0", over=0, at=1.0)
 
     put = await asyncio.gather(*(key_values.put("pool", "a", b"%d" % n, over=1, at=2.0) for n in range(5)))
@@ -47,7 +47,7 @@ async def test_of_many_at_once_one_replaces_it(key_values: KeyValues) -> None:
     assert winners == [await key_values.get("pool", "a")]
 
 
-async def test_things_of_a_kind_are_listed_by_name_and_page_by_page(key_values: KeyValues) -> None:
+async def test_key_values_of_a_kind_are_listed_by_name_and_paged(key_values: KeyValues) -> None:
     for name in ("b%", "a1", "Z", "a2", "b1", "é"):
         await key_values.put("schedule", name, b"{}", over=0, at=1.0)
     await key_values.put("webhook", "a3", b"{}", over=0, at=1.0)
@@ -63,7 +63,7 @@ async def test_things_of_a_kind_are_listed_by_name_and_page_by_page(key_values: 
     assert await names(prefix="b", beyond="b%") == ["b1"]
 
 
-async def test_a_thing_is_deleted_as_it_was_seen(key_values: KeyValues) -> None:
+async def test_a_key_value_is_deleted_only_at_the_version_that_was_read(key_values: KeyValues) -> None:
     await key_values.put("pool", "a", b"1", over=0, at=1.0)
     await key_values.put("pool", "a", b"2", over=1, at=1.0)
 
@@ -76,7 +76,7 @@ async def test_a_thing_is_deleted_as_it_was_seen(key_values: KeyValues) -> None:
     assert await key_values.delete("pool", "a")
 
 
-async def test_what_was_not_touched_for_long_is_swept(key_values: KeyValues) -> None:
+async def test_key_values_untouched_for_long_are_swept(key_values: KeyValues) -> None:
     await key_values.put("key", "old", b"1", over=0, at=1.0)
     await key_values.put("key", "touched", b"1", over=0, at=1.0)
     await key_values.put("key", "touched", b"1", over=1, at=9.0)

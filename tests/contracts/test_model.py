@@ -149,6 +149,6 @@ async def compared(steps: list[Any], folder: Path) -> None:
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(commits().map(lambda step: (step,)) | questions(), min_size=1, max_size=25))
-def test_every_backend_gives_the_same_answers(steps: list[Any]) -> None:
+def test_every_backend_returns_the_same_results(steps: list[Any]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         asyncio.run(compared(steps, Path(folder)))

@@ -42,7 +42,7 @@ def settlement(state: NoticeState, *, at: float = 5.0, due_at: float = 5.0, erro
 
 
 @pytest.mark.req("NTF-02")
-async def test_a_notice_comes_with_its_commit_and_goes_with_it(store: Store) -> None:
+async def test_a_notice_is_stored_with_its_commit_or_not_at_all(store: Store) -> None:
     whole = notice("n1", fold_key="k", throttle_s=60.0, error="é")
     await write(store, whole)
 
@@ -55,7 +55,7 @@ async def test_a_notice_comes_with_its_commit_and_goes_with_it(store: Store) -> 
 
 
 @pytest.mark.req("NTF-02")
-async def test_a_notice_that_is_there_already_stays_as_it_is(store: Store) -> None:
+async def test_an_existing_notice_is_left_unchanged(store: Store) -> None:
     await write(store, notice("n1"))
     assert await claimed(store, now=2.0) == ["n1"]
 
@@ -65,9 +65,7 @@ async def test_a_notice_that_is_there_already_stays_as_it_is(store: Store) -> No
 
 
 @pytest.mark.req("NTF-03")
-async def test_all_dead_letters_are_sent_again_however_many_pages_they_fill(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_all_dead_letters_are_sent_again_over_many_pages(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(notifications, "_LONGEST_PAGE", 2)
     await write(store, *(notice(f"n{at}", state=NoticeState.DEAD) for at in range(5)))
     clock = ManualClock()
@@ -79,7 +77,7 @@ async def test_all_dead_letters_are_sent_again_however_many_pages_they_fill(
 
 
 @pytest.mark.req("NTF-03")
-async def test_a_claimed_notice_is_not_given_to_others_until_its_time_is_over(store: Store) -> None:
+async def test_a_claimed_notice_is_not_claimable_until_its_claim_expires(store: Store) -> None:
     await write(store, notice("n1"), notice("n2", due_at=50.0))
 
     assert await claimed(store, now=2.0, until=30.0) == ["n1"]
@@ -91,7 +89,7 @@ async def test_a_claimed_notice_is_not_given_to_others_until_its_time_is_over(st
 
 
 @pytest.mark.req("NTF-03")
-async def test_claims_at_the_same_moment_share_nothing(store: Store) -> None:
+async def test_concurrent_claims_share_no_notice(store: Store) -> None:
     await write(store, *(notice(f"n{number:02}") for number in range(40)))
 
     rounds = await asyncio.gather(*(claimed(store, now=2.0, limit=7) for _ in range(8)))
@@ -116,7 +114,7 @@ async def test_only_the_last_claimant_may_settle(store: Store) -> None:
 
 
 @pytest.mark.req("NTF-04")
-async def test_repeats_are_folded_into_the_next_notice_after_the_pause(store: Store) -> None:
+async def test_repeated_notices_are_folded_into_the_next_one_after_the_throttle(store: Store) -> None:
     def repeat(number: int, at: float) -> NoticeRow:
         return notice(f"n{number}", at=at, fold_key="k", throttle_s=60.0)
 
@@ -134,7 +132,7 @@ async def test_repeats_are_folded_into_the_next_notice_after_the_pause(store: St
 
 
 @pytest.mark.req("NTF-04")
-async def test_what_comes_between_two_attempts_is_folded_too(store: Store) -> None:
+async def test_notices_between_two_attempts_are_folded_too(store: Store) -> None:
     await write(store, notice("n1", fold_key="k", throttle_s=60.0))
     await claimed(store, now=1.0)
     await store.notices.settle("n1", attempts=1, settlement=settlement(NoticeState.PENDING, due_at=10.0, error="no"))
@@ -163,7 +161,7 @@ async def test_a_dead_letter_is_listed_and_can_be_sent_again(store: Store) -> No
     assert (again.attempts, again.ended_at) == (1, None)
 
 
-async def test_pages_go_from_the_newest_on(store: Store) -> None:
+async def test_notices_are_paged_from_the_newest(store: Store) -> None:
     await write(store, *(notice(f"n{number}", at=float(number)) for number in range(5)))
 
     first = await store.notices.list(limit=2)
@@ -173,7 +171,7 @@ async def test_pages_go_from_the_newest_on(store: Store) -> None:
     assert await store.notices.list(execution_id="x2") == []
 
 
-async def test_old_ones_are_swept_and_open_ones_never(store: Store) -> None:
+async def test_old_notices_are_swept_and_open_ones_never(store: Store) -> None:
     await write(store, notice("n1"), notice("n2"), notice("n3"))
     await claimed(store, now=1.0, limit=2)
     for notice_id, state in (("n1", NoticeState.SENT), ("n2", NoticeState.DEAD)):
@@ -185,7 +183,7 @@ async def test_old_ones_are_swept_and_open_ones_never(store: Store) -> None:
     assert await store.notices.tally() == {"dead": 1, "pending": 1}
 
 
-async def test_a_retired_execution_takes_its_notices_with_it(store: Store) -> None:
+async def test_deleting_an_execution_deletes_its_notices(store: Store) -> None:
     ended = commit(event(1), status="failed")
     row = msgspec.structs.replace(ended.execution, finished_at=2.0)
     await store.commit([msgspec.structs.replace(ended, execution=row, notices=(notice("n1"),))])

@@ -8,7 +8,7 @@ from noetl.store.contract import Store
 from tests.contracts.commits import commit, event
 
 
-async def test_requests_wait_in_order_until_they_are_answered_once(store: Store) -> None:
+async def test_requests_wait_in_order_until_each_is_answered_once(store: Store) -> None:
     first = await store.requests.ask("x1", "pause", reason="lunch", at=1.0)
     second = await store.requests.ask("x1", "cancel", reason=None, at=2.0)
     assert [(one.request_id, one.action, one.reason) for one in await store.requests.pending()] == [
@@ -26,7 +26,7 @@ async def test_requests_wait_in_order_until_they_are_answered_once(store: Store)
     assert await store.requests.get(99) is None
 
 
-async def test_the_children_of_an_execution_are_found(store: Store) -> None:
+async def test_the_children_of_an_execution_are_listed(store: Store) -> None:
     for number, parent in ((1, None), (2, "x1"), (3, "x1"), (4, "x2")):
         one = commit(event(1, execution_id=f"x{number}"))
         row = msgspec.structs.replace(one.execution, parent_execution_id=parent, created_at=float(-number))

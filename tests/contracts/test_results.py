@@ -32,7 +32,7 @@ def results(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.
 
 @pytest.mark.req("RES-01", "RES-02")
 @pytest.mark.parametrize("value", VALUES, ids=lambda value: str(value)[:10])
-def test_a_value_comes_back_as_it_was_and_its_reference_says_all(results: ResultStore, value: object) -> None:
+def test_a_value_is_read_back_unchanged_and_its_reference_is_complete(results: ResultStore, value: object) -> None:
     reference = results.put(value)
 
     body = msgspec.json.encode(value)
@@ -43,7 +43,7 @@ def test_a_value_comes_back_as_it_was_and_its_reference_says_all(results: Result
 
 
 @pytest.mark.req("RES-01", "RES-02")
-async def test_what_is_sent_is_what_is_put_and_what_is_fetched_what_is_read(results: ResultStore) -> None:
+async def test_sent_and_stored_values_are_equal_and_so_are_fetched_and_loaded_ones(results: ResultStore) -> None:
     body = msgspec.json.encode(list(range(100_000)))
     checksum = hashlib.sha256(body).hexdigest()
 
@@ -55,7 +55,7 @@ async def test_what_is_sent_is_what_is_put_and_what_is_fetched_what_is_read(resu
 
 @pytest.mark.req("RES-06")
 @pytest.mark.parametrize("checksum", ["0" * 64, "../../etc/passwd", ""])
-async def test_what_is_not_there_is_missing(results: ResultStore, checksum: str) -> None:
+async def test_a_missing_result_raises_result_missing(results: ResultStore, checksum: str) -> None:
     with pytest.raises(ToolError) as read:
         results.body(checksum)
     with pytest.raises(ToolError) as fetched:
@@ -64,14 +64,14 @@ async def test_what_is_not_there_is_missing(results: ResultStore, checksum: str)
     assert read.value.kind == fetched.value.kind == "result.missing"
 
 
-def test_equal_values_are_one(results: ResultStore) -> None:
+def test_equal_values_are_stored_once(results: ResultStore) -> None:
     assert results.put([1, 2]) == results.put([1, 2])
 
     assert len(results.untouched(before=time.time() + 60)) == 1
 
 
 @pytest.mark.req("EVT-01")
-def test_what_nobody_has_put_since_is_listed_and_dropped(results: ResultStore) -> None:
+def test_untouched_results_are_listed_and_dropped(results: ResultStore) -> None:
     one, other = results.put(["one"]), results.put(["other"])
     later = time.time() + 60
 
@@ -87,7 +87,7 @@ def test_what_nobody_has_put_since_is_listed_and_dropped(results: ResultStore) -
         results.load(one)
 
 
-def test_what_was_dropped_may_be_put_again(results: ResultStore) -> None:
+def test_a_dropped_result_can_be_stored_again(results: ResultStore) -> None:
     reference = results.put(["one"])
     results.drop(reference.checksum, before=time.time() + 60)
 
@@ -106,7 +106,7 @@ def retention(store: MemoryStore, results: ResultStore) -> Retention:
 
 
 @pytest.mark.req("EVT-01")
-async def test_what_nothing_names_is_collected_and_what_is_named_inside_a_stored_value_stays(
+async def test_unreferenced_results_are_collected_and_nested_references_are_followed(
     results: ResultStore,
 ) -> None:
     inner = results.put(["inner"])
@@ -123,7 +123,7 @@ async def test_what_nothing_names_is_collected_and_what_is_named_inside_a_stored
 
 
 @pytest.mark.req("EVT-01")
-async def test_while_nobody_can_tell_what_is_named_nothing_is_collected() -> None:
+async def test_nothing_is_collected_while_references_cannot_be_read() -> None:
     store, results = MemoryStore(), Away()
     inner = results.put(["inner"])
     await ended(store, "x1", None, msgspec.to_builtins(results.put({"holds": msgspec.to_builtins(inner)})))
@@ -134,12 +134,12 @@ async def test_while_nobody_can_tell_what_is_named_nothing_is_collected() -> Non
     assert len(results.untouched(before=time.time() + 60)) == 2
 
 
-def test_an_empty_place_has_nothing_untouched(results: ResultStore) -> None:
+def test_an_empty_results_store_lists_nothing_untouched(results: ResultStore) -> None:
     assert results.untouched(before=time.time() + 60) == []
 
 
 @pytest.mark.req("RES-01", "RES-02")
-async def test_a_table_comes_back_as_the_file_that_it_was(results: ResultStore, tmp_path: Path) -> None:
+async def test_a_table_is_read_back_as_the_same_file(results: ResultStore, tmp_path: Path) -> None:
     file, copy = tmp_path / "rows.parquet", tmp_path / "copy.parquet"
     file.write_bytes(b"PAR1" + bytes(range(256)) * 4_000)
 
@@ -153,7 +153,7 @@ async def test_a_table_comes_back_as_the_file_that_it_was(results: ResultStore, 
 
 
 @pytest.mark.req("EVT-01")
-async def test_a_table_is_listed_and_dropped_as_a_value_is(results: ResultStore, tmp_path: Path) -> None:
+async def test_a_table_is_listed_and_dropped_like_a_value(results: ResultStore, tmp_path: Path) -> None:
     file, later = tmp_path / "rows.parquet", time.time() + 60
     file.write_bytes(b"PAR1 and more")
     checksum, value = await results.send_file(file), results.put(["value"])
@@ -169,7 +169,7 @@ async def test_a_table_is_listed_and_dropped_as_a_value_is(results: ResultStore,
 
 @pytest.mark.req("RES-06")
 @pytest.mark.parametrize("checksum", ["0" * 64, "../../etc/passwd", ""])
-async def test_a_table_that_is_not_there_is_missing(results: ResultStore, checksum: str, tmp_path: Path) -> None:
+async def test_a_missing_table_raises_result_missing(results: ResultStore, checksum: str, tmp_path: Path) -> None:
     with pytest.raises(ToolError) as fetched:
         await results.fetch_file(checksum, tmp_path / "copy.parquet")
 
@@ -177,7 +177,7 @@ async def test_a_table_that_is_not_there_is_missing(results: ResultStore, checks
 
 
 @pytest.mark.req("EVT-01")
-async def test_a_table_that_an_execution_names_is_kept(results: ResultStore, tmp_path: Path) -> None:
+async def test_a_table_that_an_execution_references_is_not_collected(results: ResultStore, tmp_path: Path) -> None:
     file, store = tmp_path / "rows.parquet", MemoryStore()
     file.write_bytes(b"PAR1 named")
     named = await results.send_file(file)

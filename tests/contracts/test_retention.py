@@ -30,7 +30,7 @@ async def ended(
 
 
 @pytest.mark.req("EVT-01")
-async def test_only_what_ended_before_is_outlived_the_oldest_first(store: Store) -> None:
+async def test_expired_executions_are_listed_oldest_first(store: Store) -> None:
     await ended(store, "x1", 30.0)
     await ended(store, "x2", 10.0)
     await ended(store, "x3", 90.0)
@@ -42,7 +42,7 @@ async def test_only_what_ended_before_is_outlived_the_oldest_first(store: Store)
     assert await store.outlived("h", before=50.0, limit=1) == ["x2"]
 
 
-async def test_a_nested_execution_stays_while_its_parent_is_open(store: Store) -> None:
+async def test_a_nested_execution_is_retained_while_its_parent_is_open(store: Store) -> None:
     await ended(store, "open", None)
     await ended(store, "over", 1.0)
     await ended(store, "c1", 2.0, parent="open")
@@ -53,7 +53,7 @@ async def test_a_nested_execution_stays_while_its_parent_is_open(store: Store) -
 
 
 @pytest.mark.req("EVT-01")
-async def test_executions_are_removed_whole_and_open_ones_stay(store: Store) -> None:
+async def test_executions_are_deleted_completely_and_open_ones_stay(store: Store) -> None:
     await ended(store, "x1", 1.0)
     await ended(store, "x2", None)
     await ended(store, "x3", 1.0)
@@ -67,7 +67,7 @@ async def test_executions_are_removed_whole_and_open_ones_stay(store: Store) -> 
     assert await store.retire([]) == 0
 
 
-async def test_what_was_removed_may_come_again(store: Store) -> None:
+async def test_a_deleted_execution_id_can_be_used_again(store: Store) -> None:
     await ended(store, "x1", 1.0)
     await store.retire(["x1"])
     await ended(store, "x1", 2.0)
@@ -75,7 +75,7 @@ async def test_what_was_removed_may_come_again(store: Store) -> None:
     assert len(await store.events("x1")) == 2
 
 
-async def test_checksums_of_events_and_messages_are_told(store: Store) -> None:
+async def test_checksums_in_events_and_messages_are_listed(store: Store) -> None:
     await ended(store, "x1", 1.0)
     payload = {"$ref": {"store": "files", "key": "k", "checksum": OTHER, "size": 3}}
     message = MessageRow(message_id="m", name="n", correlation={}, payload=payload, sent_at=1.0, expires_at=9.0)
@@ -86,7 +86,7 @@ async def test_checksums_of_events_and_messages_are_told(store: Store) -> None:
     assert await store.checksums() == {OTHER}
 
 
-async def test_orders_that_nobody_holds_are_counted_by_pool(store: Store) -> None:
+async def test_unclaimed_orders_are_counted_by_pool(store: Store) -> None:
     await store.commit([commit(event(1), orders=(order(),))])
     assert await store.unclaimed(now=5.0) == {"default": 1}
     leased = order(OrderState.LEASED, 1, until=10.0)
@@ -96,7 +96,7 @@ async def test_orders_that_nobody_holds_are_counted_by_pool(store: Store) -> Non
     assert await store.unclaimed(now=11.0) == {"default": 1}
 
 
-async def test_workers_whose_lease_has_run_out_are_named_until_it_is_renewed_given_back_or_taken(store: Store) -> None:
+async def test_workers_with_expired_leases_are_listed_until_the_lease_is_renewed_or_released(store: Store) -> None:
     leased = order(OrderState.LEASED, 1, until=10.0)
     await store.commit([commit(event(1), orders=(leased,))])
 

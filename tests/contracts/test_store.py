@@ -16,7 +16,7 @@ from tests.contracts.commits import commit, event, order
 
 
 @pytest.mark.req("EVT-02")
-async def test_events_come_back_as_they_were_in_order(store: Store) -> None:
+async def test_events_are_read_back_unchanged_and_in_order(store: Store) -> None:
     events = [event(1), event(2, payload=CtxPatched(patch={"k": [1, {"é": None}]})), event(3, payload=StepDone())]
 
     await store.commit([commit(*events)])
@@ -26,7 +26,7 @@ async def test_events_come_back_as_they_were_in_order(store: Store) -> None:
     assert await store.events("unknown") == []
 
 
-async def test_a_stream_that_has_moved_refuses_an_older_decision(store: Store) -> None:
+async def test_a_commit_based_on_an_older_position_is_refused(store: Store) -> None:
     await store.commit([commit(event(1), event(2))])
 
     with pytest.raises(ConflictError):
@@ -36,7 +36,7 @@ async def test_a_stream_that_has_moved_refuses_an_older_decision(store: Store) -
 
 
 @pytest.mark.req("TMR-05", "MSG-04")
-async def test_a_step_run_that_was_done_may_still_fail_in_its_waits(store: Store) -> None:
+async def test_a_done_step_run_can_still_fail_in_its_waits(store: Store) -> None:
     """The server says so on its worker's behalf, or on its own after a step without tasks."""
     failed = event(2, payload=StepFailed(error=Error(kind="timeout", message="m")))
 
@@ -62,7 +62,7 @@ async def test_an_event_id_is_stored_once(store: Store) -> None:
 
 
 @pytest.mark.req("EVT-06")
-async def test_an_event_is_named_by_its_position_or_by_a_name_of_its_own(store: Store) -> None:
+async def test_an_event_has_an_id_from_its_position_or_its_own_name(store: Store) -> None:
     """The name of a position belongs to the event that lies there (docs/decisions/0018)."""
     events = [event(1, event_id="x1/1"), event(2, event_id="own"), event(3, event_id="x1/3")]
 
@@ -76,14 +76,14 @@ async def test_an_event_is_named_by_its_position_or_by_a_name_of_its_own(store: 
     assert [one.event_id for one in await store.events("x1")] == ["x1/1", "own", "x1/3", "x1/4"]
 
 
-async def test_an_execution_begins_once(store: Store) -> None:
+async def test_an_execution_starts_once(store: Store) -> None:
     await store.commit([commit(event(1))])
 
     with pytest.raises(TakenError):
         await store.commit([commit(event(1))])
 
 
-async def test_of_two_who_begin_it_at_once_one_has_it_for_good(store: Store) -> None:
+async def test_one_of_two_concurrent_starts_wins_for_good(store: Store) -> None:
     ended = await asyncio.gather(*(store.commit([commit(event(1))]) for _ in range(4)), return_exceptions=True)
 
     assert sorted(type(one).__name__ for one in ended) == ["NoneType"] + ["TakenError"] * 3
@@ -113,7 +113,7 @@ async def test_the_row_of_an_execution_follows_its_commits(store: Store) -> None
     assert [one.execution_id for one in await store.executions()] == ["x1"]
 
 
-async def test_the_row_of_an_execution_says_how_many_iterations_failed(store: Store) -> None:
+async def test_the_row_of_an_execution_counts_failed_iterations(store: Store) -> None:
     for after, figures in enumerate([(0, 0), (1, 1000), (7, 1000)]):
         one = commit(event(after + 1), after=after)
         row = msgspec.structs.replace(one.execution, failed_iterations=figures[0], iterations=figures[1])
@@ -163,14 +163,14 @@ async def test_an_expired_lease_is_claimable_and_its_epoch_fences(store: Store) 
     assert len(await store.events("x1")) == 2, "what belongs to a refused order is not stored either"
 
 
-async def test_an_order_is_made_and_leased_in_one_commit(store: Store) -> None:
+async def test_an_order_is_created_and_leased_in_one_commit(store: Store) -> None:
     await store.commit([commit(event(1), orders=(order(OrderState.LEASED, 1, until=50.0),))])
 
     with pytest.raises(ConflictError):
         await store.commit([commit(event(2), after=1, orders=(order(OrderState.LEASED, 1, until=60.0),))])
 
 
-async def test_a_net_is_kept_by_its_hash(store: Store) -> None:
+async def test_a_net_is_stored_by_its_hash(store: Store) -> None:
     await store.commit([commit(event(1))])
 
     assert await store.net("h") == b"{}"

@@ -19,7 +19,7 @@ async def kept(store: Store, **asked: Any) -> list[str]:
 
 
 @pytest.mark.req("MSG-03")
-async def test_kept_messages_are_listed_the_newest_first_without_what_they_say(store: Store) -> None:
+async def test_stored_messages_are_listed_newest_first_without_payload(store: Store) -> None:
     await store.waits.keep(message("m1", at=1.0, correlation={"order": 7}, payload={"é": 1}))
     for one in (message("m2", at=2.0, name="billed"), message("m3", at=2.0), message("old", until=NOW)):
         await store.waits.keep(one)
@@ -37,7 +37,7 @@ async def test_kept_messages_are_listed_the_newest_first_without_what_they_say(s
 
 
 @pytest.mark.req("MSG-03")
-async def test_a_page_follows_another_also_when_its_messages_are_gone(store: Store) -> None:
+async def test_paging_continues_after_messages_of_the_page_are_gone(store: Store) -> None:
     """Whoever deletes what a page shows must not lose the way to the next one."""
     for number in range(6):
         await store.waits.keep(message(f"m{number}", at=float(number // 2)))
@@ -69,7 +69,7 @@ async def test_a_removed_message_is_gone_and_cannot_be_taken(store: Store) -> No
 
 
 @pytest.mark.req("MSG-02")
-async def test_what_was_taken_or_is_over_is_not_removed(store: Store) -> None:
+async def test_taken_and_expired_messages_are_not_removed(store: Store) -> None:
     for one in (message("taken"), message("over", until=NOW), message("other", name="billed")):
         await store.waits.keep(one)
     await store.commit([step(1, taken_messages=("taken",))])
@@ -86,7 +86,7 @@ async def test_what_was_taken_or_is_over_is_not_removed(store: Store) -> None:
 
 
 @pytest.mark.req("MSG-03")
-async def test_all_of_a_name_are_removed_and_no_others(store: Store) -> None:
+async def test_removing_all_messages_of_a_name_leaves_other_names(store: Store) -> None:
     for number in range(20):
         await store.waits.keep(message(f"m{number}"))
     for one in (message("other", name="billed"), message("near", name="paid.")):
@@ -99,7 +99,7 @@ async def test_all_of_a_name_are_removed_and_no_others(store: Store) -> None:
 
 
 @pytest.mark.req("MSG-02")
-async def test_of_a_taker_and_a_remover_at_once_one_wins(store: Store) -> None:
+async def test_a_message_is_either_taken_or_removed_when_both_happen_at_once(store: Store) -> None:
     """Each message is asked for by both, in turn the one and the other first."""
     for number in range(20):
         await store.waits.keep(message(f"m{number}"))
@@ -117,7 +117,7 @@ async def test_of_a_taker_and_a_remover_at_once_one_wins(store: Store) -> None:
 
 
 @pytest.mark.req("MSG-02")
-async def test_takers_and_a_remover_of_all_share_the_messages_between_them(store: Store) -> None:
+async def test_concurrent_takers_and_a_bulk_remover_share_the_messages(store: Store) -> None:
     """Takers of several messages, in either order, beside who removes them all: nobody waits forever."""
     ids = [f"m{number:02}" for number in range(40)]
     for message_id in ids:

@@ -33,7 +33,7 @@ async def listed(store: Store, **wanted: Any) -> list[str]:
 
 
 @pytest.mark.req("HUM-01")
-async def test_a_task_comes_back_as_it_was(store: Store) -> None:
+async def test_a_task_is_read_back_unchanged(store: Store) -> None:
     whole = task("t1", role="boss", form=[{"name": "ok", "type": "boolean"}], due_at=9.5, result={"é": [None]})
     await write(store, whole)
 
@@ -73,9 +73,7 @@ async def test_a_task_follows_the_commits_that_change_it(store: Store) -> None:
         ({"beyond": "t1"}, []),
     ],
 )
-async def test_tasks_are_picked_the_newest_first_and_page_by_page(
-    store: Store, wanted: dict[str, Any], ids: list[str]
-) -> None:
+async def test_tasks_are_listed_newest_first_and_paged(store: Store, wanted: dict[str, Any], ids: list[str]) -> None:
     """t2 and t3 are of the same moment: a page that ends between them loses neither."""
     await write(
         store,

@@ -29,7 +29,7 @@ def ids(rows: list[WaitRow]) -> list[str]:
 
 
 @pytest.mark.req("MSG-01")
-async def test_waits_are_found_by_kind_and_name_the_oldest_first(store: Store) -> None:
+async def test_waits_are_found_by_kind_and_name_oldest_first(store: Store) -> None:
     waits = (wait("a", at=3.0), wait("b", at=1.0), wait("c", at=2.0, name="other"), wait("d", kind=SIGNAL))
     await store.commit([step(1, waits=waits)])
 
@@ -40,14 +40,14 @@ async def test_waits_are_found_by_kind_and_name_the_oldest_first(store: Store) -
     assert (await store.waits.waiting(MESSAGE, "other"))[0] == waits[2]
 
 
-async def test_waits_of_the_same_moment_come_in_the_order_they_were_opened(store: Store) -> None:
+async def test_waits_opened_at_the_same_time_are_listed_in_order(store: Store) -> None:
     await store.commit([step(1, waits=tuple(wait(name) for name in ("c", "a", "b")))])
 
     assert ids(await store.waits.waiting(MESSAGE, "paid")) == ["c", "a", "b"]
 
 
 @pytest.mark.req("MSG-01")
-async def test_a_message_finds_who_waits_for_any_part_of_its_correlation(store: Store) -> None:
+async def test_a_message_matches_waits_on_any_part_of_its_correlation(store: Store) -> None:
     waits = (
         wait("all", at=1.0, order=7, shop="é"),
         wait("part", at=2.0, order=7),
@@ -76,7 +76,7 @@ async def test_a_message_finds_who_waits_for_any_part_of_its_correlation(store: 
         (7, 7.5, False),
     ],
 )
-async def test_equal_numbers_are_one_value_however_they_are_written(
+async def test_equal_numbers_in_correlations_match_in_every_notation(
     store: Store, awaited: Any, sent: Any, fits: bool
 ) -> None:
     """A template that divides gives 7.0, and its message says 7."""
@@ -86,14 +86,14 @@ async def test_equal_numbers_are_one_value_however_they_are_written(
 
 
 @pytest.mark.req("MSG-01")
-def test_values_too_long_to_be_waited_for_are_not_looked_for() -> None:
+def test_values_too_long_for_a_correlation_are_not_looked_up() -> None:
     """Each of eight keys with 100 kB would give 256 texts, and 100 MB of them."""
     long = {f"k{number}": "x" * 100_000 for number in range(7)}
 
     assert parts_of({**long, "order": 7}) == ["{}", '{"order":7}']
 
 
-async def test_a_wait_changes_and_closes_with_the_commit_that_says_so(store: Store) -> None:
+async def test_a_wait_changes_and_closes_with_its_commit(store: Store) -> None:
     await store.commit([step(1, waits=(wait("a"), wait("b")))])
     await store.commit([step(2, waits=(wait("a", name="refunded"),), closed_waits=("b", "unknown"))])
 
@@ -102,14 +102,14 @@ async def test_a_wait_changes_and_closes_with_the_commit_that_says_so(store: Sto
     assert await store.waits.waiting(MESSAGE, "paid") == []
 
 
-async def test_a_wait_that_opens_and_closes_in_one_commit_is_not_there(store: Store) -> None:
+async def test_a_wait_opened_and_closed_in_one_commit_is_not_listed(store: Store) -> None:
     await store.commit([step(1, waits=(wait("a"),), closed_waits=("a",))])
 
     assert await store.waits.of("x1") == []
 
 
 @pytest.mark.req("MSG-02")
-async def test_a_message_is_kept_once_and_comes_back_as_it_was(store: Store) -> None:
+async def test_a_message_is_stored_once_and_read_back_unchanged(store: Store) -> None:
     first = message("m1", correlation={"order": [1, None]}, payload={"é": 1.5})
 
     assert await store.waits.keep(first)
@@ -120,7 +120,7 @@ async def test_a_message_is_kept_once_and_comes_back_as_it_was(store: Store) -> 
 
 
 @pytest.mark.req("MSG-03")
-async def test_messages_are_kept_the_oldest_first_until_their_time_is_over(store: Store) -> None:
+async def test_messages_are_listed_oldest_first_until_they_expire(store: Store) -> None:
     for one in (message("late", at=3.0), message("first", at=1.0), message("short", at=2.0, until=10.0)):
         await store.waits.keep(one)
     await store.waits.keep(message("other", name="refunded", until=20.0))
@@ -154,7 +154,7 @@ async def test_a_message_is_taken_by_one_execution_only(store: Store) -> None:
 
 
 @pytest.mark.req("MSG-02")
-async def test_of_two_takers_at_once_one_wins(store: Store) -> None:
+async def test_one_of_several_concurrent_takers_gets_a_message(store: Store) -> None:
     await store.waits.keep(message("m1"))
     takers = [store.commit([step(1, execution_id=f"x{n}", taken_messages=("m1",))]) for n in range(5)]
 
@@ -166,7 +166,7 @@ async def test_of_two_takers_at_once_one_wins(store: Store) -> None:
     assert [row.execution_id for row in await store.executions()] == [taken.taken_by]
 
 
-async def test_kept_messages_are_counted_by_name(store: Store) -> None:
+async def test_stored_messages_are_counted_by_name(store: Store) -> None:
     for number in range(3):
         await store.waits.keep(message(f"m{number}", until=10.0 * (number + 1)))
     await store.waits.keep(message("other", name="billed"))
