@@ -47,7 +47,7 @@ def attributes_of_others(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_a_module_assigns_no_attribute_of_an_object_that_another_module_makes(path: Path) -> None:
+def test_no_module_assigns_an_attribute_of_an_object_made_elsewhere(path: Path) -> None:
     tree = ast.parse(path.read_text())
     own = attributes_declared(tree)
 
@@ -56,7 +56,7 @@ def test_a_module_assigns_no_attribute_of_an_object_that_another_module_makes(pa
     assert strange == [], "give it to the constructor, or let the object have a method for it"
 
 
-def test_the_public_face_stays_small() -> None:
+def test_the_public_interface_of_the_control_plane_is_small() -> None:
     public = [name for name, member in vars(Executions).items() if isfunction(member) and not name.startswith("_")]
 
     assert len(public) <= FACE, public
@@ -66,7 +66,7 @@ def assembled(listeners: Listeners) -> Assembly:
     return assemble(MemoryStore(), MemoryResults(), MemoryWakeups(), ManualClock(), listeners=listeners)
 
 
-async def test_listeners_hear_of_a_commit_once_it_is_stored_in_the_order_they_were_given() -> None:
+async def test_listeners_are_called_in_order_after_a_commit_is_stored() -> None:
     heard: list[str] = []
 
     def hears(name: str, commits: object) -> None:
@@ -80,7 +80,7 @@ async def test_listeners_hear_of_a_commit_once_it_is_stored_in_the_order_they_we
     assert heard == ["first", "second"]
 
 
-async def test_a_listener_is_not_told_of_what_was_not_stored() -> None:
+async def test_a_listener_is_not_called_for_a_failed_commit() -> None:
     heard: list[list[Commit]] = []
     control = assembled(Listeners(stored=(lambda commits: heard.append(list(commits)),)))
 

@@ -98,7 +98,7 @@ async def over(store: Store, clock: ManualClock) -> list[str]:
 @pytest.mark.req("SRV-12")
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("vanishes", [False, True])
-async def test_two_servers_complete_everything_even_if_one_vanishes(
+async def test_two_servers_complete_everything_even_if_one_disappears(
     backend: str, vanishes: bool, tmp_path: Path
 ) -> None:
     clock, results, tool, net = ManualClock(), MemoryResults(), Counting(), net_of(FLOW)

@@ -15,7 +15,7 @@ from tests.control.control_plane import ControlPlane
 
 
 @pytest.mark.req("SRV-05")
-async def test_no_order_reaches_a_worker_when_its_decision_cannot_be_stored() -> None:
+async def test_no_order_reaches_a_worker_if_its_decision_cannot_be_stored() -> None:
     control_plane = ControlPlane()
     await control_plane.start()
     order = await control_plane.claim()
@@ -30,7 +30,7 @@ async def test_no_order_reaches_a_worker_when_its_decision_cannot_be_stored() ->
     assert [one.step for one in answer.orders] == ["b"], "once the store works, the same report is decided anew"
 
 
-async def test_a_start_that_cannot_be_stored_is_no_execution() -> None:
+async def test_a_start_that_cannot_be_stored_leaves_no_execution() -> None:
     control_plane = ControlPlane()
     control_plane.store.broken = [BackendError("disk full")]
 
@@ -41,7 +41,7 @@ async def test_a_start_that_cannot_be_stored_is_no_execution() -> None:
     assert control_plane.heard == []
 
 
-async def test_a_conflict_is_decided_again_from_the_log() -> None:
+async def test_a_conflicting_decision_is_made_again_from_the_log() -> None:
     control_plane = ControlPlane()
     await control_plane.start()
     order = await control_plane.claim()
@@ -56,7 +56,7 @@ async def test_a_conflict_is_decided_again_from_the_log() -> None:
     )
 
 
-async def test_a_claim_that_could_not_be_stored_is_offered_again() -> None:
+async def test_an_order_is_offered_again_if_its_claim_could_not_be_stored() -> None:
     control_plane = ControlPlane()
     await control_plane.start()
     control_plane.store.broken = [ConflictError("moved")]
@@ -70,7 +70,7 @@ async def test_a_claim_that_could_not_be_stored_is_offered_again() -> None:
     assert [one.step for one in (await control_plane.turn(control_plane.done(order))).orders] == ["b"]
 
 
-async def test_a_worker_that_lost_its_execution_to_another_process_is_fenced() -> None:
+async def test_a_worker_is_fenced_after_another_process_took_over_its_execution() -> None:
     """Two processes on one file: the log decides, whoever believes to own it."""
     first = ControlPlane()
     await first.start()
@@ -97,7 +97,7 @@ async def test_reporting_the_end_of_a_step_and_claiming_the_next_is_one_commit()
     assert len(control_plane.store.commits) == before + 1
 
 
-async def test_a_claim_gives_the_scopes_as_they_are_now_and_later_writes_do_not_reach_it() -> None:
+async def test_a_claim_copies_the_scopes_and_later_writes_do_not_reach_it() -> None:
     control_plane = ControlPlane()
     await control_plane.start(
         """
@@ -131,7 +131,7 @@ workflow:
 
 
 @pytest.mark.req("WRK-03")
-async def test_taking_up_a_run_that_somebody_is_running_is_refused() -> None:
+async def test_resuming_a_run_that_another_process_is_running_is_refused() -> None:
     first = ControlPlane()
     await first.start()
     await first.claim()
@@ -146,13 +146,13 @@ async def test_taking_up_a_run_that_somebody_is_running_is_refused() -> None:
     assert order.lease_epoch == 2
 
 
-async def test_taking_up_an_unknown_run_is_refused() -> None:
+async def test_resuming_an_unknown_run_is_refused() -> None:
     with pytest.raises(RefusedError, match="no execution x9"):
         await ControlPlane().executions.take_up("x9", is_gone=lambda owner: True)
 
 
 @pytest.mark.req("WRK-03")
-async def test_nobody_prolongs_the_lease_of_another() -> None:
+async def test_a_worker_cannot_renew_the_lease_of_another() -> None:
     """An order whose holder is gone would wait for as long as the other goes on."""
     control_plane = ControlPlane()
     await control_plane.start()
@@ -164,7 +164,7 @@ async def test_nobody_prolongs_the_lease_of_another() -> None:
     assert len(await control_plane.store.claimable(now=control_plane.clock.now(), limit=9)) == 1
 
 
-async def test_a_renewed_lease_lasts_and_a_lost_one_is_told() -> None:
+async def test_renewing_reports_the_leases_that_were_lost() -> None:
     control_plane = ControlPlane()
     await control_plane.start()
     order = await control_plane.claim()
@@ -177,7 +177,7 @@ async def test_a_renewed_lease_lasts_and_a_lost_one_is_told() -> None:
     assert await control_plane.store.claimable(now=control_plane.clock.now(), limit=9) == []
 
 
-async def test_an_execution_that_is_over_is_told_to_whoever_waits_for_it() -> None:
+async def test_waiting_for_an_ended_execution_returns_at_once() -> None:
     control_plane = ControlPlane()
     await control_plane.start("workflow: [{step: start}]")
 

@@ -43,7 +43,7 @@ async def test_a_step_whose_wait_fails_takes_its_arc_on_every_store(backend: str
 
 @pytest.mark.req("TMR-02", "TPL-09")
 @pytest.mark.parametrize("backend", BACKENDS)
-async def test_a_wait_that_cannot_begin_after_its_tool_fails_the_step(backend: str, tmp_path: Path) -> None:
+async def test_a_wait_that_cannot_start_after_its_tool_fails_the_step(backend: str, tmp_path: Path) -> None:
     """The order was closed by the report that brought the step to its waits; it is not closed a second time."""
     async with opened(backend, tmp_path) as store:
         desk = Desk(store, shared=True)
@@ -68,7 +68,7 @@ LONG = {
 
 @pytest.mark.req("MSG-01", "MSG-05", "HUM-01", "TPL-09")
 @pytest.mark.parametrize("what", LONG)
-async def test_what_is_too_long_to_be_looked_up_fails_the_step(what: str, tmp_path: Path) -> None:
+async def test_a_correlation_too_long_to_be_indexed_fails_the_step(what: str, tmp_path: Path) -> None:
     """A store that failed on it would be asked forever."""
     async with opened("postgres", tmp_path) as store:
         control_plane = ControlPlane(store, shared=True)
@@ -79,7 +79,7 @@ async def test_what_is_too_long_to_be_looked_up_fails_the_step(what: str, tmp_pa
 
 
 @pytest.mark.req("MSG-02")
-async def test_the_id_of_a_message_has_a_length_that_every_store_holds(tmp_path: Path) -> None:
+async def test_a_message_id_has_a_length_that_every_store_accepts(tmp_path: Path) -> None:
     async with opened("postgres", tmp_path) as store:
         control_plane = ControlPlane(store, shared=True)
 

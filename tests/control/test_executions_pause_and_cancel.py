@@ -37,7 +37,7 @@ async def test_priorities_survive_a_restart() -> None:
 
 
 @pytest.mark.req("SRV-07")
-async def test_orders_of_a_paused_execution_are_laid_aside_until_it_is_resumed() -> None:
+async def test_orders_of_a_paused_execution_are_held_back_until_it_is_resumed() -> None:
     control_plane = ControlPlane()
     await control_plane.start(FORK)
     await control_plane.claim()
@@ -56,7 +56,7 @@ async def test_orders_of_a_paused_execution_are_laid_aside_until_it_is_resumed()
 
 
 @pytest.mark.req("SRV-07", "SRV-12")
-async def test_a_pause_outlives_the_process() -> None:
+async def test_a_pause_survives_a_restart() -> None:
     first = ControlPlane()
     await first.start(FORK)
     await first.executions.control("x1", PauseExecution(at=1.0))
@@ -69,7 +69,7 @@ async def test_a_pause_outlives_the_process() -> None:
 
 
 @pytest.mark.req("SRV-11")
-async def test_who_is_at_work_on_a_cancelled_execution_is_told_to_stop() -> None:
+async def test_the_worker_of_a_cancelled_execution_is_stopped() -> None:
     stopped = list[str]()
     control_plane = ControlPlane(stop=stopped.extend)
     await control_plane.start(FORK)
@@ -83,7 +83,7 @@ async def test_who_is_at_work_on_a_cancelled_execution_is_told_to_stop() -> None
     assert (await control_plane.executions.ended_execution("x1")).lifecycle.status == "cancelled"
 
 
-async def test_an_order_that_ends_by_its_own_report_is_not_stopped() -> None:
+async def test_an_order_that_its_own_report_ends_is_not_stopped() -> None:
     stopped = list[str]()
     control_plane = ControlPlane(stop=stopped.extend)
     await control_plane.start(FORK)
@@ -94,7 +94,7 @@ async def test_an_order_that_ends_by_its_own_report_is_not_stopped() -> None:
     assert stopped == []
 
 
-async def test_a_withdrawn_order_is_closed_in_the_store_and_its_report_refused() -> None:
+async def test_a_withdrawn_order_is_closed_in_the_store_and_its_report_is_refused() -> None:
     stopped = list[str]()
     control_plane = ControlPlane(stop=stopped.extend)
     await control_plane.start(
@@ -115,7 +115,7 @@ workflow:
     assert await control_plane.for_workers.renew("w1", {b.order_id: 1}) == {b.order_id}
 
 
-async def test_a_control_that_cannot_be_stored_has_not_happened() -> None:
+async def test_a_pause_that_cannot_be_stored_has_no_effect() -> None:
     control_plane = ControlPlane()
     await control_plane.start(FORK)
     control_plane.store.broken = [BackendError("disk full")]
@@ -125,7 +125,7 @@ async def test_a_control_that_cannot_be_stored_has_not_happened() -> None:
     assert len((await control_plane.turn(capacity=3)).orders) == 3
 
 
-async def test_orders_found_abandoned_are_offered_again_when_a_claim_could_not_be_stored() -> None:
+async def test_abandoned_orders_are_offered_again_if_a_claim_could_not_be_stored() -> None:
     first = ControlPlane()
     await first.start(FORK)
     await first.turn(capacity=3)
@@ -139,7 +139,7 @@ async def test_orders_found_abandoned_are_offered_again_when_a_claim_could_not_b
 
 
 @pytest.mark.req("SRV-07", "SRV-11")
-async def test_requests_of_other_processes_are_taken_and_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_requests_of_other_processes_are_handled_and_answered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(requests, "POLL_S", 0.001)
     control_plane = ControlPlane()
     await control_plane.start(FORK)
@@ -163,7 +163,7 @@ async def test_requests_of_other_processes_are_taken_and_answered(monkeypatch: p
     assert [one.reason for one in payloads(control_plane.heard, PlaybookCancelled)] == ["enough"]
 
 
-async def test_a_request_that_was_recorded_and_not_answered_changes_nothing_when_taken_again() -> None:
+async def test_a_recorded_request_without_an_answer_has_no_second_effect() -> None:
     control_plane = ControlPlane()
     await control_plane.start(FORK)
     number = await control_plane.store.requests.ask("x1", "pause", reason=None, at=1.0)
@@ -178,13 +178,13 @@ async def test_a_request_that_was_recorded_and_not_answered_changes_nothing_when
     assert [event.event_type for event in control_plane.heard].count("playbook.paused") == 1
 
 
-def test_an_action_nobody_knows_is_refused() -> None:
+def test_an_unknown_action_is_refused() -> None:
     with pytest.raises(RefusedError, match="allowed are pause, resume, cancel"):
         command_for("stop", at=1.0, reason=None)
 
 
 @pytest.mark.req("SRV-11")
-async def test_what_another_process_has_decided_is_noticed_when_a_lease_is_lost() -> None:
+async def test_a_lost_lease_makes_a_process_read_decisions_of_another() -> None:
     first = ControlPlane()
     await first.start(FORK)
     order = await first.claim()

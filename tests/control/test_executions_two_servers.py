@@ -84,7 +84,7 @@ async def test_a_message_sent_twice_at_once_is_delivered_once(servers: Servers) 
 
 
 @pytest.mark.req("MSG-05")
-async def test_a_broadcast_reaches_what_the_other_server_began(servers: Servers) -> None:
+async def test_a_broadcast_reaches_executions_started_on_the_other_server(servers: Servers) -> None:
     one, other = servers
     await one.start(SIGNAL, "x1", "x2")
     await other.start(SIGNAL, "x3")
@@ -93,7 +93,7 @@ async def test_a_broadcast_reaches_what_the_other_server_began(servers: Servers)
 
 
 @pytest.mark.req("HUM-02")
-async def test_a_task_is_completed_by_one_of_two(servers: Servers) -> None:
+async def test_a_task_is_completed_by_one_of_two_servers(servers: Servers) -> None:
     one, other = servers
     await one.start(TASK)
     [task] = await other.inbox.list()

@@ -30,7 +30,7 @@ async def paused_because(control_plane: ControlPlane, execution_id: str) -> list
 
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
-async def test_a_start_over_the_limit_is_accepted_and_goes_on_when_one_ends(kind: str, tmp_path: Path) -> None:
+async def test_a_start_over_the_limit_is_accepted_and_continues_when_another_ends(kind: str, tmp_path: Path) -> None:
     control_plane = ControlPlane(
         MemoryStore() if kind == "memory" else SqliteStore.open(tmp_path / "s.db"), shared=True
     )
@@ -68,7 +68,7 @@ async def test_a_start_over_the_limit_may_be_dropped() -> None:
     assert error.message == '2 of "tests/test" run already, which is its limit'
 
 
-async def test_the_oldest_may_be_cancelled_for_the_newest() -> None:
+async def test_the_oldest_execution_can_be_cancelled_for_the_newest() -> None:
     control_plane = ControlPlane(shared=True)
     await control_plane.start(limited("limit: 2, on_limit: cancel_oldest"), "x1", "x2", "x3")
 
@@ -76,14 +76,14 @@ async def test_the_oldest_may_be_cancelled_for_the_newest() -> None:
 
 
 @pytest.mark.parametrize("limit", ["0", '"{{ workload.customer }}"'])
-async def test_a_limit_that_is_none_fails_the_start(limit: str) -> None:
+async def test_an_invalid_limit_fails_the_start(limit: str) -> None:
     control_plane = ControlPlane(shared=True)
     await control_plane.start(limited(f"limit: {limit}") if limit != "0" else limited('limit: "{{ 0 }}"'))
 
     assert await control_plane.status() == "failed"
 
 
-async def test_the_limit_of_the_newest_start_counts_from_then_on() -> None:
+async def test_the_limit_of_the_newest_start_applies_from_then_on() -> None:
     control_plane = ControlPlane(shared=True)
     await control_plane.start(limited(), "x1", "x2", "x3")
     await control_plane.start(limited("limit: 3"), "x4")
@@ -110,7 +110,7 @@ async def test_many_starts_on_two_servers_never_run_more_than_the_limit(tmp_path
         await control_plane.store.close()
 
 
-async def test_one_that_was_let_in_and_not_told_is_told_by_the_next_look() -> None:
+async def test_an_admitted_execution_that_was_not_notified_is_notified_by_the_next_check() -> None:
     control_plane = ControlPlane(shared=True)
     await control_plane.start(limited(), "x1", "x2")
     await control_plane.executions.cancel("x1", "enough")
@@ -126,7 +126,7 @@ async def test_one_that_was_let_in_and_not_told_is_told_by_the_next_look() -> No
     assert await control_plane.status("x2") == "running"
 
 
-async def test_a_start_that_never_began_gives_its_place_back() -> None:
+async def test_a_start_that_never_began_frees_its_place() -> None:
     control_plane = ControlPlane(shared=True)
     await control_plane.store.key_values.put(
         GROUP_KIND, "tests/test", b'{"limit": 1, "running": ["gone"]}', over=0, at=control_plane.clock.now()

@@ -34,7 +34,7 @@ async def set_to(control_plane: ControlPlane, limit: int) -> bool:
 
 
 @pytest.mark.parametrize("backend", ["memory", "sqlite", "postgres"])
-async def test_a_raised_limit_of_a_playbook_lets_the_next_ones_in_at_once(backend: str, tmp_path: Path) -> None:
+async def test_raising_a_playbook_limit_admits_the_next_executions_at_once(backend: str, tmp_path: Path) -> None:
     async with opened(backend, tmp_path) as store:
         control_plane = ControlPlane(store, shared=True)
         await control_plane.start(limited(), "x1", "x2", "x3", "x4")
@@ -45,7 +45,7 @@ async def test_a_raised_limit_of_a_playbook_lets_the_next_ones_in_at_once(backen
         assert await set_to(control_plane, 3) is False
 
 
-async def test_a_lowered_limit_of_a_playbook_lets_none_in_until_fewer_run() -> None:
+async def test_lowering_a_playbook_limit_admits_none_until_fewer_run() -> None:
     control_plane = ControlPlane(shared=True)
     await control_plane.start(limited("limit: 3"), "x1", "x2", "x3", "x4")
     await set_to(control_plane, 1)
@@ -61,7 +61,7 @@ async def test_a_lowered_limit_of_a_playbook_lets_none_in_until_fewer_run() -> N
     assert await control_plane.status("x4") == "running"
 
 
-async def test_what_is_reset_is_as_the_playbook_says_again() -> None:
+async def test_resetting_a_limit_restores_the_limit_of_the_playbook() -> None:
     control_plane = ControlPlane(shared=True)
     await control_plane.start(limited("limit: 2"), "x1")
     await set_to(control_plane, 1)
@@ -75,7 +75,7 @@ async def test_what_is_reset_is_as_the_playbook_says_again() -> None:
     assert await control_plane.background_jobs.gate.limits.remove(PATH) is False
 
 
-async def test_a_limit_that_was_set_counts_for_each_key_and_for_those_that_are_dropped() -> None:
+async def test_an_overridden_limit_applies_to_each_key_and_to_dropped_starts() -> None:
     control_plane, how = ControlPlane(shared=True), 'limit: 1, on_limit: drop, key: "{{ workload.customer }}"'
     await set_to(control_plane, 2)
     await control_plane.start(limited(how), "x1", "x2", "x3", customer="ann")
@@ -86,7 +86,7 @@ async def test_a_limit_that_was_set_counts_for_each_key_and_for_those_that_are_d
     assert [(one.key, one.written, one.limit, one.running) for one in views] == [("ann", 1, 2, 2), ("bob", 1, 2, 1)]
 
 
-async def test_a_playbook_without_a_limit_is_given_one_and_rid_of_it() -> None:
+async def test_a_playbook_without_a_limit_can_be_given_one_and_reset() -> None:
     clock = ManualClock()
     control_plane = ControlPlane(MemoryStore(), clock, shared=True)
     await control_plane.start(UNLIMITED, "x0")
@@ -102,7 +102,7 @@ async def test_a_playbook_without_a_limit_is_given_one_and_rid_of_it() -> None:
     assert await control_plane.status("x4") == "running"
 
 
-async def test_another_server_on_the_store_keeps_it_too(tmp_path: Path) -> None:
+async def test_another_server_on_the_store_applies_the_limit_too(tmp_path: Path) -> None:
     clock = ManualClock()
     offices = [ControlPlane(SqliteStore.open(tmp_path / "s.db"), clock, shared=True) for _ in range(2)]
     await offices[1].start(UNLIMITED, "x0")
@@ -115,7 +115,7 @@ async def test_another_server_on_the_store_keeps_it_too(tmp_path: Path) -> None:
         await control_plane.store.close()
 
 
-async def test_a_playbook_whose_path_begins_alike_is_left_alone() -> None:
+async def test_a_limit_does_not_apply_to_a_playbook_with_the_path_as_prefix() -> None:
     control_plane = ControlPlane(shared=True)
     await control_plane.start(limited(), "x1", "x2")
     await control_plane.background_jobs.gate.limits.put(PlaybookLimit(path="tests/te", limit=5))
@@ -143,7 +143,7 @@ workflow:
 """
 
 
-async def test_limits_of_steps_are_told_with_who_runs_and_waits_and_are_read_again_from_the_log(tmp_path: Path) -> None:
+async def test_step_limits_are_listed_with_running_and_waiting_counts_and_survive_a_restart(tmp_path: Path) -> None:
     control_plane = ControlPlane(SqliteStore.open(tmp_path / "s.db"), shared=True)
     await control_plane.start(STEPS, "x1")
     await control_plane.executions.submit("x1", ChangeLimit(at=control_plane.clock.now(), step="nap", limit=2))

@@ -91,7 +91,7 @@ def server(start: str = "2025-01-01T00:00", zone: str = "UTC") -> Server:
         ("Australia/Sydney", "2025-10-05"),
     ],
 )
-async def test_six_o_clock_is_six_o_clock_on_both_sides_of_a_change_of_the_clocks(zone: str, change: str) -> None:
+async def test_a_daily_schedule_keeps_its_hour_across_clock_changes(zone: str, change: str) -> None:
     here = server()
     day_before = moment(f"{change}T00:00", zone) - DAY
     here.clock.advance(day_before - here.clock.now())
@@ -109,7 +109,7 @@ async def test_six_o_clock_is_six_o_clock_on_both_sides_of_a_change_of_the_clock
 @pytest.mark.req("TMR-01")
 @pytest.mark.parametrize("zone", [*ZONES, "UTC", "Asia/Kathmandu"])
 @pytest.mark.parametrize("cron", ["0 6 * * *", "30 2 * * *", "15 1 * * *", "45 1 * * 0"])
-def test_looking_back_finds_the_times_that_looking_ahead_gives(zone: str, cron: str) -> None:
+def test_searching_backwards_finds_the_same_times_as_searching_forwards(zone: str, cron: str) -> None:
     after, until = moment("2025-01-01"), moment("2026-01-01")
     ahead = list(times(cron, zone, after=after, until=until))
     back: list[float] = []
@@ -144,7 +144,7 @@ async def test_the_schedule_time_is_in_the_payload() -> None:
         ("none", []),
     ],
 )
-async def test_times_that_passed_while_the_server_was_down(missed: str, started: list[str]) -> None:
+async def test_missed_times_are_handled_after_a_server_outage(missed: str, started: list[str]) -> None:
     here = server()
     await here.register("0 0 * * *", f"missed: {missed}")
     here.clock.advance(3.5 * DAY)
@@ -159,7 +159,7 @@ async def test_times_that_passed_while_the_server_was_down(missed: str, started:
 
 @pytest.mark.req("TMR-01")
 @pytest.mark.parametrize(("missed", "number", "last"), [("last", 2, "03"), ("all", 0, None), ("none", 3, "04")])
-async def test_times_that_nothing_was_run_for_are_counted(missed: str, number: int, last: str | None) -> None:
+async def test_missed_times_are_counted(missed: str, number: int, last: str | None) -> None:
     here = server()
     await here.register("0 0 * * *", f"missed: {missed}", tool=PYTHON)
     here.clock.advance(3.5 * DAY)
@@ -176,7 +176,7 @@ async def test_times_that_nothing_was_run_for_are_counted(missed: str, number: i
     assert after.running == after.last.execution_id
 
 
-async def test_a_start_that_is_late_by_less_than_a_minute_is_not_missed() -> None:
+async def test_a_start_less_than_a_minute_late_is_not_missed() -> None:
     here = server()
     await here.register("0 0 * * *", "missed: none")
     here.clock.advance(DAY + 59)
@@ -185,7 +185,7 @@ async def test_a_start_that_is_late_by_less_than_a_minute_is_not_missed() -> Non
     assert (await here.schedule_store.get("tests/test")).missed_times == 0
 
 
-async def test_a_great_many_missed_times_are_counted_up_to_a_bound() -> None:
+async def test_very_many_missed_times_are_counted_up_to_a_bound() -> None:
     here = server()
     await here.register("* * * * *", "missed: none")
     here.clock.advance(365 * DAY)
@@ -206,7 +206,7 @@ async def test_a_year_of_missed_minutes_is_made_up_for_once() -> None:
 
 
 @pytest.mark.req("TMR-01")
-async def test_missed_times_that_are_all_made_up_for_leave_others_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_making_up_all_missed_times_lets_other_schedules_run_in_between(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_AT_ONCE", 10)
     here = server()
     await here.register("0 * * * *", "missed: all")
@@ -235,7 +235,7 @@ async def test_two_servers_start_one_execution() -> None:
 
 
 @pytest.mark.req("TMR-01")
-async def test_a_server_that_ended_before_the_schedule_moved_on_started_nothing_twice() -> None:
+async def test_a_server_that_died_before_advancing_a_schedule_starts_nothing_twice() -> None:
     here = server()
     await here.register("0 * * * *")
     before = await here.store.key_values.get("schedule", "tests/test")
@@ -252,7 +252,7 @@ async def test_a_server_that_ended_before_the_schedule_moved_on_started_nothing_
     assert (await here.schedule_store.get("tests/test")).kept == here.clock.now()
 
 
-async def test_a_time_is_let_go_while_the_run_before_has_not_ended() -> None:
+async def test_a_time_is_skipped_while_the_previous_run_is_open() -> None:
     here = server()
     await here.register("0 * * * *", "overlap: skip", tool=PYTHON)
     await here.pass_by(3 * 3600)
@@ -265,7 +265,7 @@ async def test_a_time_is_let_go_while_the_run_before_has_not_ended() -> None:
     assert len(await here.runs()) == 2
 
 
-async def test_times_queue_behind_the_run_before_them() -> None:
+async def test_times_queue_behind_the_previous_run() -> None:
     here = server()
     await here.register("0 * * * *", "overlap: queue", tool=PYTHON)
     await here.pass_by(3 * 3600)
@@ -280,7 +280,7 @@ async def test_times_queue_behind_the_run_before_them() -> None:
     assert await here.times() == [f"2025-01-01T0{hour}:00:00+00:00" for hour in (1, 2, 3)]
 
 
-async def test_the_run_before_may_be_cancelled_for_the_next() -> None:
+async def test_the_previous_run_can_be_cancelled_for_the_next() -> None:
     here = server()
     await here.register("0 * * * *", "overlap: cancel", tool=PYTHON)
 
@@ -298,7 +298,7 @@ async def test_runs_may_overlap_by_default() -> None:
     assert len(await here.runs()) == 3
 
 
-async def test_a_paused_schedule_starts_nothing_and_makes_nothing_up_for_it() -> None:
+async def test_a_paused_schedule_starts_nothing_and_makes_up_for_nothing() -> None:
     here = server()
     await here.register("0 * * * *", "missed: all")
     await here.schedule_store.pause("tests/test", at=here.clock.now())
@@ -311,7 +311,7 @@ async def test_a_paused_schedule_starts_nothing_and_makes_nothing_up_for_it() ->
     assert await here.times() == ["2025-01-01T06:00:00+00:00"]
 
 
-async def test_a_schedule_may_begin_paused_and_stays_as_an_operator_left_it() -> None:
+async def test_a_schedule_can_start_paused_and_an_operator_setting_persists() -> None:
     here = server()
     entered = await here.register("0 * * * *", "paused: true")
     assert entered is not None
@@ -325,7 +325,7 @@ async def test_a_schedule_may_begin_paused_and_stays_as_an_operator_left_it() ->
 
 
 @pytest.mark.req("TMR-01")
-async def test_the_trigger_of_the_newest_version_counts() -> None:
+async def test_the_trigger_of_the_newest_version_applies() -> None:
     here = server()
     await here.register("0 * * * *")
     await here.register("30 12 * * *")
@@ -340,7 +340,7 @@ async def test_the_trigger_of_the_newest_version_counts() -> None:
         await here.schedule_store.get("tests/test")
 
 
-async def test_jitter_delays_a_start_by_the_same_time_for_everybody() -> None:
+async def test_jitter_delays_a_start_by_the_same_time_on_every_server() -> None:
     here = server()
     schedule = await here.register("0 0 * * *", "jitter: 30m")
     assert schedule is not None
@@ -354,7 +354,7 @@ async def test_jitter_delays_a_start_by_the_same_time_for_everybody() -> None:
     assert all(one <= 1860 for one in late)
 
 
-async def test_a_broken_schedule_is_its_own_problem(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_broken_schedule_does_not_stop_the_others(caplog: pytest.LogCaptureFixture) -> None:
     here = server()
     await here.register("0 * * * *")
     await here.store.key_values.put("schedule", "a/broken", b'{"path": 5}', over=0, at=0.0)
@@ -365,7 +365,7 @@ async def test_a_broken_schedule_is_its_own_problem(caplog: pytest.LogCaptureFix
     assert "schedule a/broken was not kept" in caplog.text
 
 
-async def test_the_clockwork_sleeps_until_the_next_time_but_not_longer_than_others_may_wait() -> None:
+async def test_the_schedule_loop_sleeps_until_the_next_time_but_no_longer_than_its_poll() -> None:
     here = server()
     await here.register("0 * * * *")
     assert await here.schedules.turn() == module.POLL_S
@@ -376,7 +376,7 @@ async def test_the_clockwork_sleeps_until_the_next_time_but_not_longer_than_othe
 
 
 @pytest.mark.req("TMR-01")
-async def test_a_backfill_of_a_thousand_runs_keeps_to_its_limit() -> None:
+async def test_a_backfill_of_a_thousand_runs_respects_its_limit() -> None:
     here = server("2025-03-01")
     schedule = await here.register("0 * * * *", tool=PYTHON)
     assert schedule is not None
@@ -405,7 +405,7 @@ async def test_a_backfill_of_a_thousand_runs_keeps_to_its_limit() -> None:
     assert len(set(await here.times())) == 1000
 
 
-async def test_a_backfill_does_not_repeat_what_has_run() -> None:
+async def test_a_backfill_does_not_repeat_earlier_runs() -> None:
     here = server("2025-01-01")
     schedule = await here.register("0 0 * * *")
     assert schedule is not None
@@ -434,7 +434,7 @@ async def test_a_backfill_does_not_repeat_what_has_run() -> None:
     assert await here.schedule_store.backfills() == []
 
 
-async def test_a_schedule_whose_playbook_requires_an_input_starts_executions_that_fail_and_name_it() -> None:
+async def test_a_scheduled_execution_without_a_required_input_fails_and_names_it() -> None:
     here = server()
     await here.register("0 6 * * *", head="executor: {spec: {required_inputs: [region]}}\n")
 
@@ -452,7 +452,7 @@ async def test_a_schedule_whose_playbook_requires_an_input_starts_executions_tha
     assert (error.kind, '"region"' in error.message) == ("execution.input", True)
 
 
-async def test_the_log_of_a_run_names_its_schedule_and_the_time_it_was_planned_for() -> None:
+async def test_the_log_of_a_run_names_its_schedule_and_planned_time() -> None:
     server = Server(MemoryStore(), ManualClock())
     await server.register("0 * * * *", tool=PYTHON)
 

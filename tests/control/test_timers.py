@@ -38,7 +38,7 @@ class Counting(MemoryStore):
         self.sizes.append(len(commits))
 
 
-def test_the_nearest_moment_comes_first_and_a_moved_one_counts_once() -> None:
+def test_the_nearest_timer_comes_first_and_a_moved_one_counts_once() -> None:
     clock = Timers()
     for execution_id, moment in (("a", 3.0), ("b", 1.0), ("c", 2.0), ("a", 0.5), ("b", None)):
         clock.set(execution_id, moment)
@@ -48,7 +48,7 @@ def test_the_nearest_moment_comes_first_and_a_moved_one_counts_once() -> None:
     assert clock.nearest() is None
 
 
-def test_whoever_sleeps_is_told_of_a_sooner_moment_only() -> None:
+def test_only_an_earlier_timer_wakes_the_timer_queue() -> None:
     async def told() -> list[bool]:
         clock, seen = Timers(), []
         for moment in (5.0, 9.0, 2.0):
@@ -61,7 +61,7 @@ def test_whoever_sleeps_is_told_of_a_sooner_moment_only() -> None:
 
 
 @pytest.mark.req("TMR-02", "TMR-06")
-async def test_a_server_wakes_what_is_due_and_nothing_else() -> None:
+async def test_a_server_wakes_due_executions_and_no_others() -> None:
     control_plane = ControlPlane(shared=True)
     await control_plane.start(TIMER, "x1")
     control_plane.clock.advance(HOUR / 2)
@@ -76,7 +76,7 @@ async def test_a_server_wakes_what_is_due_and_nothing_else() -> None:
 
 
 @pytest.mark.req("TMR-06")
-async def test_a_timer_that_came_due_while_nobody_was_there_fires_at_once() -> None:
+async def test_a_timer_that_came_due_during_an_outage_fires_at_once() -> None:
     first = ControlPlane()
     await first.start(TIMER)
     first.clock.advance(50 * HOUR)
@@ -90,7 +90,7 @@ async def test_a_timer_that_came_due_while_nobody_was_there_fires_at_once() -> N
 
 
 @pytest.mark.req("TMR-06", "TMR-02")
-def test_a_crowd_that_is_due_at_once_is_woken_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_executions_due_at_once_are_woken_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """At most so many in one transaction; between two of them others have their turn."""
     many = 1_000
     monkeypatch.setattr(timers, "MOST_AT_ONCE", 20)
@@ -142,7 +142,7 @@ async def test_two_servers_wake_an_execution_once(tmp_path: Path) -> None:
     await other.store.close()
 
 
-async def test_one_that_cannot_be_woken_does_not_hold_up_the_others(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_execution_that_cannot_be_woken_does_not_delay_the_others(caplog: pytest.LogCaptureFixture) -> None:
     store = Counting()
     control_plane = ControlPlane(store, shared=True)
     await control_plane.start(TIMER, "x1", "x2", "x3")
@@ -161,7 +161,7 @@ async def test_one_that_cannot_be_woken_does_not_hold_up_the_others(caplog: pyte
 
 
 @pytest.mark.req("SRV-07")
-async def test_a_paused_execution_sleeps_and_what_came_due_fires_on_resume() -> None:
+async def test_timers_of_a_paused_execution_fire_on_resume() -> None:
     """Timers keep their due time while paused; what fires is held (O-16)."""
     control_plane = ControlPlane(shared=True)
     await control_plane.start(TIMER)
@@ -200,7 +200,7 @@ def test_many_timers_of_one_process_fire_each_at_its_time() -> None:
 
 
 @pytest.mark.req("TMR-06", "SRV-12")
-def test_a_run_that_is_taken_up_goes_on_waiting_and_keeps_its_moment(tmp_path: Path) -> None:
+def test_a_resumed_run_keeps_waiting_until_the_original_time(tmp_path: Path) -> None:
     db = tmp_path / "s.db"
     text = "apiVersion: noetl.io/v10\nkind: Playbook\nmetadata: {name: t, path: tests/t}\n" + TIMER
 

@@ -127,7 +127,7 @@ async def test_two_servers_that_poll_at_once_start_nothing_twice() -> None:
     assert sorted(place.starter.started) == list(range(20))
 
 
-async def test_nothing_is_read_while_enough_executions_go_on() -> None:
+async def test_nothing_is_read_while_enough_executions_are_open() -> None:
     place = Place(5, max_running=2)
     await place.turn()
     assert place.starter.started == [0, 1]
@@ -140,7 +140,7 @@ async def test_nothing_is_read_while_enough_executions_go_on() -> None:
     assert place.starter.started == [0, 1, 2]
 
 
-async def test_an_item_that_cannot_be_started_becomes_a_dead_letter_and_the_others_go_on() -> None:
+async def test_an_item_that_cannot_be_started_becomes_a_dead_letter_and_others_continue() -> None:
     place = Place(3)
     place.starter.refused = {1}
     for _ in range(MOST_TRIES):
@@ -154,7 +154,7 @@ async def test_an_item_that_cannot_be_started_becomes_a_dead_letter_and_the_othe
     assert (await place.progress()).error is None
 
 
-async def test_two_items_of_a_batch_that_cannot_be_started_do_not_hold_each_other_up() -> None:
+async def test_two_unstartable_items_of_a_batch_do_not_delay_each_other() -> None:
     place = Place(4)
     place.starter.refused = {0, 2}
     for _ in range(2 * MOST_TRIES):
@@ -164,7 +164,7 @@ async def test_two_items_of_a_batch_that_cannot_be_started_do_not_hold_each_othe
     assert [one.item_id for one in await place.triggers.dead_letters(place.trigger)] == ["i0", "i2"]
 
 
-async def test_a_dead_letter_is_started_once_somebody_wants_it_retried() -> None:
+async def test_a_dead_letter_is_started_after_a_retry_request() -> None:
     place = Place(2)
     place.starter.refused = {1}
     for _ in range(MOST_TRIES):
@@ -214,7 +214,7 @@ async def test_an_item_that_is_too_large_is_a_dead_letter_without_its_value(monk
 @pytest.mark.parametrize(
     "problem", [BackendError("the store is slow"), RefusedError("there is no such playbook"), None], ids=str
 )
-async def test_what_is_no_item_s_fault_loses_none(problem: Exception | None) -> None:
+async def test_a_failure_outside_an_item_makes_no_dead_letter(problem: Exception | None) -> None:
     """The store is away, the playbook is gone, the source does not answer: it is told, and tried again."""
     place = Place(2)
     if isinstance(problem, BackendError):
@@ -235,7 +235,7 @@ async def test_what_is_no_item_s_fault_loses_none(problem: Exception | None) -> 
     assert (await place.progress()).error is None
 
 
-async def test_what_was_there_before_starts_nothing_if_it_is_to_be_skipped() -> None:
+async def test_existing_items_start_nothing_if_they_are_to_be_skipped() -> None:
     place = Place(150, skip_existing=True)
     for _ in range(3):
         await place.turn()
@@ -246,7 +246,7 @@ async def test_what_was_there_before_starts_nothing_if_it_is_to_be_skipped() -> 
     assert place.starter.started == [999]
 
 
-async def test_one_server_polls_at_a_time_and_another_follows_when_it_is_gone() -> None:
+async def test_one_server_polls_at_a_time_and_another_takes_over_when_it_is_gone() -> None:
     place = Place()
     polls = place.triggers.is_polled_by
 

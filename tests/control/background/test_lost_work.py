@@ -49,7 +49,7 @@ class Away:
     async def do(self, record: int) -> None: ...
 
 
-async def test_a_record_that_breaks_does_not_stop_the_others_and_becomes_an_incident() -> None:
+async def test_a_failing_record_does_not_stop_the_others_and_becomes_an_incident() -> None:
     clock, store, numbers = ManualClock(), MemoryStore(), Numbers(poison=2)
     quarantine = Quarantine(clock)
     sweep = LostWork([Away(), numbers], quarantine, store.key_values, clock)
@@ -65,7 +65,7 @@ async def test_a_record_that_breaks_does_not_stop_the_others_and_becomes_an_inci
     assert [one.record for one in quarantine.incidents] == ["number 2"]
 
 
-async def test_a_record_that_works_again_is_forgotten() -> None:
+async def test_a_record_that_works_again_leaves_quarantine() -> None:
     clock, numbers = ManualClock(), Numbers(poison=2)
     quarantine = Quarantine(clock)
     sweep = LostWork([numbers], quarantine, MemoryStore().key_values, clock)
@@ -80,7 +80,7 @@ async def test_a_record_that_works_again_is_forgotten() -> None:
     assert not quarantine.holds("number 2")
 
 
-async def test_it_serves_until_it_is_cancelled() -> None:
+async def test_the_sweep_runs_until_it_is_cancelled() -> None:
     numbers, slept = Numbers(poison=None), list[float]()
 
     async def sleep(seconds: float) -> None:
@@ -116,7 +116,7 @@ async def poisoned() -> ControlPlane:
     return ControlPlane(first.store, shared=True, clock=first.clock)
 
 
-async def test_a_worker_gets_orders_though_an_execution_before_them_cannot_be_read(poisoned: ControlPlane) -> None:
+async def test_a_worker_receives_orders_although_an_earlier_execution_is_unreadable(poisoned: ControlPlane) -> None:
     orders = (await poisoned.turn(capacity=3)).orders
 
     assert sorted(order.execution_id for order in orders) == ["x2", "x3"]
@@ -124,7 +124,7 @@ async def test_a_worker_gets_orders_though_an_execution_before_them_cannot_be_re
     assert answer.verdicts == (ReportResult.ACCEPTED, ReportResult.ACCEPTED)
 
 
-async def test_an_execution_that_cannot_be_read_is_an_incident_after_a_while(poisoned: ControlPlane) -> None:
+async def test_an_execution_that_stays_unreadable_becomes_an_incident(poisoned: ControlPlane) -> None:
     sweep = poisoned.background_jobs.lost_work.sweep
     for _ in range(40):
         await sweep()
@@ -134,7 +134,7 @@ async def test_an_execution_that_cannot_be_read_is_an_incident_after_a_while(poi
     assert [thing.name for thing in await poisoned.store.key_values.list(INCIDENT)] == ["x1"]
 
 
-async def test_a_report_on_a_broken_execution_does_not_cost_the_other_reports(poisoned: ControlPlane) -> None:
+async def test_a_report_on_a_broken_execution_does_not_affect_the_other_reports(poisoned: ControlPlane) -> None:
     first = ControlPlane(MemoryStore(), shared=True)
     first.store._events, first.store._executions = poisoned.store._events, poisoned.store._executions
     first.store._orders, first.store._nets = poisoned.store._orders, poisoned.store._nets
@@ -147,6 +147,6 @@ async def test_a_report_on_a_broken_execution_does_not_cost_the_other_reports(po
     assert verdicts == {"x1": ReportResult.REFUSED, "x2": ReportResult.ACCEPTED, "x3": ReportResult.ACCEPTED}
 
 
-async def test_whoever_asks_for_a_broken_execution_is_told(poisoned: ControlPlane) -> None:
+async def test_a_command_on_an_unreadable_execution_raises_an_error(poisoned: ControlPlane) -> None:
     with pytest.raises(UnreadableError, match="x1 cannot be read"):
         await poisoned.executions.cancel("x1", "it is broken")

@@ -38,7 +38,7 @@ def is_kept(folder: Path, reference: Reference) -> bool:
 
 
 @pytest.mark.req("EVT-01")
-async def test_each_playbook_says_how_long_and_the_rest_is_kept_as_long_as_the_owner_says(tmp_path: Path) -> None:
+async def test_the_retention_of_a_playbook_overrides_the_default(tmp_path: Path) -> None:
     store, results = MemoryStore(), FileResults(tmp_path)
     await ended(store, "old", NOW - 91 * DAY)
     await ended(store, "young", NOW - 89 * DAY)
@@ -54,7 +54,7 @@ async def test_each_playbook_says_how_long_and_the_rest_is_kept_as_long_as_the_o
     assert {row.execution_id for row in await store.executions()} == {"young", "open", "long"}
 
 
-async def test_without_a_default_only_what_says_so_itself_goes(tmp_path: Path) -> None:
+async def test_without_a_default_only_playbooks_with_a_retention_lose_executions(tmp_path: Path) -> None:
     store, results = MemoryStore(), FileResults(tmp_path)
     await ended(store, "old", NOW - 9_000 * DAY)
     await ended(store, "short", NOW - 2 * DAY, retention="1d", path="s")
@@ -63,7 +63,7 @@ async def test_without_a_default_only_what_says_so_itself_goes(tmp_path: Path) -
     assert await store.execution("old") is not None
 
 
-async def test_many_are_removed_in_small_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_many_executions_are_deleted_in_small_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = MemoryStore()
     for number in range(120):
         await ended(store, f"x{number}", NOW - 100 * DAY)
@@ -79,7 +79,7 @@ async def test_many_are_removed_in_small_batches(tmp_path: Path, monkeypatch: py
     assert sizes == [50, 50, 20]
 
 
-async def test_results_go_when_nothing_names_them_and_nobody_put_them_of_late(tmp_path: Path) -> None:
+async def test_results_are_deleted_if_unreferenced_and_not_recently_stored(tmp_path: Path) -> None:
     store, results = MemoryStore(), FileResults(tmp_path)
     inner = results.put(["inner"])
     outer = results.put({"holds": msgspec.to_builtins(inner)})
@@ -97,7 +97,7 @@ async def test_results_go_when_nothing_names_them_and_nobody_put_them_of_late(tm
     assert all(is_kept(tmp_path, one) for one in (inner, outer, named, fresh))
 
 
-async def test_a_result_that_is_put_again_meanwhile_stays(tmp_path: Path) -> None:
+async def test_a_result_stored_again_during_collection_is_retained(tmp_path: Path) -> None:
     results = FileResults(tmp_path)
     reference = results.put(["again"])
     aged(tmp_path, reference, 100)
@@ -112,5 +112,5 @@ async def test_a_result_that_is_put_again_meanwhile_stays(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("written", "kept_s"), [(None, 7.0), ("1d", DAY), (60, 60.0), ("PT1H", 3600.0), ("soon", 7.0), (["x"], 7.0)]
 )
-def test_what_is_no_duration_says_nothing(written: Any, kept_s: float) -> None:
+def test_an_invalid_retention_is_ignored(written: Any, kept_s: float) -> None:
     assert kept_for(written, 7.0) == kept_s

@@ -24,7 +24,7 @@ class Hands:
 
 
 @pytest.mark.req("SRV-05")
-async def test_a_start_and_its_first_claim_are_one_commit() -> None:
+async def test_an_embedded_start_and_its_first_claim_are_one_commit() -> None:
     hands = Hands(free=1)
     control_plane = ControlPlane(local_worker=hands)
 
@@ -36,7 +36,7 @@ async def test_a_start_and_its_first_claim_are_one_commit() -> None:
     assert [event.event_type for event in control_plane.heard][-2:] == ["token.claimed", "step.started"]
 
 
-async def test_a_worker_that_is_busy_is_given_nothing_and_claims_as_ever() -> None:
+async def test_a_busy_local_worker_is_handed_nothing_and_claims_as_usual() -> None:
     hands = Hands(free=0)
     control_plane = ControlPlane(local_worker=hands)
 
@@ -47,7 +47,7 @@ async def test_a_worker_that_is_busy_is_given_nothing_and_claims_as_ever() -> No
 
 
 @pytest.mark.req("SRV-05")
-async def test_nothing_is_given_of_a_round_that_was_not_stored() -> None:
+async def test_a_local_worker_receives_no_orders_of_a_failed_commit() -> None:
     hands = Hands(free=1)
     control_plane = ControlPlane(local_worker=hands)
     control_plane.store.broken.append(BackendError("the disk is full"))
@@ -60,7 +60,7 @@ async def test_nothing_is_given_of_a_round_that_was_not_stored() -> None:
     assert [order.execution_id for order in hands.given] == ["x2"]
 
 
-async def test_what_one_report_sets_free_goes_to_every_slot_that_waits() -> None:
+async def test_orders_made_ready_by_one_report_go_to_every_waiting_slot() -> None:
     """The slot that reports takes one itself; others would have to be woken and commit once more."""
     fork = """
 workflow:

@@ -26,19 +26,19 @@ RUNS = frozenset({"noop", "python"}).__contains__
         ("tool: {kind: http, url: 'http://x'}", "tool kind http of task start_task (step start)"),
     ],
 )
-def test_each_construct_is_named_with_its_place(step: str, said: str) -> None:
+def test_each_unsupported_construct_is_named_with_its_place(step: str, said: str) -> None:
     net = net_of(f"workflow:\n  - step: start\n    {step}\n")
 
     assert said in not_runnable(net, RUNS)
 
 
-def test_a_plain_playbook_passes_the_door() -> None:
+def test_a_plain_playbook_passes_the_admission_check() -> None:
     net = net_of("workflow: [{step: start, tool: {kind: python, code: x}, next: {arcs: [{step: b}]}}, {step: b}]")
 
     assert not_runnable(net, RUNS) == []
 
 
-def test_everything_is_listed_at_once() -> None:
+def test_all_missing_requirements_are_listed_at_once() -> None:
     net = net_of(
         """
 keychain: [{name: k, kind: env}]
@@ -55,7 +55,7 @@ workflow:
     ]
 
 
-def test_a_missing_extra_is_refused_before_a_run_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_extra_is_refused_before_a_run_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     """The tasks before it would have done their work in the world."""
     net = net_of(
         "workflow: [{step: start, tool: {kind: noop}, next: {arcs: [{step: b}]}}, "

@@ -56,7 +56,7 @@ async def last_order(step: str) -> Order:
         (JUDGED, {"start", "fetched"}),
     ],
 )
-async def test_an_order_brings_what_its_step_names(step: str, brought: set[str]) -> None:
+async def test_an_order_carries_the_results_that_its_step_names(step: str, brought: set[str]) -> None:
     """A script that the worker opens may ask for anything."""
     order = await last_order(step)
 
@@ -64,7 +64,7 @@ async def test_an_order_brings_what_its_step_names(step: str, brought: set[str])
 
 
 @pytest.mark.req("WRK-04")
-async def test_an_order_of_a_plug_in_brings_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_order_for_a_plug_in_carries_all_results(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(orders, "BUILT_IN", {"noop": ""})
 
     order = await last_order("  - {step: last, tool: {kind: log, message: none}}")
@@ -72,7 +72,7 @@ async def test_an_order_of_a_plug_in_brings_everything(monkeypatch: pytest.Monke
     assert order.results.keys() == {"start", "fetched"}
 
 
-def test_only_python_asks_for_names_that_no_template_shows() -> None:
+def test_only_python_reads_names_that_no_template_shows() -> None:
     """Whoever else begins to has to be told of in `step_reads`."""
     root = Path(noetl.tools.__file__).parent
     asking = {

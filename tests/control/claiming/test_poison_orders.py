@@ -52,7 +52,7 @@ class Yard:
 
 
 @pytest.mark.req("SRV-08", "WRK-03")
-async def test_only_the_order_that_kills_is_given_up_whoever_rode_beside_it() -> None:
+async def test_only_the_poison_order_is_given_up_and_not_its_victims() -> None:
     yard = Yard("poison", "a", "b", "c")
     await yard.begin()
     for _ in range(50):
@@ -70,7 +70,7 @@ async def test_only_the_order_that_kills_is_given_up_whoever_rode_beside_it() ->
 
 
 @pytest.mark.req("SRV-08")
-async def test_a_worker_that_holds_a_suspect_gets_nothing_else_until_it_has_reported_its_end() -> None:
+async def test_a_worker_with_a_suspect_order_gets_nothing_else_until_it_ends() -> None:
     yard = Yard("suspect")
     await yard.begin()
     for _ in range(2):
@@ -88,7 +88,7 @@ async def test_a_worker_that_holds_a_suspect_gets_nothing_else_until_it_has_repo
 
 
 @pytest.mark.req("SRV-08")
-async def test_where_every_worker_is_busy_one_of_them_is_emptied_for_a_suspect() -> None:
+async def test_if_all_workers_are_busy_one_is_drained_for_a_suspect_order() -> None:
     yard = Yard("suspect")
     await yard.begin()
     for _ in range(2):
@@ -112,7 +112,7 @@ async def test_where_every_worker_is_busy_one_of_them_is_emptied_for_a_suspect()
     assert suspect.execution_id == "suspect"
 
 
-async def test_a_worker_that_was_to_be_emptied_and_says_nothing_more_is_not_waited_for() -> None:
+async def test_a_worker_that_goes_silent_while_drained_is_not_waited_for() -> None:
     control_plane = ControlPlane(shared=True)
     for one in ("a", "b"):
         await control_plane.start(ONE, execution_id=one)
@@ -139,7 +139,7 @@ async def test_a_worker_that_was_to_be_emptied_and_says_nothing_more_is_not_wait
 
 
 @pytest.mark.req("SRV-08", "WRK-03")
-async def test_a_worker_that_dropped_its_suspect_without_a_word_is_given_orders_again() -> None:
+async def test_a_worker_that_silently_drops_its_suspect_order_gets_orders_again() -> None:
     """It lives on under its name, so nobody takes its place: a lone worker would be given nothing ever after."""
     control_plane = ControlPlane(shared=True)
     await control_plane.start(ONE, execution_id="suspect")

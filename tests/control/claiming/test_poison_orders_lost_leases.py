@@ -40,7 +40,7 @@ def lost(talk: Conversation, order_id: str, leases: int = MOST_LEASES) -> list[A
     return talk.tell(LoseOrder(at=talk.clock.now(), order_id=order_id, seen_epoch=leases))
 
 
-def test_a_step_run_whose_order_is_lost_fails_with_lease_lost_and_its_arcs_may_take_it() -> None:
+def test_a_step_with_a_lost_order_fails_with_lease_lost_and_its_arcs_can_handle_it() -> None:
     talk = Conversation(TAKEN)
     talk.start()
 
@@ -52,7 +52,7 @@ def test_a_step_run_whose_order_is_lost_fails_with_lease_lost_and_its_arcs_may_t
     assert failed.on_behalf
 
 
-def test_a_lost_order_that_nobody_takes_fails_the_execution() -> None:
+def test_an_unhandled_lost_order_fails_the_execution() -> None:
     talk = Conversation(CHAIN)
     talk.start()
 
@@ -64,7 +64,7 @@ def test_a_lost_order_that_nobody_takes_fails_the_execution() -> None:
     assert talk.execution.lifecycle.error.details == {"leases": 5, "outcome_unknown": False}
 
 
-def test_the_error_says_when_the_last_worker_vanished_in_the_middle_of_a_task() -> None:
+def test_the_error_names_the_time_when_the_last_worker_disappeared_during_a_task() -> None:
     talk = Conversation(CHAIN)
     talk.start()
     run = talk.run("start")
@@ -81,7 +81,7 @@ def test_the_error_says_when_the_last_worker_vanished_in_the_middle_of_a_task() 
     assert talk.execution.lifecycle.error.details["outcome_unknown"] is True
 
 
-def test_of_a_lost_range_every_iteration_fails_once_and_the_others_are_not_touched() -> None:
+def test_each_iteration_of_a_lost_range_fails_once_and_others_are_unaffected() -> None:
     talk = Conversation(LOOP.replace("MODE", "best_effort"))
     talk.start()
     [order_id] = talk.execution.order_states.open
@@ -98,7 +98,7 @@ def test_of_a_lost_range_every_iteration_fails_once_and_the_others_are_not_touch
     assert len(talk.execution.order_states.open) == 1, "the next range is handed out"
 
 
-def test_a_lost_range_fails_a_loop_that_is_to_fail_fast() -> None:
+def test_a_lost_range_fails_a_fail_fast_loop() -> None:
     talk = Conversation(LOOP.replace("MODE", "fail_fast"))
     talk.start()
     [order_id] = talk.execution.order_states.open
@@ -110,7 +110,7 @@ def test_a_lost_range_fails_a_loop_that_is_to_fail_fast() -> None:
     assert talk.execution.lifecycle.error.kind == "lease.lost"
 
 
-def test_a_lease_that_was_taken_meanwhile_is_not_lost() -> None:
+def test_an_order_claimed_again_meanwhile_is_not_lost() -> None:
     talk = Conversation(CHAIN)
     talk.start()
     talk.claim("start")
@@ -124,7 +124,7 @@ def test_a_lease_that_was_taken_meanwhile_is_not_lost() -> None:
 
 
 @pytest.mark.req("WRK-03", "O-06")
-async def test_a_lease_that_runs_out_is_given_to_another_worker_and_the_fifth_loss_ends_the_step() -> None:
+async def test_an_expired_lease_goes_to_another_worker_and_the_fifth_loss_ends_the_step() -> None:
     control_plane = ControlPlane(shared=True)
     sweep = control_plane.background_jobs.lost_work.sweep
     await control_plane.start()
@@ -160,7 +160,7 @@ async def test_a_late_report_from_a_lost_lease_is_rejected() -> None:
     assert done.verdicts == (ReportResult.ACCEPTED,)
 
 
-async def test_orders_of_a_cancelled_execution_are_never_given_out_again() -> None:
+async def test_orders_of_a_cancelled_execution_are_never_offered_again() -> None:
     control_plane = ControlPlane(shared=True)
     await control_plane.start()
     await control_plane.claim()

@@ -47,7 +47,7 @@ workflow:
 """
 
 
-async def test_every_pool_is_listed_however_many_there_are() -> None:
+async def test_all_pools_are_listed_over_many_pages() -> None:
     """A page of the key-value table has at most 1,000 entries."""
     pools = Pools(MemoryStore(), ManualClock())
     for number in range(1_001):
@@ -58,7 +58,7 @@ async def test_every_pool_is_listed_however_many_there_are() -> None:
 
 @pytest.mark.req("SRV-08")
 @pytest.mark.parametrize("backend", BACKENDS)
-async def test_never_more_orders_of_a_pool_are_held_than_its_capacity(backend: str, tmp_path: Path) -> None:
+async def test_the_number_of_leased_orders_never_exceeds_the_capacity_of_the_pool(backend: str, tmp_path: Path) -> None:
     """Five runnable step runs, two servers, a worker at each that asks for everything: never more than two claimed."""
     async with servers(backend, tmp_path) as (first, second):
         await first.pools.put(Pool(name="default", capacity=2))
@@ -83,7 +83,7 @@ async def test_never_more_orders_of_a_pool_are_held_than_its_capacity(backend: s
         assert row.status == "completed"
 
 
-async def test_a_lease_that_has_run_out_takes_no_room() -> None:
+async def test_an_expired_lease_uses_no_capacity() -> None:
     control_plane = ControlPlane(shared=True)
     await control_plane.pools.put(Pool(name="default", capacity=1))
     await control_plane.start(PLAIN)
@@ -94,7 +94,7 @@ async def test_a_lease_that_has_run_out_takes_no_room() -> None:
     assert len((await control_plane.turn(worker_id="w2", capacity=5)).orders) == 1
 
 
-async def test_a_capacity_can_be_changed_while_orders_are_held() -> None:
+async def test_a_capacity_can_be_changed_while_orders_are_leased() -> None:
     control_plane = ControlPlane(shared=True)
     await control_plane.pools.put(Pool(name="default", capacity=1))
     await control_plane.start(PLAIN)
@@ -116,7 +116,7 @@ async def test_a_pool_of_capacity_zero_is_closed() -> None:
     assert (await control_plane.turn(capacity=5)).orders == ()
 
 
-async def test_a_rate_is_kept_across_servers() -> None:
+async def test_a_rate_limit_applies_across_servers() -> None:
     clock, store = ManualClock(), MemoryStore()
     first, second = ControlPlane(store, shared=True, clock=clock), ControlPlane(store, shared=True, clock=clock)
     await first.pools.put(Pool(name="default", rate=PoolRate(limit=3, per=10.0)))
@@ -130,7 +130,7 @@ async def test_a_rate_is_kept_across_servers() -> None:
     assert sum(later) == 2
 
 
-async def test_a_rate_that_is_changed_and_changed_back_counts_what_was_taken_meanwhile() -> None:
+async def test_changing_a_rate_and_back_keeps_the_count_of_claimed_orders() -> None:
     clock, store = ManualClock(), MemoryStore()
     pools = Pools(store, clock)
 
@@ -151,7 +151,7 @@ async def test_a_rate_that_is_changed_and_changed_back_counts_what_was_taken_mea
     assert [await taken(second, 1), await taken(minute, 9)] == [1, 5], "a minute that began meanwhile is counted, too"
 
 
-async def test_what_a_rate_left_before_it_had_a_length_is_read() -> None:
+async def test_a_stored_rate_without_a_window_length_is_readable() -> None:
     clock, store = ManualClock(), MemoryStore()
     body = msgspec.json.encode({"window": int(clock.now() // 10.0), "number": 2})
     await store.key_values.put("pool-used", "p", body, over=0, at=clock.now())
@@ -165,7 +165,7 @@ async def test_what_a_rate_left_before_it_had_a_length_is_read() -> None:
 
 
 @pytest.mark.req("SRV-08")
-async def test_the_pool_of_a_step_is_rendered_recorded_and_kept_with_its_orders() -> None:
+async def test_the_pool_of_a_step_is_rendered_recorded_and_stored_with_its_orders() -> None:
     control_plane = ControlPlane(shared=True)
     await control_plane.start(CHOSEN)
 
@@ -180,7 +180,7 @@ async def test_the_pool_of_a_step_is_rendered_recorded_and_kept_with_its_orders(
 
 
 @pytest.mark.req("SRV-08")
-async def test_a_worker_is_given_orders_of_its_pools_only() -> None:
+async def test_a_worker_receives_orders_of_its_pools_only() -> None:
     control_plane = ControlPlane(shared=True)
     await control_plane.start(CHOSEN)
 
@@ -189,7 +189,7 @@ async def test_a_worker_is_given_orders_of_its_pools_only() -> None:
     assert sorted(one.step for one in (await control_plane.turn(capacity=9, pools=("*",))).orders) == ["a", "c", "c"]
 
 
-async def test_a_run_of_its_own_takes_orders_of_every_pool() -> None:
+async def test_an_embedded_run_claims_orders_of_every_pool() -> None:
     control_plane = ControlPlane()
     await control_plane.start(CHOSEN)
 
@@ -198,7 +198,7 @@ async def test_a_run_of_its_own_takes_orders_of_every_pool() -> None:
 
 @pytest.mark.req("SRV-08")
 @pytest.mark.parametrize(("pool", "found"), [("5", "5"), ('"a\\x00"', "'a\\x00'")])
-def test_a_pool_that_is_no_name_fails_the_step_at_its_admission(pool: str, found: str) -> None:
+def test_an_invalid_pool_name_fails_the_step_at_its_admission(pool: str, found: str) -> None:
     talk = Conversation(
         f"workflow: [{{step: start, spec: {{pool: '{{{{ {pool} }}}}'}}, tool: {{kind: python, code: x}}}}]",
     )
@@ -217,7 +217,7 @@ def test_a_pool_that_is_no_name_fails_the_step_at_its_admission(pool: str, found
         Pool(name="p", rate=PoolRate(limit=1, per=0)),
     ],
 )
-async def test_settings_that_mean_nothing_are_refused(pool: Pool) -> None:
+async def test_invalid_pool_settings_are_refused(pool: Pool) -> None:
     with pytest.raises(RefusedError, match='pool "p"'):
         await Pools(MemoryStore(), ManualClock()).put(pool)
 
@@ -231,7 +231,7 @@ async def test_a_pool_without_settings_has_no_limits() -> None:
     assert await pools.all() == [Pool(name="p", capacity=5)]
 
 
-async def test_an_execution_with_many_orders_does_not_keep_others_waiting() -> None:
+async def test_an_execution_with_many_orders_does_not_starve_others() -> None:
     control_plane = ControlPlane(shared=True)
     for name in ("x1", "x2"):
         await control_plane.start(PLAIN, execution_id=name)

@@ -20,7 +20,7 @@ def filled(*readies: ReadyOrder) -> ReadyOrders:
     return orders
 
 
-def test_a_higher_priority_goes_first_whoever_waits() -> None:
+def test_a_higher_priority_is_claimed_first_across_executions() -> None:
     orders = filled(
         ReadyOrder("x", "x1"),
         ReadyOrder("x", "x2", priority=3),
@@ -31,7 +31,7 @@ def test_a_higher_priority_goes_first_whoever_waits() -> None:
     assert taken(orders) == ["x2", "y1", "x1", "y2"]
 
 
-def test_ten_thousand_orders_of_one_execution_let_the_others_through() -> None:
+def test_ten_thousand_orders_of_one_execution_do_not_starve_others() -> None:
     orders = filled(
         *(ReadyOrder("big", f"b{n}") for n in range(10_000)), ReadyOrder("small", "s1"), ReadyOrder("small", "s2")
     )
@@ -40,7 +40,7 @@ def test_ten_thousand_orders_of_one_execution_let_the_others_through() -> None:
     assert len(orders) == 9_998
 
 
-def test_pools_are_apart_and_take_turns() -> None:
+def test_pools_are_separate_and_take_turns() -> None:
     orders = filled(
         ReadyOrder("x", "a1", pool="a"),
         ReadyOrder("x", "a2", pool="a"),
@@ -54,7 +54,7 @@ def test_pools_are_apart_and_take_turns() -> None:
     assert orders.counts == {}
 
 
-def test_an_order_is_offered_once_and_forgotten_with_its_execution() -> None:
+def test_an_order_is_offered_once_and_removed_with_its_execution() -> None:
     orders = filled(
         ReadyOrder("x", "x1"), ReadyOrder("x", "x1"), ReadyOrder("y", "y1", priority=1), ReadyOrder("y", "y2")
     )
@@ -67,7 +67,7 @@ def test_an_order_is_offered_once_and_forgotten_with_its_execution() -> None:
     assert taken(orders) == ["x1"]
 
 
-def test_fresh_orders_are_counted_until_somebody_asks_as_far_as_they_are_there() -> None:
+def test_fresh_orders_are_counted_until_the_count_is_read() -> None:
     orders = filled(ReadyOrder("x", "x1"), ReadyOrder("x", "x2"), ReadyOrder("x", "g1", pool="gpu"))
     orders.take(["default"])
 

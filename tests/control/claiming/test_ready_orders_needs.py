@@ -23,7 +23,7 @@ def filled() -> ReadyOrders:
     return orders
 
 
-def test_only_who_runs_all_of_it_is_shown_an_order() -> None:
+def test_an_order_is_offered_only_to_workers_with_all_its_kinds() -> None:
     orders = filled()
 
     assert orders.take(kinds=PYTHON) == ReadyOrder("x", "c", pool="other")
@@ -33,7 +33,7 @@ def test_only_who_runs_all_of_it_is_shown_an_order() -> None:
     assert len(orders) == 0
 
 
-def test_pools_without_anything_for_a_worker_are_empty_to_it() -> None:
+def test_a_pool_without_runnable_orders_looks_empty_to_a_worker() -> None:
     orders = filled()
 
     assert orders.pools_for(PYTHON) == {"other"}
@@ -42,7 +42,7 @@ def test_pools_without_anything_for_a_worker_are_empty_to_it() -> None:
     assert orders.needed == {("default", BOTH): 2}
 
 
-def test_what_is_forgotten_leaves_no_lane_behind() -> None:
+def test_forgetting_an_execution_removes_its_empty_queues() -> None:
     orders = filled()
     orders.forget(["x"])
 
@@ -53,7 +53,7 @@ def test_what_is_forgotten_leaves_no_lane_behind() -> None:
     assert orders.take(kinds=PYTHON) is None, "what it needs is still known"
 
 
-def test_a_higher_priority_goes_first_among_what_a_worker_can_run() -> None:
+def test_a_higher_priority_is_claimed_first_among_runnable_orders() -> None:
     orders = ReadyOrders()
     orders.learn("high", BOTH)
     orders.add(ReadyOrder("x", "low"))
@@ -74,13 +74,13 @@ def test_a_higher_priority_goes_first_among_what_a_worker_can_run() -> None:
         ({"gpu": "yes"}, {"gpu": "yes", "zone": "a"}, False),
     ],
 )
-def test_a_worker_carries_every_label_with_its_value(
+def test_a_worker_needs_every_label_with_its_value(
     labels: dict[str, str], required: dict[str, str], carries: bool
 ) -> None:
     assert WorkerAbilities(labels=labels).carries(required) is carries
 
 
-async def test_a_suspect_waits_for_a_worker_that_can_run_it() -> None:
+async def test_a_suspect_order_waits_for_a_worker_that_can_run_it() -> None:
     """An order that was lost with two workers goes out alone; one who cannot run it does not stand in its way."""
     able = {"able": WorkerAbilities(kinds=PYTHON), "other": WorkerAbilities(kinds=frozenset({"http"}))}
     control_plane = ControlPlane(shared=True, ability_of=lambda worker_id: able[worker_id])
@@ -95,7 +95,7 @@ async def test_a_suspect_waits_for_a_worker_that_can_run_it() -> None:
     assert (order.step, order.lease_epoch) == ("start", 3)
 
 
-async def test_a_worker_of_this_server_is_given_what_the_others_left() -> None:
+async def test_an_in_process_worker_receives_orders_that_others_cannot_run() -> None:
     """Whoever cannot run an order does not keep it from whoever comes next, in the same round or later."""
     able = {"able": WorkerAbilities(kinds=PYTHON), "other": WorkerAbilities(kinds=frozenset({"http"}))}
     control_plane = ControlPlane(shared=True, ability_of=lambda worker_id: able[worker_id])

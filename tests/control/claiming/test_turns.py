@@ -49,7 +49,7 @@ def waiting(
     return asyncio.create_task(control_plane.for_workers.polls.wait(turn, gone if is_gone else present, silent))
 
 
-async def test_a_start_and_its_first_claim_are_one_commit() -> None:
+async def test_a_start_and_its_first_claim_by_a_waiting_poll_are_one_commit() -> None:
     control_plane = ControlPlane(shared=True)
     poll = waiting(control_plane)
     await asyncio.sleep(0)
@@ -62,7 +62,7 @@ async def test_a_start_and_its_first_claim_are_one_commit() -> None:
     assert (await control_plane.turn(worker_id="w2")).orders == (), "it is offered to nobody else"
 
 
-async def test_every_poll_is_given_as_much_as_it_wants() -> None:
+async def test_every_poll_receives_as_many_orders_as_it_requests() -> None:
     control_plane = ControlPlane(shared=True)
     polls = waiting(control_plane, capacity=2), waiting(control_plane, worker_id="w2", capacity=2)
     await asyncio.sleep(0)
@@ -75,7 +75,7 @@ async def test_every_poll_is_given_as_much_as_it_wants() -> None:
     assert {one.execution_id for one in (*first, *second, left)} == {f"x{n}" for n in range(5)}
 
 
-async def test_a_poll_whose_reader_has_gone_is_given_nothing() -> None:
+async def test_a_poll_of_a_disconnected_worker_receives_nothing() -> None:
     control_plane = ControlPlane(shared=True)
     poll = waiting(control_plane, is_gone=True)
     await asyncio.sleep(0)
@@ -88,7 +88,7 @@ async def test_a_poll_whose_reader_has_gone_is_given_nothing() -> None:
 
 
 @pytest.mark.req("SRV-05")
-async def test_nothing_is_given_of_a_round_that_was_not_stored() -> None:
+async def test_a_poll_receives_no_orders_of_a_failed_commit() -> None:
     control_plane = ControlPlane(shared=True)
     poll = waiting(control_plane)
     await asyncio.sleep(0)
@@ -104,7 +104,7 @@ async def test_nothing_is_given_of_a_round_that_was_not_stored() -> None:
 
 
 @pytest.mark.req("SRV-05")
-async def test_a_poll_whose_time_is_over_in_the_middle_of_a_round_still_brings_its_orders() -> None:
+async def test_a_poll_that_times_out_during_a_commit_still_returns_its_orders() -> None:
     """They are stored under its worker's lease: an empty answer would leave them with nobody until that runs out."""
     store = Slow()
     control_plane = ControlPlane(store, shared=True)

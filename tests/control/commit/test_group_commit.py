@@ -50,7 +50,7 @@ async def begun(number: int) -> tuple[ControlPlane, Slow]:
     return control_plane, store
 
 
-async def test_whoever_comes_while_a_commit_is_under_way_shares_the_next_one() -> None:
+async def test_commands_that_arrive_during_a_commit_share_the_next_one() -> None:
     control_plane, store = await begun(10)
     store.gate.clear()
     pausing = [
@@ -65,7 +65,7 @@ async def test_whoever_comes_while_a_commit_is_under_way_shares_the_next_one() -
     assert [len(commits) for commits in store.commits] == [1, 9]
 
 
-async def test_a_lone_caller_commits_where_it_decides() -> None:
+async def test_a_single_caller_commits_without_another_task() -> None:
     """Without another task, and without giving way to anybody: a commit that does not wait is done at once."""
     control_plane = ControlPlane()
     await control_plane.start()
@@ -77,7 +77,7 @@ async def test_a_lone_caller_commits_where_it_decides() -> None:
     assert turned == []
 
 
-async def test_several_decisions_of_a_round_on_one_execution_are_stored_together() -> None:
+async def test_several_decisions_of_a_batch_on_one_execution_are_stored_together() -> None:
     control_plane, store = await begun(2)
     orders = (await control_plane.turn(capacity=2)).orders
     store.gate.clear()
@@ -96,7 +96,7 @@ async def test_several_decisions_of_a_round_on_one_execution_are_stored_together
     assert len(store.commits[-1]) == 2, "both executions in one transaction"
 
 
-async def test_when_a_shared_commit_fails_everybody_hears_of_it_and_nothing_has_happened() -> None:
+async def test_a_failed_shared_commit_fails_every_caller_and_changes_nothing() -> None:
     control_plane, store = await begun(3)
     store.gate.clear()
     first = asyncio.create_task(control_plane.executions.control("x0", PauseExecution(at=1.0)))
@@ -112,7 +112,7 @@ async def test_when_a_shared_commit_fails_everybody_hears_of_it_and_nothing_has_
     assert len((await control_plane.turn(capacity=3)).orders) == 3, "no execution is paused: the log is read again"
 
 
-async def test_a_decision_that_came_while_a_commit_failed_is_made_from_the_log() -> None:
+async def test_a_decision_made_during_a_failed_commit_is_repeated_from_the_log() -> None:
     """The second pause must not find the execution paused by a decision that was never stored."""
     control_plane, store = await begun(1)
     store.gate.clear()
@@ -130,7 +130,7 @@ async def test_a_decision_that_came_while_a_commit_failed_is_made_from_the_log()
     assert [event.ts for event in paused] == [2.0]
 
 
-async def test_a_commit_whose_outcome_nobody_knows_is_looked_up_in_the_log() -> None:
+async def test_a_commit_with_unknown_outcome_is_looked_up_in_the_log() -> None:
     class Cut(Slow):
         """Stores, and loses the connection before it says so."""
 
@@ -157,7 +157,7 @@ async def test_a_commit_whose_outcome_nobody_knows_is_looked_up_in_the_log() -> 
     assert [event.event_type for event in events].count("step.done") == 1
 
 
-async def test_conflicts_of_one_execution_do_not_keep_the_others_from_being_stored(
+async def test_conflicts_of_one_execution_do_not_delay_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(group_commit, "_LONGEST_S", 0.001)
@@ -190,7 +190,9 @@ async def test_conflicts_of_one_execution_do_not_keep_the_others_from_being_stor
 
 
 @pytest.mark.parametrize("number", [1, 4])
-async def test_what_another_has_for_good_is_told_at_once(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+async def test_an_execution_owned_by_another_process_is_reported_at_once(
+    monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
     """Trying again would bring the same, and whoever waits for it, a timetable say, would wait for nothing."""
 
     def postponed(*_: object) -> None:
@@ -221,7 +223,7 @@ async def test_what_another_has_for_good_is_told_at_once(monkeypatch: pytest.Mon
     assert store.tries == min(number, 2), "once with the others, once alone"
 
 
-async def test_a_decision_that_breaks_takes_only_those_with_it_who_built_on_it_and_they_decide_again() -> None:
+async def test_a_failing_decision_affects_only_later_ones_built_on_it_and_they_are_repeated() -> None:
     control_plane, store = await begun(3)
     executions = control_plane.executions
     store.gate.clear()
@@ -245,7 +247,7 @@ async def test_a_decision_that_breaks_takes_only_those_with_it_who_built_on_it_a
     assert reasons == ["before", "beside"]
 
 
-async def test_a_refusal_disturbs_nobody() -> None:
+async def test_a_refusal_does_not_affect_other_commands() -> None:
     control_plane, store = await begun(2)
     store.gate.clear()
     first = asyncio.create_task(control_plane.executions.control("x0", PauseExecution(at=1.0)))
@@ -262,7 +264,7 @@ async def test_a_refusal_disturbs_nobody() -> None:
     assert [len(commits) for commits in store.commits] == [1, 1]
 
 
-async def test_a_caller_who_goes_away_takes_nobody_with_it() -> None:
+async def test_a_cancelled_caller_does_not_cancel_the_others() -> None:
     control_plane, store = await begun(3)
     store.gate.clear()
     tasks = [asyncio.create_task(control_plane.executions.control(f"x{n}", PauseExecution(at=1.0))) for n in range(3)]
@@ -276,7 +278,7 @@ async def test_a_caller_who_goes_away_takes_nobody_with_it() -> None:
     assert isinstance(outcomes[1], asyncio.CancelledError)
 
 
-async def test_the_first_caller_may_go_away_in_the_middle_of_its_commit() -> None:
+async def test_the_first_caller_can_be_cancelled_during_its_commit() -> None:
     control_plane, store = await begun(2)
     store.gate.clear()
     tasks = [asyncio.create_task(control_plane.executions.control(f"x{n}", PauseExecution(at=1.0))) for n in range(2)]
@@ -291,7 +293,7 @@ async def test_the_first_caller_may_go_away_in_the_middle_of_its_commit() -> Non
     assert outcomes[1] is ReportResult.ACCEPTED
 
 
-async def test_what_stands_in_the_way_again_and_again_is_told() -> None:
+async def test_a_conflict_that_persists_is_raised() -> None:
     control_plane = ControlPlane()
 
     async def never(batch: CommitBatch) -> None:
@@ -301,7 +303,7 @@ async def test_what_stands_in_the_way_again_and_again_is_told() -> None:
         await control_plane.assembly.commit.run(never)
 
 
-async def test_on_a_server_those_who_come_at_the_same_moment_share_a_commit() -> None:
+async def test_commands_that_arrive_together_on_a_server_share_a_commit() -> None:
     """Though the store does not let anybody in while it commits, as SQLite does not."""
     control_plane = ControlPlane(shared=True)
     net = net_of(CHAIN)
@@ -314,7 +316,7 @@ async def test_on_a_server_those_who_come_at_the_same_moment_share_a_commit() ->
     assert [len(commits) for commits in control_plane.store.commits] == [8]
 
 
-async def test_executions_that_are_asked_for_at_the_same_moment_begin_in_one_transaction() -> None:
+async def test_executions_requested_together_start_in_one_transaction() -> None:
     control_plane, net = ControlPlane(), net_of(CHAIN)
 
     starts = [
@@ -327,7 +329,7 @@ async def test_executions_that_are_asked_for_at_the_same_moment_begin_in_one_tra
     assert [len(commits) for commits in control_plane.store.commits] == [3]
 
 
-async def test_who_waits_for_the_end_of_an_execution_is_not_lost_when_somebody_begins_it_again() -> None:
+async def test_a_waiter_for_the_end_survives_a_second_start_of_the_execution() -> None:
     control_plane, net = ControlPlane(), net_of(CHAIN)
     await control_plane.start()
     waiting = asyncio.create_task(control_plane.executions.ended_execution("x1"))
@@ -340,7 +342,7 @@ async def test_who_waits_for_the_end_of_an_execution_is_not_lost_when_somebody_b
         assert (await waiting).lifecycle.status == "cancelled"
 
 
-async def test_a_start_that_goes_away_leaves_those_who_came_with_it() -> None:
+async def test_a_cancelled_start_does_not_cancel_others_of_its_batch() -> None:
     control_plane, store = await begun(0)
     net = net_of(CHAIN)
     store.gate.clear()
@@ -360,7 +362,7 @@ async def test_a_start_that_goes_away_leaves_those_who_came_with_it() -> None:
     assert {row.execution_id for row in await store.executions()} == {"x1", "x2"}
 
 
-async def test_who_waits_for_another_try_is_not_answered_before_it_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_postponed_command_is_not_answered_before_it_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:
     """The moment may come while the round that it was put off from is still storing the others."""
     monkeypatch.setattr(group_commit, "_LONGEST_S", 0.0)
 
@@ -404,7 +406,7 @@ async def test_reports_of_one_turn_are_stored_together_and_claim_what_they_make_
     assert [len(commits) for commits in control_plane.store.commits] == [3]
 
 
-async def test_an_execution_that_reports_much_at_once_does_not_hold_up_the_others(
+async def test_an_execution_with_many_reports_does_not_delay_the_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Each commit takes its share of it and whatever the others have; what they reported is answered in order."""
@@ -431,7 +433,7 @@ async def test_an_execution_that_reports_much_at_once_does_not_hold_up_the_other
     assert [step for step in ended if step != "start"] == [order.step for order in own]
 
 
-async def test_what_is_asked_for_together_is_decided_in_its_order_also_where_a_part_has_to_wait(
+async def test_commands_submitted_together_are_decided_in_order_even_if_split(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The worker claims last: by then its slots are free, and what its reports made ready is there."""

@@ -50,7 +50,7 @@ def _of_busy(control_plane: ControlPlane, commits: int) -> list[int]:
 
 
 @pytest.mark.req("SRV-06")
-async def test_who_comes_beside_a_long_report_waits_for_a_share_of_it_only() -> None:
+async def test_a_command_next_to_a_long_report_waits_for_one_part_of_it_only() -> None:
     control_plane = ControlPlane(shared=True)
     report = await _busy(control_plane)
     control_plane.store.commits.clear()
@@ -69,7 +69,7 @@ async def test_who_comes_beside_a_long_report_waits_for_a_share_of_it_only() -> 
     assert sum(_of_busy(control_plane, len(control_plane.store.commits))) == len(report.entries)
 
 
-async def test_a_long_report_that_is_alone_has_large_batches() -> None:
+async def test_a_long_report_without_competition_has_large_batches() -> None:
     control_plane = ControlPlane(shared=True)
     report = await _busy(control_plane)
     control_plane.store.commits.clear()
@@ -79,7 +79,7 @@ async def test_a_long_report_that_is_alone_has_large_batches() -> None:
     assert _of_busy(control_plane, 9) == [MOST_EVENTS, len(report.entries) - MOST_EVENTS]
 
 
-async def test_a_long_report_that_comes_again_is_known_as_a_whole_and_in_part() -> None:
+async def test_a_repeated_long_report_is_recognised_whole_and_in_part() -> None:
     control_plane = ControlPlane(shared=True)
     report = await _busy(control_plane)
     half = msgspec.structs.replace(report, entries=report.entries[: len(report.entries) // 2])
@@ -91,7 +91,7 @@ async def test_a_long_report_that_comes_again_is_known_as_a_whole_and_in_part() 
     assert [one.event_type for one in events].count("loop.iteration.done") == 200
 
 
-def test_what_is_judged_as_a_whole_is_not_split() -> None:
+def test_reports_that_must_be_decided_as_a_whole_are_not_split() -> None:
     plain: list[Entry] = [IterationStarted(index=n, path=(n,)) for n in range(MOST_ENTRIES + 1)]
     failed = StepFailed(error=Error(kind="timeout", message="m"))
     writes = CaseStarted(decision=Decided(rule=0, do="continue", set_ctx={"k": 1}))

@@ -29,7 +29,7 @@ async def sweep(control_plane: ControlPlane) -> None:
 
 @backends
 @pytest.mark.req("SRV-12")
-async def test_a_server_finds_the_orders_that_another_one_made(backend: str, tmp_path: Path) -> None:
+async def test_a_server_finds_orders_created_by_another_server(backend: str, tmp_path: Path) -> None:
     async with servers(backend, tmp_path) as (first, second):
         await first.start()
 
@@ -41,7 +41,7 @@ async def test_a_server_finds_the_orders_that_another_one_made(backend: str, tmp
 
 
 @backends
-async def test_a_command_for_an_execution_that_another_server_moved_is_decided_from_the_log(
+async def test_a_command_for_an_execution_moved_by_another_server_is_decided_from_the_log(
     backend: str, tmp_path: Path
 ) -> None:
     async with servers(backend, tmp_path) as (first, second):
@@ -55,7 +55,7 @@ async def test_a_command_for_an_execution_that_another_server_moved_is_decided_f
 
 
 @backends
-async def test_two_servers_race_for_every_order_and_each_is_taken_once(backend: str, tmp_path: Path) -> None:
+async def test_two_servers_race_for_every_order_and_each_is_claimed_once(backend: str, tmp_path: Path) -> None:
     async with servers(backend, tmp_path) as both:
         net = net_of(FORK)
         starts = (both[n % 2].executions.start(net, execution_id=f"x{n}", trace_id="t", payload={}) for n in range(12))
@@ -102,7 +102,7 @@ class Reading(MemoryStore):
         return found
 
 
-async def test_only_the_tail_is_read_of_an_execution_that_another_server_moved() -> None:
+async def test_only_the_tail_of_an_execution_moved_by_another_server_is_read() -> None:
     store, clock = Reading(), ControlPlane().clock
     first, second = ControlPlane(store, shared=True, clock=clock), ControlPlane(store, shared=True, clock=clock)
     await first.start(FORK)
@@ -118,7 +118,7 @@ async def test_only_the_tail_is_read_of_an_execution_that_another_server_moved()
     assert 0 < store.read < before / 2
 
 
-async def test_an_execution_that_only_this_server_moves_is_never_read_again() -> None:
+async def test_an_execution_moved_only_by_this_server_is_never_read_again() -> None:
     store = Reading()
     control_plane = ControlPlane(store, shared=True)
     await control_plane.start()
@@ -128,7 +128,7 @@ async def test_an_execution_that_only_this_server_moves_is_never_read_again() ->
     assert store.read == 0
 
 
-async def test_memory_holds_no_more_executions_than_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_number_of_loaded_executions_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sharing.SharedExecutions, "memory_bounds", Bounds(most=3))
     control_plane = ControlPlane(shared=True)
     net = net_of(CHAIN)
@@ -153,7 +153,7 @@ async def test_memory_holds_no_more_executions_than_it_may(monkeypatch: pytest.M
 
 
 @pytest.mark.req("SRV-12")
-async def test_a_server_starts_with_nothing_in_memory_however_much_is_open() -> None:
+async def test_a_server_starts_with_no_loaded_executions() -> None:
     first = ControlPlane(shared=True)
     net = net_of(CHAIN)
     starts = (first.executions.start(net, execution_id=f"x{n}", trace_id="t", payload={}) for n in range(2_000))
@@ -166,7 +166,7 @@ async def test_a_server_starts_with_nothing_in_memory_however_much_is_open() -> 
     assert len((await second.turn(capacity=10)).orders) == 10
 
 
-async def test_the_end_that_another_server_decided_is_told_to_who_waits_here() -> None:
+async def test_an_end_decided_by_another_server_reaches_local_waiters() -> None:
     first = ControlPlane(shared=True)
     second = ControlPlane(first.store, shared=True, clock=first.clock)
     await first.start("workflow: [{step: start, tool: {kind: python, code: x}}]")
@@ -181,7 +181,7 @@ async def test_the_end_that_another_server_decided_is_told_to_who_waits_here() -
         assert (await waiting).lifecycle.status == "completed"
 
 
-async def test_cancelling_a_parent_reaches_children_that_this_server_has_never_seen() -> None:
+async def test_cancelling_a_parent_cancels_children_that_this_server_has_not_loaded() -> None:
     first = ControlPlane(shared=True)
     await first.start()
     await first.executions.begin(_child_of("x1", "c1"))
@@ -200,7 +200,7 @@ def _child_of(parent: str, execution_id: str) -> Any:
     return Start(net=net_of(CHAIN), execution_id=execution_id, trace_id="t", payload={}, parent_execution_id=parent)
 
 
-async def test_orders_are_found_by_the_sweep_and_rung_for() -> None:
+async def test_the_sweep_finds_orders_and_sends_a_wake_up() -> None:
     first = ControlPlane(shared=True)
     await first.start()
     second = ControlPlane(first.store, shared=True, clock=first.clock)

@@ -22,7 +22,7 @@ def nobody_waits(execution_id: str) -> bool:
     return False
 
 
-def test_what_is_over_leaves_before_what_is_not() -> None:
+def test_finished_executions_are_evicted_before_open_ones() -> None:
     kept = MemoryUse(SMALL)
     for number in range(8):
         kept.add(f"open{number}", 10, is_over=False)
@@ -32,7 +32,7 @@ def test_what_is_over_leaves_before_what_is_not() -> None:
     assert kept.evictions(nobody_waits) == ["over0"], "eleven are one too many"
 
 
-def test_no_more_of_those_that_are_over_are_kept_than_their_own_bounds() -> None:
+def test_finished_executions_have_their_own_memory_bounds() -> None:
     kept = MemoryUse(SMALL)
     for number in range(5):
         kept.add(f"over{number}", 10, is_over=True)
@@ -42,7 +42,7 @@ def test_no_more_of_those_that_are_over_are_kept_than_their_own_bounds() -> None
     assert kept.evictions(lambda one: one == "over0") == ["over1", "over2", "over3"], "by number, and then by size"
 
 
-def test_a_few_large_ones_that_are_over_leave_by_their_size_alone() -> None:
+def test_a_few_large_finished_executions_are_evicted_by_size() -> None:
     kept = MemoryUse(SMALL)
     kept.add("large", 120_000, is_over=True)
     kept.add("small", 10, is_over=True)
@@ -50,7 +50,7 @@ def test_a_few_large_ones_that_are_over_leave_by_their_size_alone() -> None:
     assert kept.evictions(nobody_waits) == ["large"]
 
 
-def test_by_size_those_used_longest_ago_leave_and_a_few_stay_in_any_case() -> None:
+def test_the_least_recently_used_are_evicted_by_size_and_a_few_always_stay() -> None:
     kept = MemoryUse(SMALL)
     for number in range(4):
         kept.add(f"x{number}", 400_000, is_over=False)
@@ -66,7 +66,7 @@ def test_by_size_those_used_longest_ago_leave_and_a_few_stay_in_any_case() -> No
 
 
 @pytest.mark.req("SRV-05")
-async def test_a_server_keeps_hardly_anything_of_executions_that_are_over(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_server_keeps_little_memory_of_finished_executions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sharing.SharedExecutions, "memory_bounds", Bounds(most_over=5))
     control_plane = ControlPlane(shared=True)
     net = net_of(CHAIN)
@@ -87,9 +87,7 @@ async def test_a_server_keeps_hardly_anything_of_executions_that_are_over(monkey
     assert hot._memory_use.bytes == sum(hot._memory_use._weights.values())
 
 
-async def test_a_payload_is_encoded_once_for_all_who_need_its_text(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_payload_is_encoded_once_for_all_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where it is decided: who weighs it in memory and who writes it to the store take that text."""
 
     def refuse(payload: Payload) -> bytes:

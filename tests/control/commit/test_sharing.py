@@ -11,7 +11,7 @@ from noetl.control.commit.sharing import TRUST_S, OwnExecutions, SharedExecution
 CONTROL = Path(noetl.control.__file__).parent
 
 
-def test_memory_of_own_executions_is_believed_and_that_of_shared_ones_for_a_while() -> None:
+def test_loaded_executions_are_trusted_if_owned_and_for_a_while_if_shared() -> None:
     own, shared = OwnExecutions(), SharedExecutions()
 
     assert not own.may_have_moved(0.0, 1e9, is_contended=True)
@@ -20,14 +20,14 @@ def test_memory_of_own_executions_is_believed_and_that_of_shared_ones_for_a_whil
     assert shared.may_have_moved(100.0, 100.0, is_contended=True), "it may be moved again at any moment"
 
 
-def test_both_policies_answer_the_same_questions() -> None:
+def test_both_sharing_policies_have_the_same_methods() -> None:
     questions = {name for name in vars(SharingPolicy) if not name.startswith("_")}
 
     for policy in (OwnExecutions, SharedExecutions):
         assert {name for name in vars(policy) if not name.startswith("_")} == questions
 
 
-def test_nobody_asks_whether_executions_are_shared() -> None:
+def test_no_module_branches_on_whether_executions_are_shared() -> None:
     asking = re.compile(r"is_shared|isinstance\([^)]*(Own|Shared)Executions")
 
     assert [file.name for file in CONTROL.rglob("*.py") if asking.search(file.read_text("utf-8"))] == []

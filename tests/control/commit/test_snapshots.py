@@ -88,7 +88,7 @@ async def as_the_log_tells(control_plane: ControlPlane) -> bool:
 
 @pytest.mark.req("SRV-12", "EVT-07")
 @pytest.mark.parametrize("knows", ["it began it", "it read it from the log"])
-async def test_who_loses_a_race_reads_the_tail_and_not_the_whole(knows: str) -> None:
+async def test_the_loser_of_a_race_reads_only_the_tail_of_the_log(knows: str) -> None:
     store, clock = Reading(), ManualClock()
     first, second = ControlPlane(store, shared=True, clock=clock), ControlPlane(store, shared=True, clock=clock)
     one, other, *_ = await long_ago(first, second)
@@ -109,7 +109,7 @@ async def test_who_loses_a_race_reads_the_tail_and_not_the_whole(knows: str) -> 
 
 
 @pytest.mark.req("SRV-12")
-async def test_two_servers_that_race_all_the_time_end_as_one() -> None:
+async def test_two_servers_that_race_constantly_reach_the_same_state() -> None:
     store, clock = Reading(), ManualClock()
     servers = [ControlPlane(store, shared=True, clock=clock), ControlPlane(store, shared=True, clock=clock)]
     orders = await long_ago(*servers)
@@ -133,7 +133,7 @@ async def test_two_servers_that_race_all_the_time_end_as_one() -> None:
     assert all([await as_the_log_tells(control_plane) for control_plane in servers])
 
 
-async def test_what_was_stored_and_never_answered_is_found_in_the_tail() -> None:
+async def test_a_stored_commit_without_acknowledgement_is_found_in_the_tail() -> None:
     store = Reading()
     first, second = ControlPlane(store, shared=True), ControlPlane(store, shared=True)
     order, *_ = await long_ago(first, second)
@@ -153,7 +153,7 @@ async def test_what_was_stored_and_never_answered_is_found_in_the_tail() -> None
 @pytest.mark.req("EVT-07")
 @settings(max_examples=40, deadline=None)
 @given(text=playbooks(), choose=st.data())
-def test_a_base_is_the_log_at_every_point_and_nobody_who_goes_on_from_it_changes_it(
+def test_a_snapshot_equals_the_log_at_every_position_and_its_copies_are_independent(
     text: str, choose: st.DataObject
 ) -> None:
     talk = Conversation(as_yaml(text))
@@ -172,7 +172,7 @@ def test_a_base_is_the_log_at_every_point_and_nobody_who_goes_on_from_it_changes
         assert base.execution() == replay("x1", "t1", talk.log[:length])
 
 
-def test_a_base_lags_behind_by_no_more_than_it_may() -> None:
+def test_a_snapshot_lags_behind_by_a_bounded_number_of_events() -> None:
     talk = Conversation(LONG)
     talk.start()
     base = Snapshot(Execution(execution_id="x1", trace_id="t1"))
@@ -183,7 +183,7 @@ def test_a_base_lags_behind_by_no_more_than_it_may() -> None:
     assert mutable_copy(talk.execution) == talk.execution == base.execution()
 
 
-def test_a_copy_shares_no_container_with_the_execution_it_was_made_from() -> None:
+def test_a_copy_shares_no_container_with_the_original_execution() -> None:
     """What one of them adds, a refused report say, must not show in the other: the log may never have it."""
     execution = Execution(execution_id="x", trace_id="t")
 

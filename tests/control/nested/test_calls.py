@@ -95,7 +95,7 @@ async def ran(text: str, *registered: str, **answers: Any) -> tuple[RunResult, W
 
 
 @pytest.mark.req("TOOL-11", "O-08", "TOK-01")
-async def test_a_parent_reads_what_its_child_gave() -> None:
+async def test_a_parent_reads_the_result_of_its_child() -> None:
     result, here = await ran(calling("path: jobs/child, args: {n: 4, deep: {y: 3}}"), CHILD, start_task=double)
 
     [child] = here.children()
@@ -110,7 +110,7 @@ async def test_a_parent_reads_what_its_child_gave() -> None:
 
 
 @pytest.mark.req("TOOL-11")
-async def test_what_tools_keep_for_a_child_goes_when_the_child_ends() -> None:
+async def test_resources_that_tools_hold_for_a_child_are_released_when_it_ends() -> None:
     """Not only when its parent does, which may be much later."""
     kept: list[str] = []
 
@@ -125,14 +125,14 @@ async def test_what_tools_keep_for_a_child_goes_when_the_child_ends() -> None:
         assert kept[:2] == [*here.children(), parent]
 
 
-async def test_with_one_slot_a_parent_and_its_child_complete() -> None:
+async def test_a_parent_and_its_child_complete_with_one_slot() -> None:
     result, _ = await ran(calling("path: jobs/child"), CHILD, slots=1, start_task=double)
 
     assert result.status == "completed"
 
 
 @pytest.mark.req("TOOL-11")
-async def test_slots_lent_while_waiting_come_back() -> None:
+async def test_slots_lent_while_waiting_are_returned() -> None:
     """Parents wait in every slot; no more orders are worked on at a time than there are slots."""
     at_work, most = 0, 0
 
@@ -162,7 +162,7 @@ workflow:
 
 
 @pytest.mark.req("TOOL-11")
-async def test_a_failed_child_is_an_error_that_policy_sees() -> None:
+async def test_a_policy_handles_a_failed_child_as_an_error() -> None:
     rule = """{when: "{{ outcome.error.kind == 'playbook.failed' }}", then: {do: continue, set_ctx: {why: WHY}}}"""
     policy = f"{{policy: {{rules: [{rule}]}}}}".replace("WHY", '"{{ outcome.error.details }}"')
     result, here = await ran(
@@ -184,7 +184,7 @@ async def test_without_a_policy_a_failed_child_fails_its_parent() -> None:
     assert result.error.message == '"jobs/child" failed: py.exception: no luck'
 
 
-async def test_a_child_without_an_input_that_it_requires_fails_and_names_it() -> None:
+async def test_a_child_without_a_required_input_fails_and_names_it() -> None:
     child = CHILD.replace("workload: {n: 1,", "executor: {spec: {required_inputs: [n]}}\nworkload: {n: null,")
     lacking, here = await ran(calling("path: jobs/child"), child, start_task=7)
     bringing, _ = await ran(calling("path: jobs/child, args: {n: 2}"), child, start_task=7)
@@ -214,7 +214,7 @@ workflow:
     assert '"jobs/again" would be nested 4 deep, and 3 is the limit' in result.error.message
 
 
-async def test_a_playbook_that_is_nowhere_is_an_error_that_says_where_it_was_looked_for() -> None:
+async def test_an_unknown_playbook_is_an_error_that_names_the_searched_places() -> None:
     result, _ = await ran(calling("path: jobs/none"))
     assert result.error is not None
     assert 'no playbook "jobs/none" beside the one that calls it, nor registered here' in result.error.message
@@ -225,7 +225,7 @@ async def test_a_playbook_that_is_nowhere_is_an_error_that_says_where_it_was_loo
 
 
 @pytest.mark.req("O-17")
-async def test_a_version_is_taken_when_named_and_else_the_newest() -> None:
+async def test_a_call_uses_the_named_version_or_the_newest() -> None:
     newer = CHILD.replace("doubled:", "tripled:")
     both = playbook(
         """
@@ -242,7 +242,7 @@ workflow:
     assert result.result == {"old": {"doubled": 5}, "new": {"tripled": 5}}
 
 
-async def test_return_step_gives_the_result_of_that_step() -> None:
+async def test_return_step_returns_the_result_of_that_step() -> None:
     result, _ = await ran(calling("path: jobs/child, return_step: start"), CHILD, start_task=7)
     assert result.result["got"] == 7
 
@@ -252,7 +252,7 @@ async def test_return_step_gives_the_result_of_that_step() -> None:
 
 
 @pytest.mark.req("SCOPE-02")
-async def test_a_child_has_a_ctx_of_its_own() -> None:
+async def test_a_child_has_its_own_ctx() -> None:
     rules = "[{else: {then: {do: continue, set_ctx: {k: 1}}}}]"
     first = f"    tool:\n      - {{name: first, kind: noop, spec: {{policy: {{rules: {rules}}}}}}}\n"
     text = calling("path: jobs/child").replace("    tool:\n", first)
@@ -304,7 +304,7 @@ class Endless(Scripted):
 
 
 @pytest.mark.req("O-02", "SRV-11")
-async def test_cancelling_a_parent_cancels_its_children_in_the_same_breath() -> None:
+async def test_cancelling_a_parent_cancels_its_children_in_the_same_commit() -> None:
     async with asyncio.timeout(60), world(CHILD, tool=(tool := Endless())) as here:
         parent = await here.driver.start(calling("path: jobs/child"))
         await here.until(lambda: tool.calls)
@@ -346,7 +346,7 @@ async def test_pausing_a_parent_pauses_its_children() -> None:
 
 
 @pytest.mark.req("TOOL-11")
-async def test_a_task_that_waits_too_long_gives_its_child_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_call_that_times_out_cancels_its_child(monkeypatch: pytest.MonkeyPatch) -> None:
     no_time_passes_until(lambda: tool.calls, monkeypatch)
     async with world(CHILD, tool=(tool := Endless())) as here:
         result = await here.driver.run(calling("path: jobs/child", spec="{timeout: 0.05}"))
@@ -360,7 +360,7 @@ async def test_a_task_that_waits_too_long_gives_its_child_up(monkeypatch: pytest
 
 
 @pytest.mark.req("WRK-07", "O-02")
-async def test_a_step_past_its_time_takes_its_child_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_step_that_times_out_cancels_its_child(monkeypatch: pytest.MonkeyPatch) -> None:
     no_time_passes_until(lambda: tool.calls, monkeypatch)
     text = calling("path: jobs/child").replace(
         "  - step: start\n", "  - step: start\n    spec: {policy: {lifecycle: {timeout_s: 0.05}}}\n"
@@ -392,7 +392,7 @@ workflow:
     assert len(here.children()) == 3
 
 
-def test_the_net_of_a_nested_playbook_may_use_what_cannot_be_run_and_says_so() -> None:
+def test_a_nested_net_with_an_unavailable_tool_is_loaded_with_a_warning() -> None:
     net = net_of("workflow: [{step: start, tool: {kind: snowflake, command: here}}]")
     assert net.path == "tests/test"
 

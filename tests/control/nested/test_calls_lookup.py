@@ -51,7 +51,7 @@ class StoredNets:
         ("shared/child.yaml", "shared/child"),
     ],
 )
-async def test_a_file_beside_the_caller_is_found_by_its_path(tmp_path: Path, file: str, path: str) -> None:
+async def test_a_file_next_to_the_caller_is_found_by_its_path(tmp_path: Path, file: str, path: str) -> None:
     key_values = StoredNets()
     caller = await key_values.register(written(tmp_path / "jobs" / "parent.yaml", "jobs/parent"))
     written(tmp_path / file, path, result=7)
@@ -62,7 +62,7 @@ async def test_a_file_beside_the_caller_is_found_by_its_path(tmp_path: Path, fil
     assert row.origin == str(tmp_path / file), "what was used is registered"
 
 
-async def test_the_file_as_it_is_now_comes_before_what_was_registered(tmp_path: Path) -> None:
+async def test_the_current_file_is_preferred_to_a_registered_version(tmp_path: Path) -> None:
     key_values = StoredNets()
     caller = await key_values.register(written(tmp_path / "parent.yaml", "jobs/parent"))
     await key_values.register(written(tmp_path / "child.yaml", "jobs/child", result=1))
@@ -73,7 +73,7 @@ async def test_the_file_as_it_is_now_comes_before_what_was_registered(tmp_path: 
     assert await key_values.find("jobs/child", caller, version="latest") == 2, "as if left out"
 
 
-async def test_a_caller_that_came_from_no_file_asks_the_catalogue_alone(tmp_path: Path) -> None:
+async def test_a_caller_that_was_not_loaded_from_a_file_uses_the_catalogue_only(tmp_path: Path) -> None:
     key_values = StoredNets()
     caller = await key_values.register(written(tmp_path / "parent.yaml", "jobs/parent"), known=False)
     child = written(tmp_path / "child.yaml", "jobs/child")
@@ -84,7 +84,7 @@ async def test_a_caller_that_came_from_no_file_asks_the_catalogue_alone(tmp_path
     assert await key_values.find("jobs/child", caller) == 1
 
 
-async def test_a_file_with_errors_is_named_and_nothing_else_is_taken_for_it(tmp_path: Path) -> None:
+async def test_a_file_with_errors_is_named_and_not_replaced_by_another(tmp_path: Path) -> None:
     key_values = StoredNets()
     caller = await key_values.register(written(tmp_path / "parent.yaml", "jobs/parent"))
     await key_values.register(written(tmp_path / "elsewhere" / "old.yaml", "jobs/child"), known=False)
@@ -95,14 +95,14 @@ async def test_a_file_with_errors_is_named_and_nothing_else_is_taken_for_it(tmp_
         await key_values.find("jobs/child", caller)
 
 
-async def test_the_caller_itself_is_found_in_the_catalogue(tmp_path: Path) -> None:
+async def test_a_playbook_that_calls_itself_is_found_in_the_catalogue(tmp_path: Path) -> None:
     key_values = StoredNets()
     caller = await key_values.register(written(tmp_path / "parent.yaml", "jobs/parent", result=5))
 
     assert await key_values.find("jobs/parent", caller) == 5
 
 
-def test_a_path_cannot_climb_out_of_the_folder(tmp_path: Path) -> None:
+def test_a_path_cannot_leave_the_folder(tmp_path: Path) -> None:
     inside = written(tmp_path / "in" / "parent.yaml", "jobs/parent")
     written(tmp_path / "secret.yaml", "../secret")
 

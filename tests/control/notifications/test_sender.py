@@ -13,7 +13,7 @@ NUMBERS = {10: "ten", 12: "twelve"}
 
 
 @pytest.mark.req("NTF-05")
-def test_a_destination_may_be_away_for_as_long_as_the_page_says() -> None:
+def test_a_destination_can_be_away_as_long_as_the_documentation_says() -> None:
     hours = sum(pause_after(attempts) for attempts in range(1, MOST_ATTEMPTS)) / 3600
     page = " ".join(PAGE.read_text().split())
     said = f"tries to send a notice {NUMBERS[MOST_ATTEMPTS]} times with growing delays, over more than two hours"

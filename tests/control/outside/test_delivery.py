@@ -44,7 +44,7 @@ async def control_plane(request: pytest.FixtureRequest, tmp_path: Path) -> Async
 
 
 @pytest.mark.req("MSG-01")
-async def test_a_message_continues_the_one_whose_correlation_it_holds(control_plane: ControlPlane) -> None:
+async def test_a_message_continues_the_execution_with_its_correlation(control_plane: ControlPlane) -> None:
     await control_plane.start(MESSAGE)
 
     other = await control_plane.deliveries.send_message("paid", {"order": 8})
@@ -58,7 +58,7 @@ async def test_a_message_continues_the_one_whose_correlation_it_holds(control_pl
 
 @pytest.mark.req("MSG-01")
 @pytest.mark.parametrize("order", ["7", 7.5, True, None, [7]])
-async def test_a_correlation_is_equal_in_kind_too(order: Any) -> None:
+async def test_a_correlation_matches_by_type_too(order: Any) -> None:
     control_plane = ControlPlane(shared=True)
     await control_plane.start(MESSAGE)
 
@@ -66,7 +66,7 @@ async def test_a_correlation_is_equal_in_kind_too(order: Any) -> None:
 
 
 @pytest.mark.req("MSG-02")
-async def test_two_messages_for_two_waiters_give_one_to_each_the_oldest_first(control_plane: ControlPlane) -> None:
+async def test_two_messages_for_two_waits_are_delivered_oldest_first(control_plane: ControlPlane) -> None:
     await control_plane.start(MESSAGE, "x1", "x2")
 
     first = await control_plane.deliveries.send_message("paid", {"order": 7}, 1)
@@ -78,7 +78,7 @@ async def test_two_messages_for_two_waiters_give_one_to_each_the_oldest_first(co
 
 
 @pytest.mark.req("MSG-02")
-async def test_a_message_sent_again_under_its_id_changes_nothing(control_plane: ControlPlane) -> None:
+async def test_a_message_sent_again_with_its_id_changes_nothing(control_plane: ControlPlane) -> None:
     await control_plane.start(MESSAGE, "x1", "x2")
 
     first = await control_plane.deliveries.send_message("paid", {"order": 7}, 1, message_id="m1")
@@ -92,7 +92,7 @@ async def test_a_message_sent_again_under_its_id_changes_nothing(control_plane: 
 
 
 @pytest.mark.req("MSG-02")
-async def test_a_message_that_was_stored_and_not_delivered_is_delivered_when_it_is_sent_again(
+async def test_a_stored_message_that_was_not_delivered_is_delivered_on_resending(
     control_plane: ControlPlane,
 ) -> None:
     """Its sender's process ended between the two, and tries again."""
@@ -105,7 +105,7 @@ async def test_a_message_that_was_stored_and_not_delivered_is_delivered_when_it_
 
 
 @pytest.mark.req("MSG-03")
-async def test_a_message_that_nobody_waits_for_is_kept_for_a_later_waiter(control_plane: ControlPlane) -> None:
+async def test_a_message_without_a_wait_is_stored_for_a_later_wait(control_plane: ControlPlane) -> None:
     await control_plane.deliveries.send_message("paid", {"order": 7}, 1)
     await control_plane.deliveries.send_message("paid", {"order": 7}, 2)
 
@@ -118,7 +118,7 @@ async def test_a_message_that_nobody_waits_for_is_kept_for_a_later_waiter(contro
 
 
 @pytest.mark.req("MSG-03")
-async def test_a_message_is_kept_for_its_time_and_no_longer(control_plane: ControlPlane) -> None:
+async def test_a_message_is_stored_until_it_expires(control_plane: ControlPlane) -> None:
     await control_plane.deliveries.send_message("paid", {"order": 7}, ttl_s=60)
     control_plane.clock.advance(61)
     await control_plane.start(MESSAGE)
@@ -132,7 +132,7 @@ async def test_a_message_is_kept_for_its_time_and_no_longer(control_plane: Contr
 
 
 @pytest.mark.req("MSG-02", "MSG-03")
-async def test_a_sweep_brings_together_what_missed_each_other(control_plane: ControlPlane) -> None:
+async def test_a_sweep_matches_messages_and_waits_that_missed_each_other(control_plane: ControlPlane) -> None:
     await control_plane.start(MESSAGE, "x1", "x2", "x3")
     for number in (1, 2):
         await control_plane.store.waits.keep(message(number, order=7, extra=number))
@@ -143,7 +143,7 @@ async def test_a_sweep_brings_together_what_missed_each_other(control_plane: Con
     assert [await received(control_plane, one) for one in ("x1", "x2")] == [[1], [2]]
 
 
-async def test_an_execution_that_cannot_be_read_does_not_hold_up_messages_of_others(
+async def test_an_unreadable_execution_does_not_delay_messages_of_others(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     control_plane = ControlPlane(shared=True)
@@ -181,7 +181,7 @@ async def test_two_servers_deliver_a_message_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("MSG-02", "SRV-07")
-async def test_a_paused_execution_gets_its_message_when_it_is_resumed() -> None:
+async def test_a_paused_execution_receives_its_message_when_it_is_resumed() -> None:
     control_plane = ControlPlane()
     await control_plane.start(MESSAGE)
     serving = asyncio.create_task(control_plane.message_queue.serve())
@@ -197,7 +197,7 @@ async def test_a_paused_execution_gets_its_message_when_it_is_resumed() -> None:
 
 
 @pytest.mark.req("SRV-11")
-async def test_the_end_of_an_execution_closes_what_it_waited_for(control_plane: ControlPlane) -> None:
+async def test_the_end_of_an_execution_closes_its_waits(control_plane: ControlPlane) -> None:
     await control_plane.start(MESSAGE, "x1", "x2")
     await control_plane.executions.control("x1", CancelExecution(at=control_plane.clock.now()))
 
@@ -206,7 +206,7 @@ async def test_the_end_of_an_execution_closes_what_it_waited_for(control_plane: 
 
 
 @pytest.mark.req("MSG-01")
-async def test_a_correlation_of_too_many_keys_is_refused() -> None:
+async def test_a_correlation_with_too_many_keys_is_refused() -> None:
     control_plane = ControlPlane()
     with pytest.raises(InvalidError, match="9 keys, and 8 is the limit"):
         await control_plane.deliveries.send_message("paid", {str(n): n for n in range(9)})
@@ -217,7 +217,7 @@ async def test_a_correlation_of_too_many_keys_is_refused() -> None:
 
 
 @pytest.mark.req("MSG-03")
-async def test_only_so_many_messages_are_kept_for_nobody(
+async def test_the_number_of_undelivered_messages_is_limited(
     control_plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(delivery, "MOST_KEPT", 2)
@@ -236,7 +236,7 @@ async def test_only_so_many_messages_are_kept_for_nobody(
 
 
 @pytest.mark.req("MSG-01", "EVT-01")
-async def test_waits_are_told_anew_from_the_log(control_plane: ControlPlane) -> None:
+async def test_waits_are_rebuilt_from_the_log(control_plane: ControlPlane) -> None:
     await control_plane.start(MESSAGE, "x1", "x2")
     await control_plane.deliveries.send_message("paid", {"order": 7})
     before = [await control_plane.store.waits.of(one) for one in ("x1", "x2")]
@@ -248,7 +248,7 @@ async def test_waits_are_told_anew_from_the_log(control_plane: ControlPlane) -> 
 
 
 @pytest.mark.req("MSG-05")
-async def test_a_signal_reaches_every_waiting_execution_and_is_not_kept(control_plane: ControlPlane) -> None:
+async def test_a_signal_reaches_every_waiting_execution_and_is_not_stored(control_plane: ControlPlane) -> None:
     await control_plane.start(SIGNAL, "x1", "x2")
     await control_plane.start(MESSAGE, "x3")
 
@@ -265,7 +265,7 @@ async def test_a_signal_reaches_every_waiting_execution_and_is_not_kept(control_
 
 
 @pytest.mark.req("MSG-05")
-async def test_a_signal_may_be_for_one_execution(control_plane: ControlPlane) -> None:
+async def test_a_signal_can_be_sent_to_one_execution(control_plane: ControlPlane) -> None:
     await control_plane.start(SIGNAL, "x1", "x2")
 
     assert await control_plane.deliveries.send_signal("stop", execution_id="x2") == ["x2"]
@@ -278,7 +278,7 @@ async def test_a_signal_may_be_for_one_execution(control_plane: ControlPlane) ->
 
 
 @pytest.mark.req("MSG-05", "ADV-02")
-def test_rules_that_listen_hear_a_broadcast() -> None:
+def test_event_handlers_receive_a_broadcast() -> None:
     async def ran() -> tuple[list[str], RunResult]:
         async with driving(":memory:", clock=LoopClock(), watch=events.extend) as driver:
             execution_id = await driver.start(LISTENING)
@@ -294,7 +294,7 @@ def test_rules_that_listen_hear_a_broadcast() -> None:
 
 
 @pytest.mark.req("MSG-06")
-def test_injected_events_reach_rules_that_listen_and_those_of_the_system_are_refused() -> None:
+def test_event_handlers_receive_injected_events_and_system_events_are_refused() -> None:
     async def ran() -> tuple[list[bool], RunResult]:
         async with driving(":memory:", clock=LoopClock(), watch=events.extend) as driver:
             execution_id = await driver.start(LISTENING)
@@ -317,7 +317,7 @@ def test_injected_events_reach_rules_that_listen_and_those_of_the_system_are_ref
 
 
 @pytest.mark.req("TMR-04")
-async def test_a_cancellable_timer_is_cancelled_by_a_call_and_another_is_not(control_plane: ControlPlane) -> None:
+async def test_only_a_cancellable_timer_can_be_cancelled(control_plane: ControlPlane) -> None:
     await control_plane.start(TIMER, "x1")
     await control_plane.start(TIMER.replace("true", "false"), "x2")
 
@@ -332,7 +332,7 @@ async def test_a_cancellable_timer_is_cancelled_by_a_call_and_another_is_not(con
 
 
 @pytest.mark.req("MSG-02")
-def test_a_process_finds_messages_that_another_has_stored(tmp_path: Path) -> None:
+def test_a_process_finds_messages_stored_by_another(tmp_path: Path) -> None:
     db = tmp_path / "s.db"
 
     async def ran() -> RunResult:
@@ -351,7 +351,7 @@ def test_a_process_finds_messages_that_another_has_stored(tmp_path: Path) -> Non
 
 
 @pytest.mark.req("MSG-02", "MSG-03")
-def test_a_run_that_is_taken_up_gets_the_message_that_came_meanwhile(tmp_path: Path) -> None:
+def test_a_resumed_run_receives_a_message_sent_while_it_was_stopped(tmp_path: Path) -> None:
     db = tmp_path / "s.db"
 
     async def begun() -> str:

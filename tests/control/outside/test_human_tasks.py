@@ -52,7 +52,7 @@ async def test_a_task_is_listed_by_role_state_and_user(control_plane: ControlPla
 
 
 @pytest.mark.req("HUM-01")
-async def test_completing_a_task_moves_its_execution_on(control_plane: ControlPlane) -> None:
+async def test_completing_a_task_continues_its_execution(control_plane: ControlPlane) -> None:
     task = await the_task(control_plane)
 
     done = await control_plane.inbox.complete(task.task_id, {"decision": "no_thanks", "amount": 3}, **BOSS)
@@ -64,7 +64,7 @@ async def test_completing_a_task_moves_its_execution_on(control_plane: ControlPl
 
 
 @pytest.mark.req("HUM-02")
-async def test_only_a_holder_of_the_role_may_claim(control_plane: ControlPlane) -> None:
+async def test_only_a_user_with_the_role_can_claim_a_task(control_plane: ControlPlane) -> None:
     task = await the_task(control_plane)
 
     with pytest.raises(ForbiddenError, match="is for human role boss"):
@@ -93,7 +93,7 @@ async def test_a_task_is_completed_once(control_plane: ControlPlane) -> None:
 
 
 @pytest.mark.req("HUM-02")
-async def test_who_acts_on_what_he_saw_acts_on_nothing_else(control_plane: ControlPlane) -> None:
+async def test_an_action_on_an_outdated_task_version_is_refused(control_plane: ControlPlane) -> None:
     task = await the_task(control_plane)
     await control_plane.inbox.claim(task.task_id, **BOSS)
 
@@ -104,7 +104,7 @@ async def test_who_acts_on_what_he_saw_acts_on_nothing_else(control_plane: Contr
 
 
 @pytest.mark.req("HUM-03")
-async def test_every_field_that_does_not_fit_is_named_and_the_task_stays_open(control_plane: ControlPlane) -> None:
+async def test_every_invalid_field_is_named_and_the_task_stays_open(control_plane: ControlPlane) -> None:
     task = await the_task(control_plane)
 
     with pytest.raises(InvalidError) as refused:
@@ -116,7 +116,7 @@ async def test_every_field_that_does_not_fit_is_named_and_the_task_stays_open(co
 
 
 @pytest.mark.req("HUM-02")
-async def test_a_task_that_is_not_there_is_not_found(control_plane: ControlPlane) -> None:
+async def test_an_unknown_task_is_not_found(control_plane: ControlPlane) -> None:
     with pytest.raises(NotFoundError, match="there is no human task t9"):
         await control_plane.inbox.get("t9")
     with pytest.raises(NotFoundError):
@@ -135,7 +135,7 @@ async def test_a_cancelled_execution_withdraws_its_tasks(control_plane: ControlP
 
 
 @pytest.mark.req("HUM-04")
-async def test_an_overdue_task_moves_to_the_one_it_escalates_to() -> None:
+async def test_an_overdue_task_moves_to_its_escalation_role() -> None:
     control_plane = ControlPlane(shared=True)
     await control_plane.start(
         TASK.replace(
@@ -160,7 +160,7 @@ async def test_an_overdue_task_moves_to_the_one_it_escalates_to() -> None:
 
 
 @pytest.mark.req("HUM-01", "EVT-01")
-async def test_tasks_are_told_anew_from_the_log(control_plane: ControlPlane) -> None:
+async def test_tasks_are_rebuilt_from_the_log(control_plane: ControlPlane) -> None:
     task = await the_task(control_plane)
     claimed = await control_plane.inbox.claim(task.task_id, **BOSS)
 

@@ -26,7 +26,9 @@ async def control_plane(request: pytest.FixtureRequest, tmp_path: Path) -> Async
 
 
 @pytest.mark.req("MSG-02", "MSG-03")
-async def test_a_removed_message_reaches_nobody_and_a_delivered_one_stays(control_plane: ControlPlane) -> None:
+async def test_a_removed_message_is_not_delivered_and_a_delivered_one_is_not_removed(
+    control_plane: ControlPlane,
+) -> None:
     now = control_plane.clock.now()
     await control_plane.deliveries.send_message("paid", {"order": 7}, message_id="m1")
     await remove(control_plane.store.waits, "m1", now=now)
@@ -44,7 +46,7 @@ async def test_a_removed_message_reaches_nobody_and_a_delivered_one_stays(contro
 
 
 @pytest.mark.req("MSG-03")
-async def test_a_full_inbox_names_the_way_out_and_the_way_leads_out(
+async def test_a_full_inbox_names_a_command_that_frees_it(
     control_plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(delivery, "MOST_KEPT", 2)
@@ -61,7 +63,7 @@ async def test_a_full_inbox_names_the_way_out_and_the_way_leads_out(
 
 
 @pytest.mark.req("MSG-02")
-async def test_messages_that_are_removed_while_they_are_handed_over_hold_nobody_up(
+async def test_messages_removed_during_delivery_do_not_delay_others(
     control_plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever looks has read a list of which nothing is left. Each vain handing is tried many times over: one of them

@@ -32,7 +32,7 @@ async def answer(
     return verdict, row.answer
 
 
-async def test_what_an_execution_is_told_by_another_process_is_recorded_and_answered() -> None:
+async def test_a_command_from_another_process_is_recorded_and_answered() -> None:
     control_plane = ControlPlane()
     await control_plane.start(SIGNAL)
     command = DeliverSignal(at=0.0, signal_id="s1", name="stop")
@@ -45,7 +45,7 @@ async def test_what_an_execution_is_told_by_another_process_is_recorded_and_answ
     assert heard.ts == control_plane.clock.now(), "the moment is that of who records it"
 
 
-async def test_why_something_was_not_done_is_told() -> None:
+async def test_a_refused_request_is_answered_with_its_reason() -> None:
     control_plane = ControlPlane()
     await control_plane.start(TIMER)
     command = CancelTimer(at=0.0, timer_id="siesta", actor="ann")
@@ -60,7 +60,7 @@ async def test_why_something_was_not_done_is_told() -> None:
     ("action", "reason", "execution_id"),
     [("signal", "{}", "x1"), ("signal", None, "x1"), ("dance", None, "x1"), ("pause", None, "x9")],
 )
-async def test_what_nobody_can_do_is_refused_and_not_asked_for_ever(
+async def test_an_impossible_request_is_refused_and_not_repeated(
     action: str, reason: str | None, execution_id: str
 ) -> None:
     control_plane = ControlPlane()
@@ -87,7 +87,7 @@ class Away(MemoryRequests):
         return await super().pending()
 
 
-async def test_a_server_waits_for_its_store_to_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_server_waits_for_its_store_to_return(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(requests, "POLL_S", 0.0)
     control_plane, away = ControlPlane(shared=True), Away()
     await control_plane.start(TIMER)
@@ -103,7 +103,7 @@ async def test_a_server_waits_for_its_store_to_come_back(monkeypatch: pytest.Mon
     assert await control_plane.status() == "paused"
 
 
-async def test_a_process_is_known_for_as_long_as_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_process_is_registered_while_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(presence, "AFTER_S", 0.0)
     control_plane, key_values = ControlPlane(), MemoryKeyValues()
     now = control_plane.clock.now()
@@ -120,7 +120,7 @@ async def test_a_process_is_known_for_as_long_as_it_is_there(monkeypatch: pytest
 
 
 @pytest.mark.parametrize(("gone", "later"), [(True, 0.0), (False, presence.STALE_S + 1)])
-async def test_a_process_that_ended_without_a_word_is_forgotten(gone: bool, later: float) -> None:
+async def test_a_process_that_died_is_forgotten(gone: bool, later: float) -> None:
     store = MemoryStore()
     await store.key_values.put(presence.KIND, "host/1/2", b"{}", over=0, at=100.0)
 
@@ -128,7 +128,7 @@ async def test_a_process_that_ended_without_a_word_is_forgotten(gone: bool, late
     assert await store.key_values.list(presence.KIND) == []
 
 
-async def test_who_watches_a_run_hears_what_another_process_has_recorded_of_it() -> None:
+async def test_watching_a_run_shows_events_recorded_by_another_process() -> None:
     """Whoever lost patience has recorded it himself; the run shows it all the same, and once."""
     here = ControlPlane()
     await here.start(SIGNAL)

@@ -33,7 +33,7 @@ def claimed() -> tuple[Conversation, Ask]:
 
 
 @pytest.mark.req("KEY-07")
-async def test_the_holder_of_the_lease_gets_the_secret() -> None:
+async def test_the_lease_holder_receives_the_secret() -> None:
     conversation, ask = claimed()
     desk = SecretRelease(lambda: new_keychain(environment={"API": "the value"}))
 
@@ -45,7 +45,7 @@ async def test_the_holder_of_the_lease_gets_the_secret() -> None:
 
 @pytest.mark.req("KEY-07")
 @pytest.mark.parametrize("changed", [{"lease_epoch": 2}, {"worker_id": "w2"}, {"order_id": "other"}])
-async def test_nobody_else_gets_it(changed: dict[str, object]) -> None:
+async def test_a_worker_without_the_lease_receives_no_secret(changed: dict[str, object]) -> None:
     conversation, ask = claimed()
     desk = SecretRelease(lambda: pytest.fail("the keychain was opened"))
 

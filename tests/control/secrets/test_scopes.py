@@ -95,7 +95,7 @@ async def given(text: str, payload: dict[str, Any] | None = None) -> set[str]:
         ("{{ keychain.x.value }}", set()),
     ],
 )
-async def test_a_template_names_what_it_gives_in_the_recorded_scope(auth: str, granted: set[str]) -> None:
+async def test_a_credential_template_is_evaluated_in_the_recorded_scope(auth: str, granted: set[str]) -> None:
     text = f"""
 workload: {{name: a, region: eu, whole: {{credential: inner}}}}
 workflow:
@@ -107,14 +107,14 @@ workflow:
     assert await given(text) == granted
 
 
-async def test_a_payload_chooses_among_all_and_only_what_it_chose_is_given() -> None:
+async def test_a_payload_can_choose_among_all_credentials_and_only_the_chosen_one_is_released() -> None:
     text = f"workload: {{name: a}}\nworkflow: [{{step: start, tool: {{{HTTP}, auth: '{{{{ workload.name }}}}'}}}}]"
 
     assert await given(text) == {"a"}
     assert await given(text, {"name": "root"}) == {"root"}
 
 
-async def test_results_of_earlier_steps_count() -> None:
+async def test_results_of_earlier_steps_are_part_of_the_recorded_scope() -> None:
     desk = Desk()
     await desk.begin(f"""
 workflow:
@@ -148,7 +148,7 @@ WRITES_LOGIN = 'spec: {policy: {rules: [{else: {then: {do: continue, set_ctx: {l
 
 
 @pytest.mark.parametrize("policy", ["args: {}", WRITES_OTHER, WRITES_LOGIN])
-async def test_what_a_worker_writes_to_ctx_gives_it_no_secret(policy: str) -> None:
+async def test_ctx_written_by_a_worker_releases_no_secret(policy: str) -> None:
     """A worker that lies may report any write, whatever the playbook says; it holds what `ctx` said at the claim."""
     desk = Desk()
     await desk.begin(WRITING.replace("POLICY", policy))
@@ -160,7 +160,7 @@ async def test_what_a_worker_writes_to_ctx_gives_it_no_secret(policy: str) -> No
     assert await desk.given(order) == {"a"}
 
 
-async def test_a_written_name_may_be_one_that_the_keychain_declares() -> None:
+async def test_ctx_can_name_a_credential_that_the_keychain_declares() -> None:
     text = WRITING.replace("POLICY", WRITES_LOGIN).replace("workload: {name: a}", "")
     text = f"keychain: [{{name: b, kind: credential, key: b}}]\nworkload: {{name: a}}\n{text}"
     desk = Desk()
@@ -169,7 +169,7 @@ async def test_a_written_name_may_be_one_that_the_keychain_declares() -> None:
     assert await desk.given(await desk.claim()) == {"a", "b"}
 
 
-async def test_what_another_branch_writes_meanwhile_changes_nothing() -> None:
+async def test_concurrent_writes_of_another_branch_change_nothing() -> None:
     """The worker has `ctx` as it was when it took the order, and so has the desk."""
     desk = Desk()
     await desk.begin(f"""
@@ -190,7 +190,7 @@ workflow:
 
 @pytest.mark.req("LOOP-03")
 @pytest.mark.parametrize("auth", ["{{ iter.item.login }}", "{{ item.login }}"])
-async def test_every_iteration_of_an_order_has_its_own_name(auth: str) -> None:
+async def test_every_iteration_of_an_order_names_its_own_credential(auth: str) -> None:
     text = f"""
 workload: {{all: [{{login: a}}, {{login: b}}]}}
 workflow:
@@ -201,7 +201,7 @@ workflow:
     assert await given(text) == {"a", "b"}
 
 
-async def test_what_an_iteration_keeps_for_itself_is_the_workers_word() -> None:
+async def test_an_iteration_variable_is_taken_from_the_worker() -> None:
     text = f"""
 workflow:
   - step: start
@@ -216,7 +216,7 @@ workflow:
     assert await given(text) == set()
 
 
-async def test_a_workbook_task_is_named_by_what_it_is_referred_to_with() -> None:
+async def test_a_workbook_task_is_resolved_with_the_arguments_of_its_call() -> None:
     text = f"""
 workload: {{name: a}}
 workbook:
