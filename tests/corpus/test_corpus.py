@@ -20,7 +20,7 @@ KNOWN_REFUSED = {
 
 
 @pytest.mark.parametrize("case", [pytest.param(case, id=case.name) for case in CASES])
-def test_a_playbook_is_taken_and_meets_its_expectation(
+def test_a_corpus_playbook_is_accepted_and_meets_its_expectation(
     case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NOETL_HOME", str(tmp_path / "home"))
@@ -34,6 +34,6 @@ def test_a_playbook_is_taken_and_meets_its_expectation(
     assert differences(case, run_case(case, found.text, tmp_path)) == []
 
 
-def test_few_playbooks_are_refused_and_each_of_them_is_in_the_corpus() -> None:
+def test_few_playbooks_are_refused_and_each_is_in_the_corpus() -> None:
     assert KNOWN_REFUSED.keys() <= {case.name for case in CASES}
     assert len(KNOWN_REFUSED) <= MOST_REFUSED * len(CASES)

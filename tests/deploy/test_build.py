@@ -63,7 +63,7 @@ def version_of(wheel: Path) -> str:
     return wheel.name.split("-")[1]
 
 
-def test_pip_installs_a_later_build_over_an_earlier_one(project: Path, tmp_path: Path) -> None:
+def test_pip_upgrades_an_earlier_build_to_a_later_one(project: Path, tmp_path: Path) -> None:
     first = built(project)
     commit(project, "2026-01-02T03:04:06Z")
     second = built(project)
@@ -79,7 +79,7 @@ def test_pip_installs_a_later_build_over_an_earlier_one(project: Path, tmp_path:
     assert (version_of(first), installed) == ("3.1.0.dev20260102030405", "3.1.0.dev20260102030406")
 
 
-def test_a_source_archive_keeps_the_version_it_was_made_with(project: Path) -> None:
+def test_a_source_archive_keeps_its_version(project: Path) -> None:
     archive = built(project, "sdist")
     shutil.unpack_archive(archive, project.parent / "unpacked", filter="data")
 
@@ -129,7 +129,7 @@ def pages_in(wheel: Path) -> list[str]:
         return [opened.read(f"noetl/{folder}/index.html").decode() for folder in ("_ui", "_docs")]
 
 
-def test_a_wheel_has_the_pages_of_the_checkout_also_after_a_change(pages: Path) -> None:
+def test_a_wheel_contains_the_ui_of_the_checkout_even_after_a_change(pages: Path) -> None:
     first = pages_in(built(pages))
     for name in ("ui/src/a.ts", "docs/index.md"):
         (pages / name).write_text("second")
@@ -141,7 +141,7 @@ def test_a_wheel_has_the_pages_of_the_checkout_also_after_a_change(pages: Path) 
     assert (first, second) == (["first", "first"], ["second", "second"])
 
 
-def test_pages_that_are_up_to_date_are_not_built_again(pages: Path) -> None:
+def test_an_up_to_date_ui_is_not_built_again(pages: Path) -> None:
     built(pages)
     program(pages / "tools/ui.sh", "exit 3\n")
     program(pages / ".venv/bin/mkdocs", "#!/bin/sh\nexit 3\n")
@@ -149,20 +149,20 @@ def test_pages_that_are_up_to_date_are_not_built_again(pages: Path) -> None:
     assert pages_in(built(pages)) == ["first", "first"]
 
 
-def test_changed_files_make_a_build_newer_than_its_commit(project: Path) -> None:
+def test_uncommitted_changes_make_a_build_newer_than_its_commit(project: Path) -> None:
     (project / "LICENSE").write_text("another")
 
     assert build_version(project) > "3.1.0.dev20260102030405"
 
 
-def test_a_shallow_clone_has_the_version_of_a_whole_one(project: Path, tmp_path: Path) -> None:
+def test_a_shallow_clone_has_the_same_version_as_a_full_one(project: Path, tmp_path: Path) -> None:
     commit(project, "2026-02-01T00:00:00Z")
     git(tmp_path, "clone", "--quiet", "--depth", "1", f"file://{project}", "shallow")
 
     assert build_version(tmp_path / "shallow") == build_version(project) == "3.1.0.dev20260201000000"
 
 
-def test_a_release_has_three_numbers_and_a_copy_without_a_repository_no_time(project: Path) -> None:
+def test_a_release_has_three_numbers_and_a_copy_without_a_repository_has_no_time(project: Path) -> None:
     shutil.rmtree(project / ".git")
 
     copied = build_version(project)
@@ -176,7 +176,7 @@ def test_a_first_section_without_a_version_is_refused() -> None:
         newest_release("# Changelog\n\n## Next\n\n## 0.1.0 — unreleased\n")
 
 
-def test_the_build_of_an_image_is_told_its_version(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_image_build_takes_its_version_from_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOETL_BUILD_VERSION", "4.0.0.dev7")
     chosen = build_version()
     monkeypatch.setenv("NOETL_BUILD_VERSION", "new")

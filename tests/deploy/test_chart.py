@@ -74,7 +74,7 @@ def test_every_object_is_valid_kubernetes(values: dict[str, Any], version: str, 
 
 
 @pytest.mark.parametrize("values", SETTINGS.values(), ids=SETTINGS)
-def test_every_command_and_variable_of_a_pod_is_one_of_noetl(values: dict[str, Any], tmp_path: Path) -> None:
+def test_every_command_and_variable_of_a_pod_exists_in_noetl(values: dict[str, Any], tmp_path: Path) -> None:
     for pod in pods(rendered(tmp_path, values)):
         for container in pod["containers"]:
             refuse_unknown_variables(one["name"] for one in container["env"])
@@ -97,7 +97,7 @@ def test_no_pod_runs_as_root_or_writes_outside_its_volumes(tmp_path: Path) -> No
             assert {mount["name"] for mount in container["volumeMounts"]} <= volumes
 
 
-def test_every_pool_has_workers_of_its_own_and_the_token_serves_them_all(tmp_path: Path) -> None:
+def test_every_pool_has_its_own_workers_and_the_token_covers_all_pools(tmp_path: Path) -> None:
     objects = rendered(tmp_path, EVERYTHING)
 
     workers = {name: one for name, one in named(objects, "Deployment").items() if "worker" in name}
@@ -110,7 +110,7 @@ def test_every_pool_has_workers_of_its_own_and_the_token_serves_them_all(tmp_pat
     assert "--role worker --pool default --pool gpu " in setup
 
 
-def test_a_pool_is_scaled_by_its_own_orders_and_then_has_no_fixed_number(tmp_path: Path) -> None:
+def test_a_pool_is_scaled_by_its_own_orders_and_has_no_fixed_replica_count(tmp_path: Path) -> None:
     objects = rendered(tmp_path, EVERYTHING)
 
     (scaler,) = named(objects, "HorizontalPodAutoscaler").values()
@@ -140,7 +140,7 @@ def test_secrets_come_from_the_secret_only(tmp_path: Path) -> None:
         ({"results": "s3://b", "secret": {"values": {"db": "postgresql://db"}}}, "set secret.values.master-key"),
     ],
 )
-def test_a_value_that_only_the_operator_knows_is_asked_for(values: dict[str, Any], said: str, tmp_path: Path) -> None:
+def test_a_value_that_only_the_operator_knows_is_required(values: dict[str, Any], said: str, tmp_path: Path) -> None:
     with pytest.raises(RenderError, match=said):
         rendered(tmp_path, values)
 
@@ -155,7 +155,7 @@ def test_the_settings_of_the_chart_become_variables_of_the_server(tmp_path: Path
     assert variables["NOETL_NATS"] == "nats://nats:4222"
 
 
-def test_selectors_find_the_pods_they_are_about(tmp_path: Path) -> None:
+def test_selectors_match_the_pods_they_are_for(tmp_path: Path) -> None:
     objects = rendered(tmp_path, EVERYTHING)
     labels = [one["spec"]["template"]["metadata"]["labels"] for one in objects if one["kind"] in ("Deployment", "Job")]
     budgets = [one["spec"]["selector"]["matchLabels"] for one in objects if one["kind"] == "PodDisruptionBudget"]
@@ -175,7 +175,7 @@ def test_the_service_monitor_reads_the_metrics_with_a_token(tmp_path: Path) -> N
     assert endpoint["authorization"]["credentials"] == {"name": "demo-secrets", "key": "metrics-token"}
 
 
-def test_a_wrong_flag_would_be_found() -> None:
+def test_an_unknown_flag_is_detected() -> None:
     with pytest.raises(click.UsageError):
         parsed_command(["server", "start", "--no-such-flag"])
     with pytest.raises(AssertionError):

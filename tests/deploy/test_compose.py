@@ -53,7 +53,7 @@ def interpolated(text: str) -> str:
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_every_command_and_variable_is_one_of_noetl(name: str) -> None:
+def test_every_command_and_variable_exists_in_noetl(name: str) -> None:
     service = OURS[name]
     refuse_unknown_variables(service["environment"])
     lines = service["command"]
@@ -65,7 +65,7 @@ def test_every_command_and_variable_is_one_of_noetl(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_containers_of_ours_have_no_rights(name: str) -> None:
+def test_our_containers_drop_all_privileges(name: str) -> None:
     service = OURS[name]
 
     assert service["read_only"] is True
@@ -73,7 +73,7 @@ def test_containers_of_ours_have_no_rights(name: str) -> None:
     assert "ports" not in service
 
 
-def test_everything_named_in_a_service_is_declared_and_every_file_is_there(tmp_path: Path) -> None:
+def test_every_reference_of_a_service_is_declared_and_every_file_exists(tmp_path: Path) -> None:
     made = secrets_made(tmp_path)
     for service in SERVICES.values():
         assert set(service.get("secrets", ())) <= FILE["secrets"].keys()
@@ -92,7 +92,7 @@ def secrets_made(folder: Path) -> Path:
     return folder / "secrets"
 
 
-def test_secrets_are_for_their_owner_only_and_stay_what_they_are(tmp_path: Path) -> None:
+def test_secrets_are_readable_by_their_owner_only_and_not_regenerated(tmp_path: Path) -> None:
     made = secrets_made(tmp_path)
     first = {file.name: file.read_text() for file in made.iterdir()}
 

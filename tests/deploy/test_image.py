@@ -59,7 +59,7 @@ def copies(stage: Stage) -> Iterator[tuple[str | None, list[str], str]]:
             yield source, words, place
 
 
-def test_what_is_copied_is_in_the_build_context_and_nothing_else_is(context: Path) -> None:
+def test_the_build_context_contains_exactly_the_copied_files(context: Path) -> None:
     copied = {
         name for stage in STAGES.values() for source, names, _ in copies(stage) if source is None for name in names
     }
@@ -69,7 +69,7 @@ def test_what_is_copied_is_in_the_build_context_and_nothing_else_is(context: Pat
     assert [name for name in sent if not any(name == one or name.startswith(one + "/") for one in copied)] == []
 
 
-def test_everything_that_the_wheel_is_made_of_is_copied_where_it_is_built() -> None:
+def test_every_source_of_the_wheel_is_copied_into_its_build_stage() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]
     copied = {name for _, names, _ in copies(STAGES["build"]) for name in names}
@@ -83,7 +83,7 @@ def test_everything_that_the_wheel_is_made_of_is_copied_where_it_is_built() -> N
     assert needed - copied == set()
 
 
-def test_the_image_runs_as_a_user_without_rights_and_starts_a_server() -> None:
+def test_the_image_runs_as_an_unprivileged_user_and_starts_a_server() -> None:
     final = {one.name: one.text for one in STAGES["final"].instructions}
     walk = Walk(ROOT, ROOT)
     walk.settings = final
@@ -95,7 +95,7 @@ def test_the_image_runs_as_a_user_without_rights_and_starts_a_server() -> None:
     refuse_unknown_variables(word.partition("=")[0] for word in final["ENV"].split())
 
 
-def test_the_image_has_the_dependencies_that_the_tests_have_run_with() -> None:
+def test_the_image_has_the_tested_dependency_versions() -> None:
     tested = pinned(ROOT / "requirements.lock")
     shipped = pinned(ROOT / "deploy" / "requirements.lock")
 
@@ -120,7 +120,7 @@ def healthcheck(place: Here) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_health_check_knows_a_ready_server_and_a_live_worker(tmp_path: Path) -> None:
+def test_the_health_check_recognises_a_ready_server_and_a_live_worker(tmp_path: Path) -> None:
     place = Here(tmp_path)
     try:
         nobody = healthcheck(place)

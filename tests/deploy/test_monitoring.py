@@ -87,7 +87,7 @@ def metrics_of(place: Here) -> str:
 
 
 @pytest.mark.parametrize("place", QUERIES)
-def test_a_query_reads_only_series_and_labels_that_there_are(place: str, series: dict[str, set[str]]) -> None:
+def test_a_query_reads_only_existing_series_and_labels(place: str, series: dict[str, set[str]]) -> None:
     query = QUERIES[place]
     read = list(selectors(promql_parser.parse(query)))
 
@@ -100,7 +100,7 @@ def test_a_query_reads_only_series_and_labels_that_there_are(place: str, series:
     assert grouped(query) <= known, f"{place}: {query}"
 
 
-def test_labels_of_legends_and_texts_are_left_by_their_query(series: dict[str, set[str]]) -> None:
+def test_labels_of_legends_and_texts_exist_after_the_query(series: dict[str, set[str]]) -> None:
     for panel in dashboard()["panels"]:
         for target in panel["targets"]:
             assert set(re.findall(r"{{(\w+)}}", target["legendFormat"])) <= grouped(target["expr"])
@@ -110,13 +110,13 @@ def test_labels_of_legends_and_texts_are_left_by_their_query(series: dict[str, s
             assert label in (grouped(rule["expr"]) if is_aggregated else OF_PROMETHEUS), name
 
 
-def test_every_alert_says_what_happened_and_what_to_do() -> None:
+def test_every_alert_has_a_severity_a_summary_and_a_description() -> None:
     for rule in alerts().values():
         assert rule["labels"]["severity"] in ("critical", "warning", "info")
         assert rule["annotations"].keys() == {"summary", "description"}
 
 
-def test_panels_do_not_overlap_and_have_numbers_of_their_own() -> None:
+def test_panels_do_not_overlap_and_have_unique_ids() -> None:
     panels = dashboard()["panels"]
     cells = [
         (x, y)
@@ -130,7 +130,7 @@ def test_panels_do_not_overlap_and_have_numbers_of_their_own() -> None:
     assert len({one["id"] for one in panels}) == len(panels)
 
 
-def test_a_query_that_reads_nothing_would_be_found(series: dict[str, set[str]]) -> None:
+def test_a_query_of_an_unknown_series_is_detected(series: dict[str, set[str]]) -> None:
     (one,) = selectors(promql_parser.parse("rate(noetl_no_such_total[5m])"))
 
     assert one.name not in series

@@ -32,7 +32,7 @@ def sections(unit: Path) -> configparser.ConfigParser:
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
-def test_a_unit_starts_a_command_of_ours(unit: Path) -> None:
+def test_a_unit_starts_a_noetl_command(unit: Path) -> None:
     service = sections(unit)["Service"]
     program, *words = shlex.split(service["ExecStart"].replace("%i", "default"))
 
@@ -52,7 +52,7 @@ def test_every_variable_is_a_setting(file: Path) -> None:
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd here")
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
-def test_systemd_finds_nothing_wrong(unit: Path, tmp_path: Path) -> None:
+def test_systemd_accepts_the_units(unit: Path, tmp_path: Path) -> None:
     name = unit.name.replace("@.", "@default.")
     # The program is installed nowhere here, so one that is there stands for it.
     (tmp_path / name).write_text(unit.read_text().replace("/opt/noetl/bin/noetl", sys.executable))

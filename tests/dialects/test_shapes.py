@@ -47,7 +47,7 @@ def tasks(one: Ran) -> list[str]:
 
 @pytest.mark.req("MIG-06", "DIA-08")
 @pytest.mark.parametrize("shape", [pytest.param(shape, id=name) for name, shape in (SHAPES | MORE).items()])
-def test_a_shape_gives_its_value_and_its_migrated_twin_the_same(shape: Shape) -> None:
+def test_a_shape_and_its_migrated_text_give_the_same_value(shape: Shape) -> None:
     old = ran(shape.text, shape)
     done = convert(Source("t.yaml", shape.text), kinds=KINDS)
     assert done.outcome in (ConversionOutcome.MIGRATED, ConversionOutcome.UNCHANGED), done.blocked
@@ -60,7 +60,7 @@ def test_a_shape_gives_its_value_and_its_migrated_twin_the_same(shape: Shape) ->
 
 @pytest.mark.req("MIG-06", "DIA-08")
 @pytest.mark.parametrize("row", [pytest.param(row, id=row.id) for row in SPELLINGS])
-def test_an_accepted_spelling_and_its_migrated_twin_do_the_same(row: Spelling) -> None:
+def test_an_accepted_spelling_and_its_migrated_text_behave_the_same(row: Spelling) -> None:
     text = document_of(example(row).older, row.dialects[0])
     shape = Shape(row.older, text, None)
 
@@ -78,7 +78,7 @@ def test_an_accepted_spelling_and_its_migrated_twin_do_the_same(row: Spelling) -
 
 @pytest.mark.req("MIG-06", "DIA-04")
 @pytest.mark.parametrize("shape", [pytest.param(shape, id=name) for name, shape in RESCUED.items()])
-def test_a_refused_shape_is_put_right_by_migrate(shape: Shape) -> None:
+def test_migrate_fixes_a_refused_shape(shape: Shape) -> None:
     done = convert(Source("t.yaml", shape.text), kinds=KINDS)
 
     assert not done.before.ok
@@ -87,13 +87,13 @@ def test_a_refused_shape_is_put_right_by_migrate(shape: Shape) -> None:
 
 
 @pytest.mark.parametrize("name", [shape.golden for shape in (SHAPES | MORE | RESCUED).values() if shape.golden])
-def test_the_golden_example_of_a_shape_is_there(name: str) -> None:
+def test_the_golden_example_of_a_shape_exists(name: str) -> None:
     assert (GOLDEN / "spellings" / f"{name}.out").exists() or (GOLDEN / "check" / "err" / f"{name}.out").exists()
 
 
 @pytest.mark.req("VAL-20", "DOC-10")
 @pytest.mark.parametrize("shape", [pytest.param(shape, id=name) for name, shape in FOUND.items()])
-def test_a_shape_with_no_plain_meaning_is_found_with_the_way_out(shape: FoundShape) -> None:
+def test_an_ambiguous_shape_is_reported_with_a_hint(shape: FoundShape) -> None:
     for text, code in documents(shape):
         found = check(Source("t.yaml", text), kinds=KINDS).diagnostics
 
@@ -101,7 +101,7 @@ def test_a_shape_with_no_plain_meaning_is_found_with_the_way_out(shape: FoundSha
 
 
 @pytest.mark.parametrize("reference", COVERED.values())
-def test_what_shows_a_shape_is_there(reference: str) -> None:
+def test_the_evidence_of_a_shape_exists(reference: str) -> None:
     where, _, name = reference.partition(":")
     if where == "test":
         file, _, function = name.partition("::")
@@ -116,7 +116,7 @@ def test_what_shows_a_shape_is_there(reference: str) -> None:
     assert name in rows[where]
 
 
-def test_every_row_is_the_answer_to_a_shape() -> None:
+def test_every_row_answers_a_shape() -> None:
     shown = set(COVERED.values())
     rows = [f"shape:{name}" for name in SHAPES | MORE] + [f"found:{name}" for name in FOUND]
 

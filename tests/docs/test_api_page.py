@@ -10,7 +10,7 @@ from tests.server.talking import talking
 PAGE = Path(__file__).parents[2] / "docs" / "api.md"
 
 
-async def test_every_route_of_the_page_exists_and_every_one_of_ours_is_on_it() -> None:
+async def test_the_page_and_the_api_have_the_same_routes() -> None:
     async with talking(workers=0) as talk:
         paths = {path.replace(":path", "") for path in (await talk.get("/openapi.json"))["paths"]}
     text = PAGE.read_text()

@@ -23,12 +23,12 @@ def test_servers_add_up_until_the_database_is_full() -> None:
     assert most == pytest.approx(8 / COSTS.write_s)
 
 
-def test_a_lone_execution_waits_for_every_flush() -> None:
+def test_a_single_execution_waits_for_every_flush() -> None:
     alone = Simulation(COSTS, Installation(servers=4, database_cores=8), crowd=1).run(until_s=5.0)
     assert alone == pytest.approx(1 / (COSTS.decide_s + COSTS.write_s + COSTS.flush_s), rel=0.01)
 
 
-def test_a_second_database_comes_when_the_first_would_be_busier_than_it_should() -> None:
+def test_a_second_database_is_added_when_the_first_would_be_too_busy() -> None:
     limit = 0.7 * 8 / COSTS.write_s
     assert databases_for(COSTS, limit, 8) == 1
     assert databases_for(COSTS, limit * 1.01, 8) == 2

@@ -15,12 +15,12 @@ from tools.cli_page import cli_page, commands
 LEAVES = [ctx for ctx in commands() if not isinstance(ctx.command, click.Group)]
 
 
-def test_the_page_is_current() -> None:
+def test_the_cli_page_is_current() -> None:
     assert (ROOT / "docs" / "cli.md").read_text() == cli_page(), "run `make docs`"
 
 
 @pytest.mark.parametrize("ctx", commands(), ids=lambda ctx: ctx.command_path)
-def test_every_command_has_a_sentence_and_explained_options(ctx: click.Context) -> None:
+def test_every_command_has_a_description_and_documented_options(ctx: click.Context) -> None:
     help_text = (ctx.command.help or "").strip()
 
     assert re.match(r"[A-Z].*[.:]", help_text, re.S), help_text
@@ -28,7 +28,7 @@ def test_every_command_has_a_sentence_and_explained_options(ctx: click.Context) 
 
 
 @pytest.mark.parametrize("ctx", LEAVES, ids=lambda ctx: ctx.command_path)
-def test_every_command_shows_an_example_of_itself(ctx: click.Context) -> None:
+def test_every_command_has_an_example(ctx: click.Context) -> None:
     name = ctx.command_path.removeprefix("noetl ")
     examples = [line.strip() for line in (ctx.command.help or "").splitlines() if "\b" not in line]
 
@@ -36,7 +36,7 @@ def test_every_command_shows_an_example_of_itself(ctx: click.Context) -> None:
 
 
 @pytest.mark.parametrize("line", EXAMPLES.values())
-def test_every_example_is_a_command_line_that_can_be_read(line: str) -> None:
+def test_every_example_is_a_valid_command_line(line: str) -> None:
     words = shlex.split(line.partition(" > ")[0])[1:]
     command: click.Command = noetl
     ctx = click.Context(command, info_name="noetl")

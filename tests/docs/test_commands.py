@@ -39,7 +39,7 @@ def written() -> list[object]:
 
 @pytest.mark.req("DOC-14")
 @pytest.mark.parametrize("command", written())
-def test_a_command_of_a_page_can_be_read(command: str) -> None:
+def test_a_documented_command_is_valid(command: str) -> None:
     try:
         parsed_command(shlex.split(command))
     except click.exceptions.Exit:
@@ -49,5 +49,5 @@ def test_a_command_of_a_page_can_be_read(command: str) -> None:
             raise
 
 
-def test_such_commands_are_found() -> None:
+def test_documented_commands_are_found() -> None:
     assert len(written()) > 25

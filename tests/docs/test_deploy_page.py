@@ -29,7 +29,7 @@ SECTIONS = re.findall(
 
 @pytest.mark.req("CLI-01")
 @pytest.mark.parametrize(("name", "text"), SECTIONS, ids=[name for name, _ in SECTIONS])
-def test_every_command_of_a_section_does_what_it_should(name: str, text: str, tmp_path: Path) -> None:
+def test_every_command_of_a_section_works(name: str, text: str, tmp_path: Path) -> None:
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     make_certificates(tmp_path)
     place, database = Here(tmp_path), f"t_{uuid4().hex[:12]}"
@@ -50,7 +50,7 @@ def test_every_command_of_a_section_does_what_it_should(name: str, text: str, tm
         postgres.server().ask(f"DROP DATABASE {database} WITH (FORCE)")
 
 
-def test_all_sections_are_there() -> None:
+def test_all_sections_of_the_deployment_page_exist() -> None:
     assert [name for name, _ in SECTIONS] == [
         "Credentials and webhooks",
         "With a private certificate",
@@ -67,15 +67,15 @@ def written_commands() -> list[str]:
 
 
 @pytest.mark.parametrize("line", written_commands())
-def test_commands_that_are_not_run_can_be_read(line: str) -> None:
+def test_commands_that_are_not_run_are_valid(line: str) -> None:
     parsed_command(shlex.split(line))
 
 
-def test_such_commands_are_found() -> None:
+def test_commands_that_are_not_run_are_found() -> None:
     assert any("token create workers" in line for line in written_commands())
 
 
-def test_every_file_that_the_page_names_is_there() -> None:
+def test_every_file_that_the_deployment_page_names_exists() -> None:
     named = set(re.findall(r"deploy/[\w./@-]+\w", (ROOT / "docs/deploy.md").read_text())) - {"deploy/compose/secrets"}
 
     assert {name for name in named if not (ROOT / name).exists() and "secrets/" not in name} == set()

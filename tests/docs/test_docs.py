@@ -45,7 +45,7 @@ def blocks(language: str) -> list[object]:
 
 @pytest.mark.req("DOC-14")
 @pytest.mark.parametrize(("form", "text"), blocks("yaml"))
-def test_every_yaml_block_checks(form: str, text: str) -> None:
+def test_every_yaml_block_passes_the_check(form: str, text: str) -> None:
     assert form in ("", "step", "task")
 
     checked = check(Source("block", whole(form, text)), kinds=KINDS)
@@ -70,7 +70,7 @@ def test_the_recommended_pages_exist(page: str) -> None:
 
 
 @pytest.mark.parametrize(("form", "text"), blocks("console"))
-def test_every_console_example_prints_what_it_says(form: str, text: str, tmp_path: Path) -> None:
+def test_every_console_example_prints_the_documented_output(form: str, text: str, tmp_path: Path) -> None:
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     environment = {
         **os.environ,

@@ -84,7 +84,7 @@ def _choices(node: ast.expr) -> Iterator[ast.expr]:
         yield node
 
 
-def test_the_search_finds_what_is_there() -> None:
+def test_the_search_finds_error_kinds_in_the_source() -> None:
     assert raised().keys() >= {
         "tool.not_allowed",
         "loop.reduce",
@@ -95,5 +95,5 @@ def test_the_search_finds_what_is_there() -> None:
 
 
 @pytest.mark.req("OUT-03")
-def test_every_kind_of_error_is_in_the_specification() -> None:
+def test_every_error_kind_is_in_the_specification() -> None:
     assert {kind: place for kind, place in raised().items() if kind not in listed()} == {}

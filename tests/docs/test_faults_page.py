@@ -16,7 +16,7 @@ NAMED = sorted(set(re.findall(r"`(tests/[\w/]+\.py)::(test_\w+)`", PAGE + ATTACK
 
 
 @pytest.mark.parametrize(("file", "test"), NAMED, ids=lambda one: one)
-def test_a_test_that_is_named_exists(file: str, test: str) -> None:
+def test_every_test_named_on_the_faults_page_exists(file: str, test: str) -> None:
     text = (ROOT / file).read_text("utf-8")
     assert re.search(rf"^(async )?def {test}\(", text, re.M), f"{file} has no {test}"
 
@@ -33,7 +33,7 @@ def test_every_promise_names_its_test() -> None:
     assert [row for row in rows if "`tests/" not in row.rpartition(" | ")[2]] == []
 
 
-def test_a_row_is_deep_if_its_test_is_and_no_other_way() -> None:
+def test_a_fault_is_marked_deep_exactly_if_its_test_is() -> None:
     """As far as a test is marked as a whole; of some, only the larger share is."""
     for row in PAGE.splitlines():
         if not (found := re.search(r"`(tests/[\w/]+\.py)::(test_\w+)`", row)):
@@ -46,5 +46,5 @@ def test_a_row_is_deep_if_its_test_is_and_no_other_way() -> None:
             assert "deep" in text, f"{found[2]} is not"
 
 
-def test_every_crash_point_is_there() -> None:
+def test_every_crash_point_is_on_the_page() -> None:
     assert [one for one in (*SERVER_POINTS, *WORKER_POINTS, *STORE_POINTS) if f"`{one}`" not in PAGE] == []

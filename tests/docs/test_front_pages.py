@@ -17,7 +17,7 @@ FRONT_PAGES = sorted(SOURCE.rglob("__init__.py"))
 
 
 @pytest.mark.parametrize("page", FRONT_PAGES, ids=lambda page: str(page.parent.relative_to(SOURCE)))
-def test_every_file_that_a_front_page_names_is_there(page: Path) -> None:
+def test_every_file_that_a_docs_front_page_names_exists(page: Path) -> None:
     text = ast.get_docstring(ast.parse(page.read_text())) or ""
 
     assert text, "every package has a front page"

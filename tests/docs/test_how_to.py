@@ -29,7 +29,7 @@ def examples() -> list[Any]:
 
 @pytest.mark.req("DOC-14")
 @pytest.mark.parametrize(("text", "expected"), examples())
-def test_a_playbook_gives_what_the_page_says(
+def test_a_playbook_on_a_how_to_page_gives_the_documented_result(
     text: str, expected: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NOETL_HOME", str(tmp_path / "home"))  # not the store of whoever runs the tests
@@ -48,7 +48,7 @@ def test_a_playbook_gives_what_the_page_says(
     [("filters", FILTERS), ("tests", PREDICATES), ("functions", FUNCTIONS)],
     ids=["filters", "tests", "functions"],
 )
-def test_every_word_that_templates_know_is_on_their_page(row: str, known: Collection[str]) -> None:
+def test_every_template_word_is_on_the_templates_page(row: str, known: Collection[str]) -> None:
     page = (ROOT / "docs" / "how-to" / "templates.md").read_text()
     cells = next(line for line in page.splitlines() if line.startswith(f"| {row}")).split("|")[2]
 

@@ -29,7 +29,7 @@ PRINTED = (
 
 
 @pytest.mark.parametrize(("program", "printed"), list(zip(PROGRAMS, PRINTED, strict=True)))
-def test_every_program_prints_what_it_is_about(program: str, printed: str, tmp_path: Path) -> None:
+def test_every_python_example_prints_the_documented_output(program: str, printed: str, tmp_path: Path) -> None:
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     with here(tmp_path) as place:
         there = {}

@@ -24,11 +24,11 @@ def pages() -> dict[str, str]:
 
 
 @pytest.mark.parametrize("page", [ROUTES, SHAPES])
-def test_the_page_is_current(page: str) -> None:
+def test_the_routes_page_is_current(page: str) -> None:
     assert (ROOT / page).read_text() == pages()[page], "run `make docs`"
 
 
-def test_there_are_no_other_pages() -> None:
+def test_there_are_no_stray_route_pages() -> None:
     assert set(pages()) == {ROUTES, SHAPES}
 
 
@@ -38,7 +38,7 @@ def test_every_route_of_the_api_is_on_the_page() -> None:
     assert ruled - set(shown_routes(pages()[ROUTES])) == set()
 
 
-def test_a_route_names_the_least_role_that_may_ask() -> None:
+def test_a_route_names_the_least_role_that_can_call_it() -> None:
     roles = dict(re.findall(r"^### `([^`]+)`$.*?^Role: ([^.]+)\. Answers", pages()[ROUTES], re.M | re.S))
 
     assert roles["GET /api/executions"] == "`viewer`"
@@ -54,7 +54,7 @@ def test_a_route_names_the_least_role_that_may_ask() -> None:
             assert "`admin`" in told, head
 
 
-def test_every_shape_that_is_linked_to_is_there_and_none_is_left_over() -> None:
+def test_every_linked_shape_exists_and_every_shape_is_linked() -> None:
     linked = set(re.findall(r"\(shapes\.md#(\w+)\)", pages()[ROUTES] + pages()[SHAPES]))
     shown = {name.lower() for name in re.findall(r"^## (\w+)$", pages()[SHAPES], re.M)}
 
@@ -63,5 +63,5 @@ def test_every_shape_that_is_linked_to_is_there_and_none_is_left_over() -> None:
 
 
 @pytest.mark.parametrize("page", [ROUTES, SHAPES])
-def test_users_read_no_requirements(page: str) -> None:
+def test_user_pages_contain_no_requirement_ids(page: str) -> None:
     assert re.findall(r"\b[A-Z]{2,5}-\d{2}\b|§", pages()[page]) == []

@@ -37,7 +37,7 @@ def read_in_server() -> set[str]:
 
 
 @pytest.mark.parametrize("name", [*ServerSettings.__struct_fields__, *Quotas.__struct_fields__])
-def test_what_a_server_is_given_is_read_there(name: str) -> None:
+def test_a_setting_of_the_server_is_read_there(name: str) -> None:
     # The command line reads every setting to hand it on: that alone does nothing.
     assert name in read_in_server()
 

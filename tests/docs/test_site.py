@@ -84,7 +84,7 @@ def target(site: Path, file: Path, link: str) -> tuple[Path, str]:
     return (found / "index.html" if found.is_dir() else found), unquote(parts.fragment)
 
 
-def test_no_link_is_dead(site: Path) -> None:
+def test_no_link_is_broken(site: Path) -> None:
     dead = []
     for file, page in pages(site):
         for link in (*page.links, *page.loaded):
@@ -100,7 +100,7 @@ def test_no_link_is_dead(site: Path) -> None:
     assert dead == []
 
 
-def test_every_page_is_reached_from_the_navigation_of_the_first(site: Path) -> None:
+def test_every_page_is_reachable_from_the_navigation_of_the_first(site: Path) -> None:
     start = site / "index.html"
     reached = {target(site, start, link)[0] for link in page_of(start).navigation if not urlsplit(link).scheme}
 
@@ -115,7 +115,7 @@ def test_every_page_of_docs_is_in_the_site(site: Path) -> None:
     assert expected <= built
 
 
-def test_the_site_is_in_the_order_of_learning(site: Path) -> None:
+def test_the_site_is_in_learning_order(site: Path) -> None:
     text = (site / "index.html").read_text()
     tabs = re.findall(r'class="md-tabs__link"[^>]*>\s*([^<]+?)\s*<', text)
 
@@ -123,7 +123,7 @@ def test_the_site_is_in_the_order_of_learning(site: Path) -> None:
     assert tabs[-4:] == ["Tutorial", "How-to", "Reference", "Explanation"]
 
 
-def test_nothing_is_loaded_from_another_host(site: Path) -> None:
+def test_no_page_loads_from_another_host(site: Path) -> None:
     loaded = {link for _, page in pages(site) for link in page.loaded if urlsplit(link).netloc}
     styles = [file for file in site.rglob("*.css") if re.search(r"url\(['\"]?(https?:)?//", file.read_text("utf-8"))]
     scripts = [
@@ -137,7 +137,7 @@ def test_nothing_is_loaded_from_another_host(site: Path) -> None:
     assert scripts == []
 
 
-def test_examples_and_search_are_part_of_it(site: Path) -> None:
+def test_the_site_contains_examples_and_a_search(site: Path) -> None:
     assert (site / "examples" / "hello.yaml").read_text() == (ROOT / "examples" / "hello.yaml").read_text()
     assert "credential" in (site / "search" / "search_index.json").read_text()
     assert 'data-md-color-scheme="slate"' in (site / "index.html").read_text()

@@ -10,12 +10,12 @@ from tools.spellings_page import ROOT, spelling_pages
 
 @pytest.mark.req("DIA-08")
 @pytest.mark.parametrize("page", spelling_pages())
-def test_the_table_is_current(page: str) -> None:
+def test_the_spellings_table_is_current(page: str) -> None:
     assert (ROOT / page).read_text() == spelling_pages()[page], "run `make docs`"
 
 
 @pytest.mark.req("DIA-08")
-def test_every_accepted_spelling_stands_on_both_pages() -> None:
+def test_every_accepted_spelling_is_on_both_pages() -> None:
     for page in spelling_pages().values():
         missing = [row.id for row in SPELLINGS if row.older.replace("|", "\\|") not in page]
         assert missing == []

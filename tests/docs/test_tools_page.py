@@ -23,25 +23,25 @@ def _rows(section: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("file", "group", "test"), NAMED, ids=lambda one: one)
-def test_a_test_that_is_named_exists(file: str, group: str, test: str) -> None:
+def test_every_test_named_on_the_tools_page_exists(file: str, group: str, test: str) -> None:
     text = (ROOT / file).read_text("utf-8")
     assert not group or f"class {group.removesuffix('::')}" in text, f"{file} has no {group}"
     assert re.search(rf"^{'    ' if group else ''}(async )?def {test}\(", text, re.M), f"{file} has no {test}"
 
 
 @pytest.mark.parametrize("section", SECTIONS)
-def test_every_kind_is_told_of(section: str) -> None:
+def test_every_tool_kind_is_on_the_page(section: str) -> None:
     told = {kind for kinds, _ in _rows(section) for kind in kinds.replace(" (deep)", "").split(", ")}
     assert told == set(BUILT_IN) - OTHERS
 
 
-def test_every_row_names_a_test_or_says_why_not() -> None:
+def test_every_row_names_a_test_or_a_reason() -> None:
     rows = [row for section in SECTIONS for row in _rows(section)]
     assert len(rows) > 150
     assert [row for row in rows if not row[1].startswith(("`tests/", "none: ", "missing: "))] == []
 
 
-def test_a_row_is_deep_if_its_test_is_and_no_other_way() -> None:
+def test_a_tools_row_is_marked_deep_exactly_if_its_test_is() -> None:
     for kinds, told in (row for section in SECTIONS for row in _rows(section)):
         if not (found := re.fullmatch(r"`(tests/[\w/]+\.py)::(test_\w+)`", told)):
             continue

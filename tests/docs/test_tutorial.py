@@ -22,7 +22,7 @@ pytestmark = pytest.mark.timeout(400)  # each of its processes may take its time
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_every_command_prints_what_the_page_says(page: str, tmp_path: Path) -> None:
+def test_every_tutorial_command_prints_the_documented_output(page: str, tmp_path: Path) -> None:
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     text = (ROOT / "docs" / "tutorial" / page).read_text("utf-8")
     blocks = re.findall(r"^```shell-session\n(.*?)^```$", text, re.M | re.S)
@@ -50,5 +50,5 @@ def output_of(command: str, folder: Path, environment: dict[str, str]) -> str:
     return done.stdout + done.stderr
 
 
-def test_pages_with_such_commands_are_found() -> None:
+def test_tutorial_pages_with_commands_are_found() -> None:
     assert PAGES == ["loop.md", "secrets.md", "server.md"]
