@@ -89,7 +89,7 @@ COVERED: dict[str, str] = {
     "a template in Python code": "found:template in python",
     "kinds of errors that no tool has": "found:error kind",
     "other names of the errors of http": (
-        "test:tests/engine/pipeline/test_scopes.py::test_an_http_error_is_known_by_its_common_name"
+        "test:tests/engine/pipeline/test_scopes.py::test_an_http_error_has_a_common_name"
     ),
     # errors that pass for success
     "else: continue without a rule for errors": "found:else continue",

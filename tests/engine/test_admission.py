@@ -56,12 +56,12 @@ def test_a_step_without_admission_runs() -> None:
         ('[{when: "{{ true }}", then: {allow: true}}, {else: {then: {allow: false}}}]', True),
     ],
 )
-def test_the_first_rule_that_matches_decides(rules: str, admitted: bool) -> None:
+def test_the_first_matching_rule_decides(rules: str, admitted: bool) -> None:
     assert ("gate" in guarded(f"{{rules: {rules}}}").ran()) is admitted
 
 
 @pytest.mark.req("ADM-04")
-def test_rules_of_which_none_matches_deny() -> None:
+def test_admission_denies_if_no_rule_matches() -> None:
     talk = guarded('{rules: [{when: "{{ ctx.ready }}", then: {allow: true}}]}')
 
     assert talk.payloads("step.denied")[0].rule is None
@@ -86,7 +86,7 @@ def test_guards_read_args_workload_event_results_and_the_execution(guard: str) -
 
 
 @pytest.mark.req("ADM-07")
-def test_inclusive_rules_all_speak_and_their_token_data_merge() -> None:
+def test_all_inclusive_rules_are_evaluated_and_their_token_data_merged() -> None:
     both = (
         '{when: "{{ true }}", then: {allow: true, set_token: {a: 1}}}, '
         '{when: "{{ true }}", then: {allow: true, set_token: {b: 2}}}'
@@ -100,7 +100,7 @@ def test_inclusive_rules_all_speak_and_their_token_data_merge() -> None:
 
 
 @pytest.mark.req("TPL-09")
-def test_a_template_error_in_admission_ends_the_token_as_failed() -> None:
+def test_a_template_error_in_admission_fails_the_token() -> None:
     talk = guarded('{rules: [{when: "{{ 1 / 0 }}", then: {allow: true}}]}')
 
     assert talk.ran() == ["start"]

@@ -26,7 +26,7 @@ def told(tracing: str) -> Conversation:
 
 
 @pytest.mark.req("ADV-07")
-def test_every_event_of_the_step_has_its_attributes_and_no_other_event() -> None:
+def test_every_event_of_a_step_has_its_trace_attributes_and_no_other_event() -> None:
     talk = told("{enabled: true, attributes: {team: billing, weight: 2}}")
 
     of_the_step = [event for event in talk.log if event.step == "start"]
@@ -37,5 +37,5 @@ def test_every_event_of_the_step_has_its_attributes_and_no_other_event() -> None
 
 @pytest.mark.req("ADV-07")
 @pytest.mark.parametrize("tracing", ["{enabled: false, attributes: {team: billing}}", "{enabled: true}", "{}"])
-def test_without_attributes_or_with_tracing_off_events_are_as_ever(tracing: str) -> None:
+def test_events_without_tracing_have_no_attributes(tracing: str) -> None:
     assert not any(event.payload.attributes for event in told(tracing).log)

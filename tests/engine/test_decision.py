@@ -11,7 +11,7 @@ from noetl.events.executions import Final, PlaybookProcessed
 
 
 @pytest.mark.req("EVT-02", "EVT-06")
-def test_an_event_is_named_by_its_position_however_often_it_is_decided() -> None:
+def test_an_event_id_depends_on_its_position_and_not_on_the_attempt() -> None:
     execution = Execution(execution_id="x1", trace_id="t")
     execution.log.seq = 7
 
@@ -23,7 +23,7 @@ def test_an_event_is_named_by_its_position_however_often_it_is_decided() -> None
     assert positional("x1", 8) == "x1/8"
 
 
-def test_what_others_know_by_a_name_keeps_it() -> None:
+def test_an_event_with_a_given_id_keeps_it() -> None:
     draft = Draft(Execution(execution_id="x1", trace_id="t"), 1.0, "cause")
 
     named = draft.add(PlaybookProcessed(status=Final.COMPLETED), event_id="registration")

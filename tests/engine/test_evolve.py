@@ -11,5 +11,5 @@ from noetl.events.events import Payload
 
 
 @pytest.mark.req("EVT-07")
-def test_every_event_has_a_room_that_follows_it() -> None:
+def test_every_event_type_has_a_handler() -> None:
     assert set(HANDLERS) == set(get_args(Payload))

@@ -11,7 +11,7 @@ from noetl.engine.execution import DueTime, DueTimes
 
 
 @pytest.mark.req("TMR-06")
-def test_the_nearest_stands_first_whatever_was_set_moved_and_cancelled() -> None:
+def test_the_earliest_due_time_is_first_after_any_changes() -> None:
     dice, timer_queue, expected = random.Random(7), DueTimes(), dict[str, float]()
     for _ in range(3_000):
         key = str(dice.randrange(60))
@@ -26,7 +26,7 @@ def test_the_nearest_stands_first_whatever_was_set_moved_and_cancelled() -> None
         assert len(timer_queue.heap) <= 2 * len(expected) + 20, "what is outdated does not pile up"
 
 
-def test_those_of_one_moment_go_off_in_the_order_they_were_set() -> None:
+def test_equal_due_times_fire_in_insertion_order() -> None:
     timer_queue = DueTimes()
     for key in ("z", "a", "m"):
         timer_queue.set(DueTime.RELEASE, key, 5.0)
@@ -39,7 +39,7 @@ def test_those_of_one_moment_go_off_in_the_order_they_were_set() -> None:
     assert order == ["z", "a", "m"]
 
 
-def test_reading_changes_nothing() -> None:
+def test_reading_the_due_times_changes_nothing() -> None:
     timer_queue = DueTimes()
     timer_queue.set(DueTime.DUE, "a", 2.0)
     timer_queue.set(DueTime.WAIT, "a", 1.0)

@@ -19,7 +19,7 @@ def to_the_end(talk: Waiting) -> None:
 
 
 @pytest.mark.req("ADV-05")
-def test_a_delayed_token_is_enqueued_when_its_time_has_come() -> None:
+def test_a_delayed_token_is_enqueued_at_its_time() -> None:
     talk = Waiting(
         """
 workload: {n: 4}
@@ -50,7 +50,7 @@ def test_a_delay_that_cannot_be_rendered_fails_the_routing() -> None:
 
 @pytest.mark.req("ADV-05", "O-01")
 @pytest.mark.parametrize(("join", "ran_at"), [("all", [10.0]), ("any", [0.0])])
-def test_a_join_waits_for_a_delayed_token_or_drops_it_when_it_comes(join: str, ran_at: list[float]) -> None:
+def test_a_join_waits_for_a_delayed_token_or_drops_it_on_arrival(join: str, ran_at: list[float]) -> None:
     talk = Waiting(
         f"""
 workflow:
@@ -88,7 +88,7 @@ workflow:
 
 
 @pytest.mark.req("ADV-05", "O-16")
-def test_delays_go_on_while_paused_and_are_held() -> None:
+def test_delayed_tokens_of_a_paused_execution_come_due_and_are_held() -> None:
     talk = Waiting("workflow: [{step: start, next: {arcs: [{step: end, spec: {delay: 5}}]}}, {step: end}]")
     talk.start()
     talk.pause()
@@ -107,7 +107,7 @@ workflow:
 
 
 @pytest.mark.req("ADV-05")
-def test_no_more_runs_begin_in_any_stretch_of_time_than_the_rate_says() -> None:
+def test_no_time_window_has_more_starts_than_the_rate_allows() -> None:
     talk = Waiting(RATE % (7, "3", ""))
     talk.start()
     to_the_end(talk)
@@ -120,7 +120,7 @@ def test_no_more_runs_begin_in_any_stretch_of_time_than_the_rate_says() -> None:
 
 @pytest.mark.req("ADV-05")
 @pytest.mark.parametrize("paused", [True, False])
-def test_who_was_to_begin_while_nobody_was_there_does_not_begin_together_with_the_others(paused: bool) -> None:
+def test_tokens_that_came_due_during_an_outage_do_not_all_start_together(paused: bool) -> None:
     talk = Waiting(RATE % (7, "2", ""))
     talk.start()
     if paused:
@@ -136,7 +136,7 @@ def test_who_was_to_begin_while_nobody_was_there_does_not_begin_together_with_th
 
 
 @pytest.mark.req("ADV-05")
-def test_time_that_is_a_little_late_moves_nobody() -> None:
+def test_a_slightly_late_clock_moves_no_planned_start() -> None:
     talk = Waiting(RATE % (3, "1", ""))
     talk.start()
     talk.wake(10.5)
@@ -147,7 +147,7 @@ def test_time_that_is_a_little_late_moves_nobody() -> None:
 
 
 @pytest.mark.req("ADV-05")
-def test_one_that_is_gone_leaves_its_moment_to_others() -> None:
+def test_a_withdrawn_token_frees_its_planned_start() -> None:
     talk = Waiting(
         """
 workflow:
@@ -169,7 +169,7 @@ workflow:
 
 
 @pytest.mark.req("ADV-05")
-def test_the_window_slides() -> None:
+def test_the_rate_window_slides() -> None:
     talk = Waiting(
         """
 workflow:
@@ -191,7 +191,7 @@ workflow:
 
 
 @pytest.mark.req("ADV-05")
-def test_a_key_has_a_rate_of_its_own_and_is_forgotten_when_it_no_longer_counts() -> None:
+def test_each_key_has_its_own_rate_and_is_forgotten_when_it_expires() -> None:
     talk = Waiting(
         """
 workflow:
@@ -232,7 +232,7 @@ workflow:
 
 @pytest.mark.req("ADV-05", "TPL-09")
 @pytest.mark.parametrize(("limit", "said"), [("'{{ 0 }}'", "rate.limit"), ("'{{ none }}'", "rate.limit")])
-def test_a_rate_that_is_none_drops_the_token_as_failed(limit: str, said: str) -> None:
+def test_an_invalid_rate_fails_the_token(limit: str, said: str) -> None:
     talk = Waiting(RATE % (1, limit, ""))
     talk.start()
 
@@ -241,7 +241,7 @@ def test_a_rate_that_is_none_drops_the_token_as_failed(limit: str, said: str) ->
 
 
 @pytest.mark.req("ADV-05", "ADV-07")
-def test_a_rate_and_a_limit_hold_together() -> None:
+def test_a_rate_and_a_concurrency_limit_both_apply() -> None:
     talk = Waiting(
         """
 workflow:

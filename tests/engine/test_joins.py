@@ -34,9 +34,7 @@ def begun(text: str, **payload: Any) -> Conversation:
 
 @pytest.mark.req("ROUTE-11")
 @pytest.mark.parametrize(("skip_b", "arrived"), [(False, {"a": 1, "b": 2}), (True, {"a": 1})])
-def test_the_join_of_the_fixture_runs_once_whether_or_not_a_branch_ended_early(
-    skip_b: bool, arrived: dict[str, int]
-) -> None:
+def test_the_fixture_join_runs_once_even_if_a_branch_ended_early(skip_b: bool, arrived: dict[str, int]) -> None:
     talk = begun(FIXTURE.read_text(), skip_b=skip_b)
     talk.done("a", 1)
     if not skip_b:
@@ -50,7 +48,7 @@ def test_the_join_of_the_fixture_runs_once_whether_or_not_a_branch_ended_early(
 
 
 @pytest.mark.req("ROUTE-11", "O-01")
-def test_the_joined_run_sees_what_came_in_the_order_it_came() -> None:
+def test_the_joined_run_sees_its_inputs_in_arrival_order() -> None:
     talk = begun(branches("all", "a", "b", "c"))
 
     talk.done("b", 2)
@@ -69,7 +67,7 @@ def test_the_joined_run_sees_what_came_in_the_order_it_came() -> None:
     ("join", "needed"),
     [("any", 1), ("{count: 2}", 2), ("all", 3), ("active", 3), ("{mode: any}", 1)],
 )
-def test_a_join_runs_once_when_enough_have_come_and_late_tokens_are_dropped(join: str, needed: int) -> None:
+def test_a_quorum_join_runs_once_and_late_tokens_are_dropped(join: str, needed: int) -> None:
     talk = begun(branches(join, "a", "b", "c"))
 
     for number, name in enumerate(["a", "b", "c"], 1):
@@ -83,7 +81,7 @@ def test_a_join_runs_once_when_enough_have_come_and_late_tokens_are_dropped(join
     assert talk.execution.held.forks == {}
 
 
-def test_a_token_of_no_group_passes_a_join_and_is_its_only_input() -> None:
+def test_a_token_without_a_group_passes_a_join_alone() -> None:
     talk = begun(
         f"workflow:\n  - {{step: start, {PY}, next: {{arcs: [{{step: merge, args: {{n: 1}}}}]}}}}\n"
         f"  - step: merge\n    spec: {{join: all}}\n    {PY}\n"
@@ -94,7 +92,7 @@ def test_a_token_of_no_group_passes_a_join_and_is_its_only_input() -> None:
     assert token_of(talk.execution, talk.run("merge"))["inputs"] == [{"from": "start", "args": {"n": 1}}]
 
 
-def test_admission_of_a_join_sees_all_that_came() -> None:
+def test_admission_of_a_join_sees_all_its_inputs() -> None:
     rule = '{when: "{{ token.inputs | length == 2 and args.a == 1 }}", then: {allow: true}}'
     text = branches("all", "a", "b").replace("{join: all}", f"{{join: all, policy: {{admit: {{rules: [{rule}]}}}}}}")
     talk = begun(text)
@@ -126,7 +124,7 @@ workflow:
 
 
 @pytest.mark.req("O-01")
-def test_the_joined_token_belongs_to_the_group_around_its_own() -> None:
+def test_the_joined_token_belongs_to_the_enclosing_group() -> None:
     talk = begun(INNER)
     talk.done("left")
     talk.done("l1")
@@ -142,7 +140,7 @@ def test_the_joined_token_belongs_to_the_group_around_its_own() -> None:
 
 
 @pytest.mark.req("O-01")
-def test_active_does_not_wait_for_a_token_that_can_no_longer_come() -> None:
+def test_an_active_join_does_not_wait_for_tokens_that_cannot_arrive() -> None:
     side = f"  - {{step: gone, {PY}}}\n"
     text = branches("active", "a", "b", "c", more=side).replace(
         "- step: c\n    tool: {kind: python, code: x}\n    next: {arcs: [{step: merge",
@@ -158,7 +156,7 @@ def test_active_does_not_wait_for_a_token_that_can_no_longer_come() -> None:
 
 
 @pytest.mark.req("O-01")
-def test_two_joins_that_wait_for_each_other_fail_instead_of_waiting_for_ever() -> None:
+def test_two_joins_that_wait_for_each_other_fail() -> None:
     text = branches("all", "a", "b", more=f"  - step: other\n    spec: {{join: all}}\n    {PY}\n").replace(
         'b: "{{ event.result }}"', "n: 1"
     )
@@ -175,7 +173,7 @@ def test_two_joins_that_wait_for_each_other_fail_instead_of_waiting_for_ever() -
 
 
 @pytest.mark.req("O-01")
-def test_tokens_of_one_arc_make_a_group_and_each_runs() -> None:
+def test_tokens_of_one_arc_form_a_group_and_each_runs() -> None:
     talk = begun(
         f"""
 workflow:
@@ -211,7 +209,7 @@ workflow:
 
 
 @pytest.mark.req("O-01")
-def test_a_blocking_join_lets_no_other_group_meet_before_the_rest_has_come() -> None:
+def test_a_blocking_join_handles_one_group_at_a_time() -> None:
     talk = begun(BLOCK)
     talk.done("two")
     talk.done("a1")
@@ -224,7 +222,7 @@ def test_a_blocking_join_lets_no_other_group_meet_before_the_rest_has_come() -> 
 
 
 @pytest.mark.req("O-01")
-def test_an_arc_withdraws_the_tokens_of_other_steps_with_what_they_do() -> None:
+def test_an_arc_can_cancel_tokens_of_other_steps_with_their_orders() -> None:
     talk = begun(
         f"""
 workflow:
@@ -253,7 +251,7 @@ def _report(talk: Conversation, name: str) -> Any:
     return RecordReport(at=talk.clock.now(), report=report)
 
 
-def test_an_arc_may_cancel_the_whole_execution() -> None:
+def test_an_arc_can_cancel_the_whole_execution() -> None:
     talk = begun(
         f"""
 workflow:
@@ -271,7 +269,7 @@ workflow:
     assert talk.types()[-2:] == ["workflow.finished", "playbook.processed"]
 
 
-def test_a_step_that_ends_the_execution_takes_everybody_else_with_it_and_completes() -> None:
+def test_a_step_that_ends_the_execution_cancels_all_others_and_completes_it() -> None:
     talk = begun(
         f"""
 workflow:
@@ -294,7 +292,7 @@ workflow:
 
 
 @pytest.mark.req("ROUTE-08")
-def test_fail_fast_withdraws_everybody_at_the_first_failure_that_no_arc_takes() -> None:
+def test_fail_fast_cancels_everything_at_the_first_unhandled_failure() -> None:
     talk = begun("executor: {spec: {policy: {failure: {mode: fail_fast}}}}\n" + branches("all", "a", "b", "c"))
     talk.done("a")
     talk.failed("b")
@@ -304,7 +302,7 @@ def test_fail_fast_withdraws_everybody_at_the_first_failure_that_no_arc_takes() 
 
 
 @pytest.mark.req("SCOPE-07")
-def test_two_branches_writing_one_key_are_serialised_and_the_later_names_the_earlier() -> None:
+def test_concurrent_writes_of_one_key_are_serialised_and_linked() -> None:
     text = branches("all", "a", "b").replace(
         "    next: {arcs: [{step: merge", '    set_ctx: {k: "{{ event.result }}"}\n    next: {arcs: [{step: merge'
     )
@@ -318,7 +316,7 @@ def test_two_branches_writing_one_key_are_serialised_and_the_later_names_the_ear
     assert payload(second, CtxPatched).previous == {"k": first.event_id}
 
 
-def test_a_group_of_many_costs_no_more_for_each_token() -> None:
+def test_the_cost_per_token_does_not_grow_with_the_group() -> None:
     """Counted, not searched: arrivals of a large group touch one entry each."""
     talk = begun(
         """

@@ -36,7 +36,7 @@ def test_the_first_events_of_a_run_are_always_the_same() -> None:
 
 
 @pytest.mark.req("SRV-03", "SCOPE-01")
-def test_the_payload_is_laid_over_the_workload_and_nothing_changes_it_later() -> None:
+def test_the_payload_is_merged_over_the_workload_and_then_constant() -> None:
     talk = Conversation(ONE)
 
     talk.start(a={"y": 3}, l=[])
@@ -90,7 +90,7 @@ def test_starting_twice_gives_the_same_events_with_the_same_ids() -> None:
 
 
 @pytest.mark.req("DOC-15")
-def test_the_context_begins_with_what_the_root_says_and_only_the_input_is_read() -> None:
+def test_ctx_starts_with_its_root_values_rendered_from_the_input_only() -> None:
     talk = Conversation("ctx: {total: 0, limit: '{{ workload.a.x + 1 }}', bare: '{{ l }}'}" + ONE)
 
     events = talk.start(a={"x": 4})
@@ -100,7 +100,7 @@ def test_the_context_begins_with_what_the_root_says_and_only_the_input_is_read()
 
 
 @pytest.mark.req("DOC-15")
-def test_a_context_that_cannot_be_rendered_fails_the_execution_with_its_reason() -> None:
+def test_ctx_that_cannot_be_rendered_fails_the_execution_with_the_reason() -> None:
     talk = Conversation("ctx: {limit: '{{ 1 / workload.a.x }}'}" + ONE)
 
     talk.start(a={"x": 0})
@@ -140,14 +140,14 @@ def test_children_are_paused_and_resumed_with_their_parent() -> None:
 
 @pytest.mark.req("O-02")
 @pytest.mark.parametrize("compensate", [False, True])
-def test_children_are_cancelled_as_their_parent_is(compensate: bool) -> None:
+def test_children_are_cancelled_with_their_parent(compensate: bool) -> None:
     talk = talk_about()
     effects = said_of_children(talk, CancelExecution(at=1.0, reason="enough", compensate=compensate))
 
     assert CancelChildren(reason="its parent was cancelled", compensate=compensate) in effects
 
 
-def test_a_step_that_times_out_takes_the_children_that_it_called_with_it() -> None:
+def test_a_step_that_times_out_cancels_the_children_it_called() -> None:
     talk = talk_about()
     talk.claim("start")
     run = talk.run("start")
@@ -158,7 +158,7 @@ def test_a_step_that_times_out_takes_the_children_that_it_called_with_it() -> No
     assert effect == CancelCalled(step_run_id=run.step_run_id, reason="the step that waited for it has timed out")
 
 
-def test_a_step_that_is_done_concerns_no_child() -> None:
+def test_the_end_of_a_step_cancels_no_child() -> None:
     talk = talk_about()
     talk.claim("start")
     talk.done("start")
@@ -180,7 +180,7 @@ def start(talk: Waiting, *late_after_s: float) -> None:
 
 
 @pytest.mark.req("NTF-07")
-def test_time_alone_makes_it_late_at_each_duration() -> None:
+def test_an_execution_is_reported_late_at_each_duration() -> None:
     talk = Waiting(WAITS)
     start(talk, 60.0, 3600.0)
 
@@ -193,7 +193,7 @@ def test_time_alone_makes_it_late_at_each_duration() -> None:
 
 
 @pytest.mark.req("NTF-07")
-def test_it_is_not_late_while_it_is_paused() -> None:
+def test_a_paused_execution_is_not_reported_late() -> None:
     talk = Waiting(WAITS)
     start(talk)
     talk.pause()
@@ -206,7 +206,7 @@ def test_it_is_not_late_while_it_is_paused() -> None:
 
 
 @pytest.mark.req("NTF-07")
-def test_one_that_has_ended_is_never_late() -> None:
+def test_an_ended_execution_is_never_reported_late() -> None:
     talk = Waiting(WAITS)
     start(talk)
     talk.cancel()

@@ -26,7 +26,7 @@ workflow: [{step: start, tool: {kind: noop}}]
         ({"region": "eu", "day": 0, "limit": None}, 'the input "limit"'),
     ],
 )
-def test_what_a_start_lacks_is_named(payload: dict[str, Any], named: str) -> None:
+def test_missing_required_inputs_are_named(payload: dict[str, Any], named: str) -> None:
     refusal = input_refusal(net_of(playbook(TEXT)), payload)
 
     assert refusal is not None
@@ -35,11 +35,11 @@ def test_what_a_start_lacks_is_named(payload: dict[str, Any], named: str) -> Non
 
 
 @pytest.mark.parametrize("payload", [{"region": "eu", "day": 0}, {"region": "", "day": False, "more": 1}])
-def test_a_start_with_all_of_them_begins(payload: dict[str, Any]) -> None:
+def test_a_start_with_all_required_inputs_is_accepted(payload: dict[str, Any]) -> None:
     assert input_refusal(net_of(playbook(TEXT)), payload) is None
 
 
-def test_a_playbook_that_asks_for_none_begins_with_nothing() -> None:
+def test_a_playbook_without_required_inputs_starts_without_inputs() -> None:
     net = net_of(playbook("workflow: [{step: start, tool: {kind: noop}}]"))
 
     assert net.required_inputs == ()

@@ -28,7 +28,7 @@ def result_of(talk: Conversation) -> Any:
 
 
 @pytest.mark.req("SRV-06")
-def test_one_terminal_step_gives_its_own_result() -> None:
+def test_one_terminal_step_returns_its_own_result() -> None:
     talk = Conversation("workflow: [{step: start, tool: {kind: noop, args: {x: 1}}}]")
 
     talk.start()
@@ -36,7 +36,7 @@ def test_one_terminal_step_gives_its_own_result() -> None:
     assert result_of(talk) == {"x": 1}
 
 
-def test_several_terminal_steps_give_a_mapping() -> None:
+def test_several_terminal_steps_return_a_mapping() -> None:
     talk = Conversation(FORK % "")
 
     talk.start()
@@ -57,7 +57,7 @@ def test_a_step_named_end_takes_precedence() -> None:
     assert result_of(talk) == {"all": 1}
 
 
-def test_a_failed_execution_still_shows_what_was_done() -> None:
+def test_a_failed_execution_still_returns_completed_results() -> None:
     talk = Conversation(FORK % "")
 
     talk.start()
@@ -69,7 +69,7 @@ def test_a_failed_execution_still_shows_what_was_done() -> None:
 
 
 @pytest.mark.req("DOC-11", "O-08")
-def test_a_terminal_place_lets_the_step_before_it_speak() -> None:
+def test_a_bare_terminal_step_returns_the_result_of_the_step_before_it() -> None:
     """Nearly every playbook leads to a bare `end`, and whoever calls it wants what it did."""
     talk = Conversation(
         "workflow: [{step: start, tool: {kind: python, code: x}, next: {arcs: [{step: end}]}}, {step: end}]"
@@ -84,7 +84,7 @@ def test_a_terminal_place_lets_the_step_before_it_speak() -> None:
 
 @pytest.mark.req("DOC-11", "O-08")
 @pytest.mark.parametrize("join", ["", "spec: {join: all}"])
-def test_branches_that_meet_in_a_terminal_place_give_a_mapping(join: str) -> None:
+def test_branches_that_meet_in_a_bare_terminal_step_return_a_mapping(join: str) -> None:
     ends = "next: {arcs: [{step: end}]}"
     fork = FORK.replace("%s", ends).replace("  - step: b\n", f"  - step: b\n    {ends}\n")
     talk = Conversation(fork.replace('tool: {kind: noop, args: {all: "{{ a.data }}"}}', join))
@@ -97,7 +97,7 @@ def test_branches_that_meet_in_a_terminal_place_give_a_mapping(join: str) -> Non
 
 
 @pytest.mark.req("DOC-11", "O-08")
-def test_a_failure_that_leads_to_a_terminal_place_gives_nothing() -> None:
+def test_a_failure_that_leads_to_a_bare_terminal_step_returns_nothing() -> None:
     arcs = "arcs: [{step: end, when: \"{{ event.name == 'step.failed' }}\"}]"
     talk = Conversation(
         f"workflow: [{{step: start, tool: {{kind: python, code: x}}, next: {{{arcs}}}}}, {{step: end}}]"
@@ -111,7 +111,7 @@ def test_a_failure_that_leads_to_a_terminal_place_gives_nothing() -> None:
 
 
 @pytest.mark.req("O-08")
-def test_a_terminal_step_that_runs_something_speaks_for_itself() -> None:
+def test_a_terminal_step_with_a_task_returns_its_own_result() -> None:
     talk = Conversation(
         "workflow: [{step: start, tool: {kind: python, code: x}, next: {arcs: [{step: last}]}}, "
         "{step: last, tool: {kind: noop}}]"

@@ -27,7 +27,7 @@ def begun(text: str = TWO) -> Conversation:
 
 
 @pytest.mark.req("SRV-07")
-def test_a_paused_execution_gives_no_order_away_and_lets_running_tasks_finish() -> None:
+def test_a_paused_execution_issues_no_order_and_lets_running_tasks_finish() -> None:
     talk = begun()
     talk.claim("a")
     talk.pause()
@@ -47,7 +47,7 @@ def test_a_paused_execution_gives_no_order_away_and_lets_running_tasks_finish() 
     assert talk.status == "completed"
 
 
-def test_what_is_so_already_is_told_and_changes_nothing() -> None:
+def test_pausing_or_resuming_twice_is_a_duplicate() -> None:
     talk = begun()
     now = talk.clock.now()
 
@@ -85,7 +85,7 @@ def test_a_paused_execution_can_be_cancelled() -> None:
     assert talk.status == "cancelled"
 
 
-def test_a_paused_execution_whose_last_task_ends_is_over() -> None:
+def test_a_paused_execution_completes_when_its_last_task_ends() -> None:
     talk = begun(f"workflow: [{{step: start, {PY}}}]")
     talk.claim("start")
     talk.pause()
@@ -96,7 +96,7 @@ def test_a_paused_execution_whose_last_task_ends_is_over() -> None:
 
 
 @pytest.mark.req("O-16")
-def test_the_child_of_a_paused_parent_begins_paused() -> None:
+def test_a_child_of_a_paused_parent_starts_paused() -> None:
     talk = Conversation(TWO)
     talk.tell(StartExecution(at=talk.clock.now(), net_hash=talk.plan.net_hash, paused=True, depth=2))
 
@@ -107,7 +107,7 @@ def test_the_child_of_a_paused_parent_begins_paused() -> None:
 
 
 @pytest.mark.req("O-03", "SRV-07")
-def test_a_parked_token_is_not_denied_while_paused_and_is_judged_again_on_resume() -> None:
+def test_a_parked_token_is_evaluated_again_on_resume() -> None:
     rule = '{when: "{{ ctx.n | default(0) > 0 }}", then: {allow: true}}, {else: {then: {park: true}}}'
     talk = begun(
         f"""
@@ -132,7 +132,7 @@ workflow:
 
 
 @pytest.mark.req("SRV-07", "LOOP-05")
-def test_a_paused_loop_hands_out_no_further_iterations() -> None:
+def test_a_paused_loop_issues_no_further_iterations() -> None:
     talk = begun(
         f"""
 workflow:

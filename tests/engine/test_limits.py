@@ -42,7 +42,7 @@ def finish(talk: Conversation) -> list[list[str]]:
 
 
 @pytest.mark.req("ADV-07")
-def test_the_second_starts_after_the_first_ended() -> None:
+def test_with_a_limit_of_one_the_second_run_starts_after_the_first() -> None:
     talk = begun(fanned("{policy: {quotas: {max_concurrent: 1}}}"))
 
     assert finish(talk) == [["work#1"], ["work#2"], ["work#3"]]
@@ -51,7 +51,7 @@ def test_the_second_starts_after_the_first_ended() -> None:
 
 
 @pytest.mark.req("ADV-07")
-def test_more_runs_than_the_quota_end_the_execution_as_failed() -> None:
+def test_exceeding_the_run_quota_fails_the_execution() -> None:
     talk = begun(fanned("{policy: {quotas: {max_runs: 2}}}"))
 
     finish(talk)
@@ -72,7 +72,7 @@ def test_more_runs_than_the_quota_end_the_execution_as_failed() -> None:
         ('{concurrency: {limit: "{{ 3 }}"}}', ["work#1", "work#2", "work#3"]),
     ],
 )
-def test_so_many_runs_of_a_key_go_on_at_once(spec: str, first: list[str]) -> None:
+def test_the_limit_applies_to_each_key(spec: str, first: list[str]) -> None:
     talk = begun(fanned(spec))
 
     assert talk.running() == first
@@ -98,7 +98,7 @@ def shared(**limits: str) -> str:
         ("{limit: 1}", "{limit: 1}", 2),
     ],
 )
-def test_a_key_is_shared_by_all_steps_that_have_it(a: str, b: str, at_once: int) -> None:
+def test_steps_with_the_same_key_share_its_limit(a: str, b: str, at_once: int) -> None:
     """Critical section (WCP-39). Without a key a limit is its step's own."""
     talk = begun(shared(a=a, b=b))
 
@@ -108,7 +108,7 @@ def test_a_key_is_shared_by_all_steps_that_have_it(a: str, b: str, at_once: int)
     assert talk.execution.held.slots == {}
 
 
-def test_steps_of_one_key_may_differ_in_their_limits() -> None:
+def test_steps_with_one_key_can_have_different_limits() -> None:
     """Two that find no room under their own limit must not call each other up forever."""
     wide, narrow = "{limit: 3, key: k}", "{limit: 1, key: k}"
     talk = begun(shared(a=wide, b=wide, c=wide, d=narrow, e=narrow, f=wide))
@@ -121,7 +121,7 @@ def test_steps_of_one_key_may_differ_in_their_limits() -> None:
     assert talk.execution.held.slots == {}
 
 
-def test_who_waited_longest_goes_first() -> None:
+def test_the_longest_waiting_token_starts_first() -> None:
     talk = begun(fanned("{concurrency: {limit: 1}}", keys="a b c d"))
 
     order = []
@@ -132,7 +132,7 @@ def test_who_waited_longest_goes_first() -> None:
     assert order == ["a", "b", "c", "d"]
 
 
-def test_over_the_limit_a_token_may_be_dropped() -> None:
+def test_a_token_over_the_limit_can_be_dropped() -> None:
     talk = begun(fanned("{concurrency: {limit: 1, on_limit: drop}}"))
 
     finish(talk)
@@ -142,7 +142,7 @@ def test_over_the_limit_a_token_may_be_dropped() -> None:
     assert talk.status == "completed"
 
 
-def test_over_the_limit_the_oldest_run_may_make_room() -> None:
+def test_the_oldest_run_can_be_cancelled_for_a_token_over_the_limit() -> None:
     talk = begun(fanned("{concurrency: {limit: 1, on_limit: cancel_oldest}}", keys="a b c"))
 
     assert talk.running() == ["work#3"]
@@ -150,7 +150,7 @@ def test_over_the_limit_the_oldest_run_may_make_room() -> None:
     assert talk.run("work#3").token.args == {"key": "c"}
 
 
-def test_a_limit_below_one_fails_the_token_instead_of_holding_it_for_ever() -> None:
+def test_a_limit_below_one_fails_the_token() -> None:
     talk = begun(fanned('{concurrency: {limit: "{{ 0 }}"}}', keys="a"))
 
     assert talk.status == "failed"
@@ -159,7 +159,7 @@ def test_a_limit_below_one_fails_the_token_instead_of_holding_it_for_ever() -> N
 
 
 @pytest.mark.req("ADV-05")
-def test_equal_partitions_run_one_at_a_time_in_the_order_they_came_and_others_beside() -> None:
+def test_equal_partitions_run_one_at_a_time_in_order_and_others_in_parallel() -> None:
     text = fanned("{}")
     for key in ("a", "a", "b"):
         text = text.replace(f"args: {{key: {key}}}}}", f"args: {{key: {key}}}, spec: {{partition: {key}}}}}", 1)
@@ -177,7 +177,7 @@ def test_equal_partitions_run_one_at_a_time_in_the_order_they_came_and_others_be
     ("window", "wait_s", "runs"),
     [("", 0, 1), (", window: 60", 10, 1), (", window: 60", 61, 2)],
 )
-def test_an_arc_enqueues_a_key_once_within_its_window(window: str, wait_s: float, runs: int) -> None:
+def test_an_arc_enqueues_a_key_once_within_its_dedupe_window(window: str, wait_s: float, runs: int) -> None:
     talk = begun(
         f"""
 workflow:
@@ -197,7 +197,7 @@ workflow:
     assert talk.dropped() == [("work", "duplicate")] * (2 - runs)
 
 
-def test_another_key_or_another_arc_is_no_repeat() -> None:
+def test_another_key_or_another_arc_is_not_a_duplicate() -> None:
     talk = begun(
         f"""
 workflow:
@@ -239,7 +239,7 @@ workflow:
 
 
 @pytest.mark.req("ADM-07", "O-03")
-def test_inclusive_admission_waits_only_while_no_rule_decides() -> None:
+def test_inclusive_admission_waits_only_while_no_rule_has_decided() -> None:
     rules = (
         "{policy: {admit: {mode: inclusive, rules: ["
         '{when: "{{ ctx.wait | default(true) }}", then: {park: true}}, '

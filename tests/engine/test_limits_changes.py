@@ -52,7 +52,7 @@ def end_all(talk: Conversation) -> list[int]:
 
 @pytest.mark.req("ADV-07")
 @pytest.mark.parametrize("spec", ["{concurrency: {limit: 1}}", "{policy: {quotas: {max_concurrent: 1}}}"])
-def test_a_raised_limit_lets_in_as_many_as_there_is_room_for_at_once(spec: str) -> None:
+def test_raising_a_limit_starts_as_many_as_fit_at_once(spec: str) -> None:
     talk = fanned(spec)
     assert at_work(talk) == 1
 
@@ -69,7 +69,7 @@ def test_a_raised_limit_lets_in_as_many_as_there_is_room_for_at_once(spec: str) 
 
 
 @pytest.mark.req("ADV-07")
-def test_under_a_lowered_limit_none_begins_until_fewer_run() -> None:
+def test_lowering_a_limit_starts_none_until_fewer_run() -> None:
     talk = fanned("{concurrency: {limit: 3}}")
 
     change(talk, limit=1)
@@ -79,7 +79,7 @@ def test_under_a_lowered_limit_none_begins_until_fewer_run() -> None:
     assert talk.status == "completed"
 
 
-def test_a_limit_that_is_reset_is_that_of_the_playbook_again() -> None:
+def test_resetting_a_limit_restores_the_limit_of_the_playbook() -> None:
     talk = fanned('{concurrency: {limit: "{{ 2 }}"}}', "a a a a a a")
     change(talk, limit=1)
     talk.done("work#1")
@@ -92,7 +92,7 @@ def test_a_limit_that_is_reset_is_that_of_the_playbook_again() -> None:
     assert talk.execution.held.limits == {}
 
 
-def test_each_key_has_the_changed_limit_for_itself() -> None:
+def test_a_changed_limit_applies_to_each_key_separately() -> None:
     talk = fanned('{concurrency: {limit: 1, key: "{{ args.key }}"}}', "a a a b b b")
     assert at_work(talk) == 2
 
@@ -122,7 +122,7 @@ workflow:
     assert talk.status == "completed"
 
 
-def test_a_step_without_a_limit_is_given_one_for_the_runs_that_begin_from_now_on() -> None:
+def test_a_step_without_a_limit_can_be_given_one_for_later_runs() -> None:
     talk = Conversation(f"""
 workflow:
   - step: start
@@ -140,7 +140,7 @@ workflow:
     assert talk.running() == ["work#1", "work#2", "work#3", "work#4"]
 
 
-def test_while_it_is_paused_a_raised_limit_waits_for_its_resumption() -> None:
+def test_a_raised_limit_takes_effect_on_resume_while_paused() -> None:
     talk = fanned("{concurrency: {limit: 1}}")
     talk.pause()
 
@@ -177,9 +177,7 @@ def pass_time(talk: Conversation, until: float = float("inf")) -> None:
         (None, [0, 10, 20, 30, 40, 50]),  # as it was
     ],
 )
-def test_under_another_rate_everybody_who_waits_is_given_a_new_moment(
-    rate: tuple[int, float] | None, expected: list[float]
-) -> None:
+def test_changing_a_rate_plans_all_waiting_tokens_again(rate: tuple[int, float] | None, expected: list[float]) -> None:
     talk = fanned("{rate: {limit: 1, per: 10s}}", "a a a a a a")
     talk.clock.advance(5)
 
@@ -189,7 +187,7 @@ def test_under_another_rate_everybody_who_waits_is_given_a_new_moment(
     assert begun(talk) == expected
 
 
-def test_a_rate_that_is_reset_counts_what_began_under_the_other() -> None:
+def test_resetting_a_rate_counts_runs_started_under_the_other_rate() -> None:
     talk = fanned("{rate: {limit: 2, per: 10s}}", "a a a a a a")
     change(talk, rate=StepRate(limit=2, per_s=100))
     talk.clock.advance(5)
@@ -201,7 +199,7 @@ def test_a_rate_that_is_reset_counts_what_began_under_the_other() -> None:
 
 
 @pytest.mark.req("ADV-05")
-def test_a_rate_that_is_lowered_and_raised_again_counts_all_that_began_before() -> None:
+def test_lowering_and_raising_a_rate_counts_all_earlier_starts() -> None:
     """A slower rate looks at fewer moments, and forgets none of the others."""
     talk = fanned("{rate: {limit: 3, per: 10s}}", "a a a a a a a")
     talk.clock.advance(1)
@@ -215,7 +213,7 @@ def test_a_rate_that_is_lowered_and_raised_again_counts_all_that_began_before() 
 
 
 @pytest.mark.req("ADV-05")
-def test_what_begins_under_a_rate_that_was_set_counts_under_that_of_the_playbook() -> None:
+def test_runs_started_under_an_overridden_rate_count_for_the_playbook_rate() -> None:
     """Also of a key that nobody had when the other rate held."""
     talk = Conversation(f"""
 workflow:
@@ -235,7 +233,7 @@ workflow:
 
 @pytest.mark.req("ADV-05")
 @pytest.mark.parametrize("seed", one_in(2, range(20)))
-def test_however_a_rate_is_changed_no_stretch_has_more_than_the_one_in_force_allows(seed: int) -> None:
+def test_after_any_rate_changes_no_window_exceeds_the_rate_in_force(seed: int) -> None:
     dice, rates = random.Random(seed), [StepRate(limit=n, per_s=s) for n in (1, 2, 5) for s in (1, 4, 16)]
     written = in_force = StepRate(limit=3, per_s=16)
     talk = fanned("{rate: {limit: 3, per: 16s}}", "a " * 60)
@@ -253,7 +251,7 @@ def test_however_a_rate_is_changed_no_stretch_has_more_than_the_one_in_force_all
             pass_time(talk, until=min(moment - talk.log[0].ts, talk.clock.now() - talk.log[0].ts + dice.randrange(6)))
 
 
-def test_a_step_without_a_rate_is_given_one_and_rid_of_it() -> None:
+def test_a_step_without_a_rate_can_be_given_one_and_reset() -> None:
     talk = Conversation(f"""
 workflow:
   - {{step: start, {PY}, next: {{spec: {{mode: inclusive}}, arcs: [{{step: work}}, {{step: work}}, {{step: work}}]}}}}
@@ -270,7 +268,7 @@ workflow:
     assert begun(talk) == [0, 1, 1]
 
 
-def test_a_slower_rate_of_another_key_forgets_nothing_that_still_counts() -> None:
+def test_a_slower_rate_of_another_key_keeps_starts_that_still_count() -> None:
     """A moment far ahead under one rate says nothing about whether those of another are over."""
     talk = Conversation("""
 workflow:
@@ -289,7 +287,7 @@ workflow:
     assert [round(moment - quick[0]) for moment in quick] == [0, 10, 20]
 
 
-def test_what_is_so_already_is_told_and_changes_nothing() -> None:
+def test_setting_the_same_limit_again_is_a_duplicate() -> None:
     talk = fanned("{concurrency: {limit: 1}}")
 
     assert change(talk, limit=2).verdict is ReportResult.ACCEPTED
@@ -309,7 +307,7 @@ def test_what_is_so_already_is_told_and_changes_nothing() -> None:
         ({"rate": StepRate(limit=1, per_s=float("nan"))}, "rate.per"),
     ],
 )
-def test_a_limit_that_is_none_is_refused_with_what_is_allowed(to: dict[str, Any], field: str) -> None:
+def test_an_invalid_limit_is_refused_with_the_allowed_values(to: dict[str, Any], field: str) -> None:
     talk = fanned("{concurrency: {limit: 1}}")
 
     refused = change(talk, **to)
@@ -318,7 +316,7 @@ def test_a_limit_that_is_none_is_refused_with_what_is_allowed(to: dict[str, Any]
     assert [problem.field for problem in refused.problems] == [field]
 
 
-def test_an_unknown_step_and_an_execution_that_is_over_are_refused() -> None:
+def test_limit_changes_of_an_unknown_step_or_ended_execution_are_refused() -> None:
     talk = fanned("{concurrency: {limit: 1}}")
 
     assert change(talk, "wrk", limit=2).verdict is ReportResult.NOT_FOUND

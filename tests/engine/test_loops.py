@@ -47,7 +47,7 @@ PARALLEL = {"mode": "parallel"}
         (100_000, {**PARALLEL, "max_in_flight": 100}, [(n * 500, n * 500 + 499, 13 if n < 7 else 9) for n in range(8)]),
     ],
 )
-def test_iterations_are_handed_out_in_ranges(total: int, spec: dict[str, Any], ranges: list[Any]) -> None:
+def test_iterations_are_issued_in_ranges(total: int, spec: dict[str, Any], ranges: list[Any]) -> None:
     kept: dict[str, Any] = {}
     step = {"step": "start", "loop": {"in": "{{ workload.n }}", "iterator": "x", "spec": spec}}
     talk = LoopTalk(f"workflow: {json.dumps([step])}")
@@ -59,7 +59,7 @@ def test_iterations_are_handed_out_in_ranges(total: int, spec: dict[str, Any], r
 
 
 @pytest.mark.req("LOOP-04", "LOOP-11", "SCOPE-06")
-def test_a_sequential_loop_that_is_distributed_gives_each_worker_one_iteration_after_another() -> None:
+def test_a_distributed_sequential_loop_issues_one_iteration_at_a_time() -> None:
     talk = talk_about([1, 2], spec={"policy": {"exec": "distributed"}})
     first = list(talk.ranges())
     talk.take(first[0], worker_id="w1")
@@ -97,7 +97,7 @@ def test_the_loop_is_done_once_after_the_last_iteration() -> None:
 
 
 @pytest.mark.req("EVT-06")
-def test_a_report_of_iterations_sent_again_adds_nothing() -> None:
+def test_a_repeated_report_of_iterations_adds_nothing() -> None:
     talk = talk_about([1, 2])
     talk.take_all()
     [span] = talk.ranges()
@@ -110,7 +110,7 @@ def test_a_report_of_iterations_sent_again_adds_nothing() -> None:
 
 
 @pytest.mark.req("EVT-06")
-def test_a_task_of_an_iteration_is_told_to_have_started_once() -> None:
+def test_the_start_of_an_iteration_task_is_recorded_once() -> None:
     talk = talk_about([1, 2])
     talk.take_all()
     [span] = talk.ranges()
@@ -123,7 +123,7 @@ def test_a_task_of_an_iteration_is_told_to_have_started_once() -> None:
 
 
 @pytest.mark.req("WRK-03")
-def test_a_late_report_about_a_range_that_another_worker_holds_is_refused() -> None:
+def test_a_late_report_on_a_range_of_another_worker_is_refused() -> None:
     talk = talk_about([1, 2])
     talk.take_all()
     [span] = talk.ranges()
@@ -136,7 +136,7 @@ def test_a_late_report_about_a_range_that_another_worker_holds_is_refused() -> N
 
 
 @pytest.mark.req("WRK-04", "SRV-12")
-def test_a_range_taken_up_again_leaves_out_what_is_done_and_resumes_what_had_begun() -> None:
+def test_a_range_claimed_again_skips_done_iterations_and_resumes_started_ones() -> None:
     from noetl.control.claiming.orders import order_for
 
     talk = talk_about([1, 2, 3], spec={**PARALLEL, "policy": {"exec": "local"}})
@@ -161,7 +161,7 @@ def test_a_range_taken_up_again_leaves_out_what_is_done_and_resumes_what_had_beg
 
 
 @pytest.mark.req("LOOP-10", "EVT-04")
-def test_a_failed_iteration_withdraws_the_other_ranges() -> None:
+def test_a_failed_iteration_cancels_the_other_ranges() -> None:
     talk = talk_about([1, 2, 3], spec=PARALLEL)
     talk.take_all()
     running = talk.ranges()[2]
@@ -175,7 +175,7 @@ def test_a_failed_iteration_withdraws_the_other_ranges() -> None:
 
 
 @pytest.mark.req("LOOP-10")
-def test_who_reports_on_a_withdrawn_range_is_told_to_stop() -> None:
+def test_a_report_on_a_cancelled_range_stops_the_worker() -> None:
     step = {"step": "start", "next": {"spec": {"mode": "inclusive"}, "arcs": [{"step": "each"}, {"step": "other"}]}}
     each = {
         "step": "each",
@@ -196,7 +196,7 @@ def test_who_reports_on_a_withdrawn_range_is_told_to_stop() -> None:
 
 
 @pytest.mark.req("WRK-07")
-def test_a_range_whose_time_is_over_fails_the_whole_step_run() -> None:
+def test_a_range_that_times_out_fails_the_whole_step_run() -> None:
     talk = talk_about([1, 2], spec=PARALLEL, best_effort=True)
     talk.take_all()
     span = talk.ranges()[0]
@@ -208,7 +208,7 @@ def test_a_range_whose_time_is_over_fails_the_whole_step_run() -> None:
 
 
 @pytest.mark.req("SCOPE-05", "O-15")
-def test_of_two_writers_in_one_report_the_second_fails_and_its_other_writes_are_not_applied() -> None:
+def test_the_second_writer_of_a_key_in_one_report_fails_with_all_its_writes() -> None:
     talk = talk_about([1, 2], spec={**PARALLEL, "policy": {"exec": "local"}}, best_effort=True)
     talk.take_all()
     [span] = talk.ranges()
@@ -228,7 +228,7 @@ def test_of_two_writers_in_one_report_the_second_fails_and_its_other_writes_are_
 
 
 @pytest.mark.req("SCOPE-03", "SCOPE-05")
-def test_what_parallel_iterations_wrote_is_patched_when_the_loop_ends() -> None:
+def test_ctx_written_by_parallel_iterations_is_patched_at_the_end_of_the_loop() -> None:
     talk = talk_about([1, 2], spec=PARALLEL)
     talk.take_all()
 
@@ -248,9 +248,7 @@ def test_what_parallel_iterations_wrote_is_patched_when_the_loop_ends() -> None:
         ([{"k": {"b": 1}}, {"k.a": 1}, {"k": {"b": 1}}], {"k": {"b": 1}}),
     ],
 )
-def test_a_key_written_again_counts_after_what_was_written_around_it(
-    writes: list[dict[str, Any]], ctx: dict[str, Any]
-) -> None:
+def test_rewriting_a_key_moves_it_after_the_writes_before_it(writes: list[dict[str, Any]], ctx: dict[str, Any]) -> None:
     talk = talk_about([1], spec=PARALLEL)
     talk.take_all()
     (span,) = talk.ranges()
@@ -263,7 +261,7 @@ def test_a_key_written_again_counts_after_what_was_written_around_it(
     assert talk.execution.variables.ctx == ctx
 
 
-def test_what_iterations_wrote_before_the_loop_failed_is_kept() -> None:
+def test_ctx_written_by_iterations_survives_the_failure_of_the_loop() -> None:
     talk = talk_about([1, 2], spec=PARALLEL)
     talk.take_all()
 
@@ -274,7 +272,7 @@ def test_what_iterations_wrote_before_the_loop_failed_is_kept() -> None:
 
 
 @pytest.mark.req("LOOP-07", "EVT-04")
-def test_outer_iterations_are_begun_and_ended_by_the_server() -> None:
+def test_the_server_starts_and_ends_outer_iterations() -> None:
     talk = talk_about([[1], [2]], inner={"in": "{{ iter.x }}", "iterator": "y"})
 
     assert [span.path for span in talk.ranges()] == [(0,)]
@@ -303,7 +301,7 @@ def test_outer_iterations_are_begun_and_ended_by_the_server() -> None:
     assert [opened.path for opened in talk.payloads("loop.started")] == [(), (0,), (1,)]
 
 
-def test_ids_of_events_are_never_used_twice() -> None:
+def test_event_ids_are_unique() -> None:
     talk = talk_about([[1, 2], [3]], spec=PARALLEL, inner={"in": "{{ iter.x }}", "iterator": "y", "spec": PARALLEL})
     talk.take_all()
     for span in talk.ranges():
@@ -316,7 +314,7 @@ def test_ids_of_events_are_never_used_twice() -> None:
 
 @pytest.mark.req("LOOP-12")
 @pytest.mark.parametrize("in_flight", ["{{ workload.nope }}", "{{ 'many' }}", "{{ 0 }}"])
-def test_a_bound_that_is_no_count_fails_the_step(in_flight: str) -> None:
+def test_an_invalid_bound_fails_the_step(in_flight: str) -> None:
     talk = talk_about([1], spec={**PARALLEL, "max_in_flight": in_flight})
 
     assert talk.payloads("step.failed")[0].error.kind == "template.error"
@@ -325,7 +323,7 @@ def test_a_bound_that_is_no_count_fails_the_step(in_flight: str) -> None:
 
 @pytest.mark.req("LOOP-15")
 @pytest.mark.parametrize("total", [1, 2, 3, 4, 5, 30, 97, 1000])
-def test_a_shuffling_has_every_iteration_once_and_is_the_same_for_the_same_run(total: int) -> None:
+def test_shuffling_is_a_permutation_and_deterministic_per_run(total: int) -> None:
     whole = shuffled(range(total), total, "run")
 
     assert sorted(whole) == list(range(total))

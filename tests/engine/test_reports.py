@@ -30,7 +30,7 @@ def talk() -> Conversation:
 
 
 @pytest.mark.req("WRK-03")
-def test_a_late_report_from_a_lost_lease_is_kept_as_refused_and_changes_nothing(talk: Conversation) -> None:
+def test_a_late_report_from_a_lost_lease_is_recorded_as_refused_and_has_no_effect(talk: Conversation) -> None:
     talk.claim("start", worker_id="w1")
     late = talk.report_of("start", *talk.task("start", 1, next="two"), worker_id="w1")
     talk.claim("start", worker_id="w2")
@@ -43,7 +43,7 @@ def test_a_late_report_from_a_lost_lease_is_kept_as_refused_and_changes_nothing(
 
 
 @pytest.mark.req("WRK-03", "EVT-06")
-def test_refused_reports_are_kept_once_for_each_order_epoch_and_worker(talk: Conversation) -> None:
+def test_refused_reports_are_recorded_once_per_order_epoch_and_worker(talk: Conversation) -> None:
     talk.claim("start", worker_id="w1")
     late = talk.report_of("start", *talk.task("start", 1, next="two"), worker_id="w1")
     further = talk.report_of("start", StepDone(), worker_id="w1")
@@ -68,7 +68,7 @@ def test_an_order_is_claimed_once_per_epoch(talk: Conversation) -> None:
     assert talk.run("start").lease.lease_epoch == 1
 
 
-def test_another_worker_cannot_report_under_somebodys_lease(talk: Conversation) -> None:
+def test_a_worker_cannot_report_under_the_lease_of_another(talk: Conversation) -> None:
     talk.claim("start", worker_id="w1")
 
     verdict, _ = talk.report(talk.report_of("start", StepDone(), worker_id="w2"))
@@ -78,7 +78,7 @@ def test_another_worker_cannot_report_under_somebodys_lease(talk: Conversation) 
 
 
 @pytest.mark.req("WRK-04", "O-06")
-def test_a_second_lease_begins_after_the_last_recorded_directive(talk: Conversation) -> None:
+def test_a_second_lease_resumes_after_the_last_recorded_directive(talk: Conversation) -> None:
     talk.claim("start")
     talk.report(talk.report_of("start", *talk.task("start", 1, next="two", set_iter={"k": 5})))
     [started, _] = talk.task("start", 2, next="three")
@@ -93,7 +93,7 @@ def test_a_second_lease_begins_after_the_last_recorded_directive(talk: Conversat
 
 
 @pytest.mark.req("EVT-06")
-def test_a_report_sent_again_adds_nothing_and_is_answered_as_success(talk: Conversation) -> None:
+def test_a_repeated_report_adds_nothing_and_is_acknowledged(talk: Conversation) -> None:
     talk.claim("start")
     report = talk.report_of("start", *talk.task("start", 1, next="two"))
 
@@ -104,7 +104,7 @@ def test_a_report_sent_again_adds_nothing_and_is_answered_as_success(talk: Conve
 
 
 @pytest.mark.req("EVT-06")
-def test_a_task_that_was_told_to_have_started_is_not_told_so_twice(talk: Conversation) -> None:
+def test_a_repeated_task_start_is_recorded_once_per_lease(talk: Conversation) -> None:
     """Its worker heard no answer and says it again; under another lease it has started a second time."""
     talk.claim("start")
     report = talk.report_of("start", talk.task("start", 1)[0])
@@ -123,7 +123,7 @@ def test_a_task_that_was_told_to_have_started_is_not_told_so_twice(talk: Convers
 
 
 @pytest.mark.req("EVT-06")
-def test_the_report_that_ended_the_execution_is_answered_as_success_when_it_comes_again(talk: Conversation) -> None:
+def test_repeating_the_report_that_ended_the_execution_is_acknowledged(talk: Conversation) -> None:
     talk.claim("start")
     report = talk.report_of("start", StepDone())
     talk.report(report)
@@ -134,7 +134,7 @@ def test_the_report_that_ended_the_execution_is_answered_as_success_when_it_come
     assert len(talk.log) == length
 
 
-def test_a_report_to_an_execution_that_is_over_is_answered_and_not_stored(talk: Conversation) -> None:
+def test_a_report_to_an_ended_execution_is_answered_and_not_stored(talk: Conversation) -> None:
     talk.claim("start")
     report = talk.report_of("start", StepDone())
     late = msgspec.structs.replace(report, lease_epoch=7)
@@ -147,7 +147,7 @@ def test_a_report_to_an_execution_that_is_over_is_answered_and_not_stored(talk: 
     assert len(talk.log) == length
 
 
-def test_a_report_has_no_room_for_a_next_step() -> None:
+def test_a_report_has_no_field_for_a_next_step() -> None:
     """Nothing a worker sends creates a token: a report that tries is not even a report."""
     forged = {
         "order_id": "o",

@@ -31,7 +31,7 @@ def guards(*values: bool) -> str:
 
 
 @pytest.mark.req("ROUTE-02", "ROUTE-03")
-def test_exclusive_takes_the_first_arc_that_holds_and_decides_once() -> None:
+def test_exclusive_takes_the_first_matching_arc_and_decides_once() -> None:
     talk = routed(f"{{arcs: {guards(True, True, True)}}}")
 
     talk.start()
@@ -44,7 +44,7 @@ def test_exclusive_takes_the_first_arc_that_holds_and_decides_once() -> None:
 
 
 @pytest.mark.req("ROUTE-04")
-def test_inclusive_takes_every_arc_that_holds_in_order() -> None:
+def test_inclusive_takes_every_matching_arc_in_order() -> None:
     talk = routed(f"{{spec: {{mode: inclusive}}, arcs: {guards(True, False, True)}}}")
 
     talk.start()
@@ -75,7 +75,9 @@ def test_every_arc_is_recorded_with_the_value_of_its_guard() -> None:
         ("{arcs: [{step: a, when: \"{{ event.name == 'step.failed' }}\"}]}", "", ["start", "a"], "running"),
     ],
 )
-def test_a_failure_takes_only_an_arc_that_asks_for_it(next_: str, executor: str, ran: list[str], status: str) -> None:
+def test_a_failure_takes_only_an_arc_whose_guard_names_failures(
+    next_: str, executor: str, ran: list[str], status: str
+) -> None:
     talk = routed(next_, executor=executor)
 
     talk.start()
@@ -86,7 +88,7 @@ def test_a_failure_takes_only_an_arc_that_asks_for_it(next_: str, executor: str,
 
 
 @pytest.mark.req("ROUTE-08")
-def test_a_failure_taken_by_an_arc_leaves_the_execution_completed() -> None:
+def test_a_failure_handled_by_an_arc_leaves_the_execution_completed() -> None:
     talk = routed("{arcs: [{step: a, when: \"{{ event.name == 'step.failed' }}\"}]}")
 
     talk.start()
@@ -98,7 +100,7 @@ def test_a_failure_taken_by_an_arc_leaves_the_execution_completed() -> None:
 
 
 @pytest.mark.req("ROUTE-08")
-def test_when_one_branch_fails_the_other_still_ends_and_the_first_error_is_the_executions() -> None:
+def test_the_other_branch_ends_after_a_failure_and_the_first_error_is_reported() -> None:
     talk = routed("{spec: {mode: inclusive}, arcs: [{step: a}, {step: b}]}")
 
     talk.start()
@@ -114,7 +116,7 @@ def test_when_one_branch_fails_the_other_still_ends_and_the_first_error_is_the_e
 
 
 @pytest.mark.req("ROUTE-08")
-def test_a_best_effort_step_that_fails_unrouted_does_not_fail_the_execution() -> None:
+def test_an_unhandled_failure_of_a_best_effort_step_does_not_fail_the_execution() -> None:
     talk = routed("{arcs: [{step: a}]}", step="spec: {policy: {failure: {mode: best_effort}}}")
 
     talk.start()
@@ -125,7 +127,7 @@ def test_a_best_effort_step_that_fails_unrouted_does_not_fail_the_execution() ->
 
 
 @pytest.mark.req("ROUTE-07")
-def test_no_arc_fires_and_the_token_ends_there() -> None:
+def test_a_token_ends_if_no_arc_fires() -> None:
     talk = routed(f"{{arcs: {guards(False, False, False)}}}")
 
     talk.start()
@@ -172,7 +174,7 @@ def test_guards_read_the_boundary_event(guard: str, fails: bool) -> None:
 
 
 @pytest.mark.req("ROUTE-10")
-def test_a_cycle_runs_until_its_guard_says_no() -> None:
+def test_a_cycle_runs_until_its_guard_is_false() -> None:
     talk = Conversation(
         """
 workflow:
@@ -191,7 +193,7 @@ workflow:
 
 
 @pytest.mark.req("ROUTE-10")
-def test_a_cycle_without_end_fails_at_the_budget() -> None:
+def test_an_endless_cycle_fails_at_the_budget() -> None:
     talk = Conversation(
         """
 executor: {spec: {entry_step: a, policy: {limits: {max_step_runs: 20}}}}
@@ -211,7 +213,7 @@ workflow:
 
 
 @pytest.mark.req("ROUTE-10")
-def test_more_tokens_at_once_than_there_may_be_step_runs_are_not_made() -> None:
+def test_tokens_beyond_the_step_run_budget_are_not_created() -> None:
     """A hundred thousand of them, each to be dropped, kept a server from answering anybody."""
     talk = routed("{arcs: [{step: a, spec: {tokens: 100000}}]}")
 
@@ -241,7 +243,7 @@ def test_a_template_error_in_an_arc_fails_the_execution_and_names_the_arc(arc: s
 
 
 @pytest.mark.req("TPL-09", "ROUTE-08")
-def test_a_failed_step_whose_arc_cannot_be_decided_fails_with_the_error_of_its_task_first() -> None:
+def test_a_routing_error_after_a_failed_step_reports_the_error_of_the_task_first() -> None:
     talk = routed('{arcs: [{step: a, when: "{{ false }}"}, {step: a, when: "{{ start | length > 0 }}"}]}')
 
     talk.start()
@@ -256,7 +258,7 @@ def test_a_failed_step_whose_arc_cannot_be_decided_fails_with_the_error_of_its_t
 
 
 @pytest.mark.req("TPL-09", "ROUTE-08")
-def test_a_failed_step_whose_event_cannot_be_rendered_fails_with_the_error_of_its_task_first() -> None:
+def test_an_event_rendering_error_after_a_failed_step_reports_the_task_error_first() -> None:
     emit = 'spec: {policy: {emit: {events: [{name: seen, data: {n: "{{ start | length }}"}}]}}}'
     talk = routed("{arcs: [{step: a}]}", step=emit)
 
@@ -269,7 +271,7 @@ def test_a_failed_step_whose_event_cannot_be_rendered_fails_with_the_error_of_it
     assert error.message.startswith("TypeError: string indices must be integers; and so the end of step")
 
 
-def test_the_steps_own_set_ctx_is_written_before_its_arcs_are_evaluated() -> None:
+def test_set_ctx_of_a_step_is_applied_before_its_arcs_are_evaluated() -> None:
     """It may read the step's own result by its name (design.md §5)."""
     talk = routed(
         '{arcs: [{step: a, when: "{{ ctx.total == 6 }}"}]}',
@@ -284,7 +286,7 @@ def test_the_steps_own_set_ctx_is_written_before_its_arcs_are_evaluated() -> Non
     assert talk.types().index("ctx.patched") < talk.types().index("next.selected")
 
 
-def test_step_level_args_are_defaults_under_the_tokens_own() -> None:
+def test_step_args_are_defaults_for_token_args() -> None:
     talk = Conversation(
         """
 workflow:
@@ -303,7 +305,7 @@ workflow:
 
 
 @pytest.mark.req("ROUTE-14")
-def test_an_arc_that_fires_writes_its_set_ctx_before_its_token_is_made_and_others_do_not() -> None:
+def test_set_ctx_of_a_firing_arc_is_applied_before_its_token_is_created() -> None:
     talk = routed(
         "{arcs: [{step: a, when: '{{ false }}', set_ctx: {way: a}},"
         " {step: b, set_ctx: {way: b, n: '{{ event.result + 1 }}'}}, {step: c, set_ctx: {way: c}}]}"
@@ -318,7 +320,7 @@ def test_an_arc_that_fires_writes_its_set_ctx_before_its_token_is_made_and_other
 
 
 @pytest.mark.req("ROUTE-14")
-def test_of_two_arcs_that_fire_and_write_one_name_the_later_one_stays() -> None:
+def test_the_later_of_two_firing_arcs_wins_a_ctx_key() -> None:
     talk = routed("{spec: {mode: inclusive}, arcs: [{step: a, set_ctx: {way: a}}, {step: b, set_ctx: {way: b}}]}")
 
     talk.start()
@@ -328,7 +330,7 @@ def test_of_two_arcs_that_fire_and_write_one_name_the_later_one_stays() -> None:
 
 
 @pytest.mark.req("ROUTE-14")
-def test_a_set_ctx_of_an_arc_that_breaks_fails_like_its_guard_would() -> None:
+def test_a_failing_set_ctx_of_an_arc_fails_like_its_guard() -> None:
     talk = routed("{arcs: [{step: a, set_ctx: {n: '{{ 1 / 0 }}'}}]}")
 
     talk.start()

@@ -36,7 +36,7 @@ workflow:
 
 
 @pytest.mark.req("SRV-05", "EVT-04")
-def test_a_step_without_tools_is_decided_in_the_server_on_the_workers_behalf() -> None:
+def test_a_step_without_tools_is_executed_on_the_server_on_behalf_of_the_worker() -> None:
     talk = Conversation("workflow: [{step: start}]")
 
     talk.start()
@@ -57,7 +57,7 @@ def test_a_step_without_tools_is_decided_in_the_server_on_the_workers_behalf() -
 
 
 @pytest.mark.req("EVT-04")
-def test_only_what_the_worker_owns_is_marked_on_behalf() -> None:
+def test_only_worker_events_are_marked_on_behalf() -> None:
     talk = one_step("[{name: a, kind: noop}, {name: b, kind: noop}]")
 
     for event in talk.log:
@@ -66,28 +66,28 @@ def test_only_what_the_worker_owns_is_marked_on_behalf() -> None:
 
 
 @pytest.mark.req("PIPE-02", "TOOL-08")
-def test_two_noops_end_the_step_done_and_leave_prev_alone() -> None:
+def test_two_noops_complete_the_step_and_leave_prev_unset() -> None:
     talk = one_step("[{name: a, kind: noop, args: {x: '{{ workload.n }}'}}, {name: b, kind: noop}]")
 
     assert [p.task for p in talk.payloads("task.processed")] == ["a", "b"]
     assert talk.payloads("step.done")[0].result.result == {"x": 1}
 
 
-def test_a_noop_that_asks_for_the_worker_gets_an_order() -> None:
+def test_a_noop_that_reads_worker_data_gets_an_order() -> None:
     talk = one_step("{kind: noop, spec: {place: worker}}")
 
     assert talk.run("start").lease.order_id is not None
     assert talk.status == "running"
 
 
-def test_a_noop_whose_policy_retries_is_the_workers() -> None:
+def test_a_noop_with_a_retry_policy_runs_on_a_worker() -> None:
     talk = one_step([noop("a", {"do": "retry", "attempts": 2})])
 
     assert talk.run("start").lease.order_id is not None
 
 
 @pytest.mark.req("PIPE-03", "POL-10", "POL-12")
-def test_jumps_and_iteration_state_work_in_the_server_too() -> None:
+def test_jumps_and_iteration_state_work_on_the_server() -> None:
     talk = one_step(
         [
             noop("init", {"set_iter": {"a": 1, "b": 2}}),
@@ -113,7 +113,7 @@ def test_tasks_that_jump_to_each_other_fail_at_the_budget() -> None:
 
 
 @pytest.mark.req("TPL-09")
-def test_a_broken_template_in_an_input_is_an_ordinary_error_outcome() -> None:
+def test_a_template_error_in_an_input_is_an_ordinary_error_outcome() -> None:
     talk = one_step("[{name: a, kind: noop, args: {x: '{{ ctx.nope + 1 }}'}}]")
 
     [processed] = talk.payloads("task.processed")
@@ -122,7 +122,7 @@ def test_a_broken_template_in_an_input_is_an_ordinary_error_outcome() -> None:
 
 
 @pytest.mark.req("TPL-09")
-def test_a_broken_template_in_a_rule_fails_the_pipeline_and_names_the_rule() -> None:
+def test_a_template_error_in_a_rule_fails_the_pipeline_and_names_the_rule() -> None:
     talk = one_step("{kind: noop, spec: {policy: {rules: [{when: '{{ 1/0 }}', then: {do: continue}}]}}}")
 
     error = talk.payloads("step.failed")[0].error
@@ -143,7 +143,7 @@ def test_ctx_changes_are_patches_of_the_written_keys_only() -> None:
 
 
 @pytest.mark.req("SCOPE-07")
-def test_a_patch_names_the_event_that_wrote_the_key_before() -> None:
+def test_a_patch_names_the_event_that_last_wrote_the_key() -> None:
     talk = one_step([noop("a", {"set_ctx": {"k": 1}}), noop("b", {"set_ctx": {"k": 2}})])
 
     first, second = [event for event in talk.log if event.event_type == "ctx.patched"]
@@ -152,7 +152,7 @@ def test_a_patch_names_the_event_that_wrote_the_key_before() -> None:
 
 
 @pytest.mark.req("SCOPE-03", "ROUTE-06")
-def test_what_a_template_took_of_ctx_stays_as_it_was() -> None:
+def test_values_taken_from_ctx_do_not_change_with_later_patches() -> None:
     """`ctx` itself, given away by a template, is not the mapping that later patches are written into."""
     steps = [
         {
@@ -180,7 +180,7 @@ def test_what_a_template_took_of_ctx_stays_as_it_was() -> None:
 
 
 @pytest.mark.req("SCOPE-03")
-def test_a_step_may_keep_all_of_ctx_in_ctx() -> None:
+def test_a_step_can_store_all_of_ctx_in_ctx() -> None:
     talk = one_step("{kind: noop}", more='set_ctx: {a: 1, all: "{{ ctx }}"}')
 
     assert talk.status == "completed"

@@ -41,7 +41,7 @@ workflow:
 
 
 @pytest.mark.req("TOK-04", "EVT-08")
-def test_one_plain_step_run_has_exactly_this_life() -> None:
+def test_a_plain_step_run_has_exactly_these_events() -> None:
     talk = Conversation(CHAIN)
 
     talk.start()
@@ -63,7 +63,7 @@ def test_one_plain_step_run_has_exactly_this_life() -> None:
 
 
 @pytest.mark.req("TOK-02")
-def test_tokens_come_from_the_request_and_from_fired_arcs_only() -> None:
+def test_tokens_are_created_by_the_request_and_by_fired_arcs_only() -> None:
     talk = Conversation(DIAMOND)
 
     talk.start()
@@ -93,7 +93,7 @@ def test_a_diamond_without_join_runs_its_last_step_twice_and_ends_once_after_bot
 
 
 @pytest.mark.req("TOK-05", "ROUTE-06")
-def test_args_reach_the_target_step_and_go_no_further() -> None:
+def test_args_reach_the_target_step_and_no_further() -> None:
     talk = Conversation(CHAIN)
 
     talk.start()
@@ -105,7 +105,7 @@ def test_args_reach_the_target_step_and_go_no_further() -> None:
 
 
 @pytest.mark.req("TOK-06", "EVT-06")
-def test_the_same_end_reported_three_times_makes_one_token() -> None:
+def test_an_end_reported_three_times_creates_one_token() -> None:
     talk = Conversation(CHAIN)
     talk.start()
     talk.claim("a")
@@ -133,7 +133,7 @@ def test_deciding_a_boundary_event_again_gives_the_same_token() -> None:
     assert tokens[0] == tokens[1]
 
 
-def test_every_event_names_the_one_that_caused_it() -> None:
+def test_every_event_names_its_cause() -> None:
     talk = Conversation(CHAIN)
 
     talk.start()

@@ -13,7 +13,7 @@ TIMER = "workflow: [{step: start, timer: {%s}, next: {arcs: [{step: end}]}}, {st
 
 
 @pytest.mark.req("TMR-02", "TMR-06")
-def test_a_timer_is_scheduled_when_the_pipeline_has_ended_and_fires_when_its_moment_has_come() -> None:
+def test_a_timer_is_scheduled_after_the_pipeline_and_fires_when_due() -> None:
     talk = Waiting(fixture("F-R-TIMER"))
     talk.start()
 
@@ -27,7 +27,7 @@ def test_a_timer_is_scheduled_when_the_pipeline_has_ended_and_fires_when_its_mom
 
 
 @pytest.mark.req("TMR-06")
-def test_a_timer_that_came_due_while_nobody_was_there_fires_at_once() -> None:
+def test_an_overdue_timer_fires_at_once_on_restart() -> None:
     talk = Waiting(fixture("F-R-TIMER"))
     talk.start()
 
@@ -65,7 +65,7 @@ def test_other_timers_cannot_be_cancelled(timer_id: str, verdict: ReportResult, 
 
 
 @pytest.mark.req("TMR-04")
-def test_two_timers_of_one_name_are_told_apart_by_their_wait_ids() -> None:
+def test_two_timers_with_one_name_have_different_wait_ids() -> None:
     talk = Waiting(
         """
 workflow:
@@ -101,7 +101,7 @@ workflow:
         ("until: '2024-01-01T00:00:00Z'", -1),
     ],
 )
-def test_moments_and_lengths_of_time(timer: str, seconds: float) -> None:
+def test_timers_accept_times_and_durations(timer: str, seconds: float) -> None:
     """One that is over fires in the very decision that arms it."""
     talk = Waiting(TIMER % timer)
     talk.start()
@@ -124,7 +124,7 @@ def test_moments_and_lengths_of_time(timer: str, seconds: float) -> None:
         ("duration: 5, id: '{{ \"a\\x00\" }}'", "timer.id holds a NUL character"),
     ],
 )
-def test_a_block_that_cannot_be_rendered_fails_the_step(timer: str, said: str) -> None:
+def test_a_wait_that_cannot_be_rendered_fails_the_step(timer: str, said: str) -> None:
     talk = Waiting(TIMER % timer)
     talk.start()
 
@@ -135,7 +135,7 @@ def test_a_block_that_cannot_be_rendered_fails_the_step(timer: str, said: str) -
 
 @pytest.mark.req("ADV-02", "TMR-02", "TMR-04", "MSG-01")
 @pytest.mark.parametrize("winner", ["message", "timer", "signal"])
-def test_the_first_wait_wins_and_the_others_are_withdrawn(winner: str) -> None:
+def test_the_first_wait_wins_and_the_others_are_cancelled(winner: str) -> None:
     talk = Waiting(fixture("F-R-GATEWAY"))
     talk.start()
     assert talk.told("timer.", "message.", "signal.") == ["timer.scheduled", "message.awaited", "signal.awaited"]
@@ -158,7 +158,7 @@ def test_the_first_wait_wins_and_the_others_are_withdrawn(winner: str) -> None:
 
 
 @pytest.mark.req("TMR-02", "TPL-07")
-def test_the_pipeline_runs_first_and_its_result_stays_the_steps() -> None:
+def test_the_pipeline_runs_first_and_its_result_is_the_result_of_the_step() -> None:
     talk = Waiting(
         """
 workflow:
@@ -179,7 +179,7 @@ workflow:
 
 
 @pytest.mark.req("TMR-02")
-def test_a_pipeline_that_fails_never_comes_to_its_waits() -> None:
+def test_a_failing_pipeline_never_starts_its_waits() -> None:
     talk = Waiting("workflow: [{step: start, tool: {kind: python, code: x}, timer: {duration: 1h}}]")
     talk.start()
     talk.failed("start")
@@ -189,7 +189,7 @@ def test_a_pipeline_that_fails_never_comes_to_its_waits() -> None:
 
 
 @pytest.mark.req("O-16", "SRV-07")
-def test_what_fires_while_paused_is_held_until_the_execution_is_resumed() -> None:
+def test_a_timer_that_fires_while_paused_is_held_until_resume() -> None:
     talk = Waiting(fixture("F-R-TIMER"))
     talk.start()
     talk.pause()
@@ -203,7 +203,7 @@ def test_what_fires_while_paused_is_held_until_the_execution_is_resumed() -> Non
 
 
 @pytest.mark.req("SRV-11", "TMR-04", "O-02")
-def test_cancelling_an_execution_withdraws_everything_that_waits() -> None:
+def test_cancelling_an_execution_cancels_all_waits() -> None:
     talk = Waiting(
         """
 workflow:
@@ -230,7 +230,7 @@ workflow:
     ("lifecycle", "after", "kind"),
     [("timeout_s: 60", 60, "timeout"), ("deadline_s: 40", 40, "deadline"), ("timeout_s: 7200", 3600, None)],
 )
-def test_a_lifetime_covers_the_wait(lifecycle: str, after: float, kind: str | None) -> None:
+def test_a_lifetime_includes_the_wait(lifecycle: str, after: float, kind: str | None) -> None:
     talk = Waiting(
         f"workflow: [{{step: start, timer: {{duration: 1h}}, spec: {{policy: {{lifecycle: {{{lifecycle}}}}}}}}}]"
     )
@@ -258,7 +258,7 @@ workflow:
 
 
 @pytest.mark.req("ADV-01", "TMR-02")
-def test_a_handler_runs_beside_the_wait() -> None:
+def test_a_handler_runs_during_the_wait() -> None:
     talk = Waiting(PLAYBOOK % "false")
     talk.start()
 
@@ -270,7 +270,7 @@ def test_a_handler_runs_beside_the_wait() -> None:
 
 
 @pytest.mark.req("ADV-01", "TMR-04")
-def test_an_interrupting_handler_withdraws_the_waits() -> None:
+def test_an_interrupting_handler_cancels_the_waits() -> None:
     talk = Waiting(PLAYBOOK % "true")
     talk.start()
     task_id = talk.task_id

@@ -119,7 +119,7 @@ class Play:
 @pytest.mark.req("EVT-07", "TMR-02", "TMR-06", "O-16")
 @pytest.mark.parametrize("text", [PLAIN, CASE], ids=["plain", "case"])
 @pytest.mark.parametrize("seed", one_in(2, range(40)))
-def test_whatever_happens_an_execution_comes_to_its_end_and_leaves_nothing(text: str, seed: int) -> None:
+def test_every_random_execution_ends_and_leaves_nothing_open(text: str, seed: int) -> None:
     play = Play(text, seed)
     talk = play.talk
     talk.start()

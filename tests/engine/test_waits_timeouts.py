@@ -28,7 +28,7 @@ def timed(body: str, options: str) -> Waiting:
 
 
 @pytest.mark.req("TMR-05", "F-002-K")
-def test_an_alternative_stops_the_body_and_sends_the_token_another_way() -> None:
+def test_an_alternative_stops_the_step_and_routes_the_token_to_another_one() -> None:
     talk = timed(PYTHON, ALTERNATIVE)
     talk.start()
     talk.claim("start")
@@ -46,7 +46,7 @@ def test_an_alternative_stops_the_body_and_sends_the_token_another_way() -> None
 
 
 @pytest.mark.req("TMR-05", "F-002-K")
-def test_by_default_the_step_fails_and_its_arcs_may_take_that() -> None:
+def test_by_default_a_timeout_fails_the_step_and_an_arc_can_handle_it() -> None:
     talk = timed(PYTHON, "")
     talk.start()
     talk.claim("start")
@@ -61,7 +61,7 @@ def test_by_default_the_step_fails_and_its_arcs_may_take_that() -> None:
 
 
 @pytest.mark.req("TMR-05")
-def test_a_worker_whose_step_has_timed_out_is_told_to_stop() -> None:
+def test_the_worker_of_a_timed_out_step_is_stopped() -> None:
     talk = Waiting(
         """
 workflow:
@@ -81,7 +81,7 @@ workflow:
 
 
 @pytest.mark.req("TMR-05", "F-002-K")
-def test_one_that_is_ignored_is_only_told() -> None:
+def test_an_ignored_timeout_is_only_recorded() -> None:
     talk = timed(PYTHON, ", spec: {on_timeout: ignore}")
     talk.start()
     talk.claim("start")
@@ -95,7 +95,7 @@ def test_one_that_is_ignored_is_only_told() -> None:
 
 
 @pytest.mark.req("TMR-05")
-def test_it_counts_from_the_start_of_the_step_and_ends_with_it() -> None:
+def test_a_timeout_counts_from_the_start_of_the_step_to_its_end() -> None:
     talk = timed(PYTHON, "")
     talk.start()
     unclaimed = talk.execution.wake_at
@@ -110,7 +110,7 @@ def test_it_counts_from_the_start_of_the_step_and_ends_with_it() -> None:
 
 
 @pytest.mark.req("TMR-05", "TMR-02")
-def test_it_covers_the_waits_of_the_step() -> None:
+def test_a_timeout_includes_the_waits_of_the_step() -> None:
     talk = timed("message: {name: m}\n    timer: {duration: 1h}", ALTERNATIVE)
     talk.start()
 
@@ -121,7 +121,7 @@ def test_it_covers_the_waits_of_the_step() -> None:
 
 
 @pytest.mark.req("TMR-05", "LOOP-05")
-def test_it_covers_a_loop() -> None:
+def test_a_timeout_includes_the_loop_of_the_step() -> None:
     talk = timed("loop: {in: [1, 2], iterator: x, spec: {mode: parallel}}\n    " + PYTHON, ALTERNATIVE)
     talk.start()
     [order_id, *_] = talk.execution.order_states.open
@@ -133,7 +133,7 @@ def test_it_covers_a_loop() -> None:
 
 
 @pytest.mark.req("TMR-05", "TPL-09")
-def test_a_duration_that_cannot_be_rendered_fails_the_token() -> None:
+def test_a_timeout_that_cannot_be_rendered_fails_the_token() -> None:
     talk = Waiting("workflow: [{step: start, timeout: {duration: '{{ \"soon\" }}'}}]")
     talk.start()
 
@@ -142,7 +142,7 @@ def test_a_duration_that_cannot_be_rendered_fails_the_token() -> None:
 
 
 @pytest.mark.req("TMR-05", "TMR-06")
-def test_a_report_that_comes_after_the_time_was_over_comes_too_late_though_nobody_has_woken_up() -> None:
+def test_a_report_after_the_timeout_is_late_even_if_the_timer_has_not_fired() -> None:
     talk = timed(PYTHON, ALTERNATIVE)
     talk.start()
     talk.claim("start")
@@ -155,7 +155,7 @@ def test_a_report_that_comes_after_the_time_was_over_comes_too_late_though_nobod
 
 
 @pytest.mark.req("TMR-05", "WRK-03")
-def test_who_claims_an_order_has_it_whatever_else_is_due() -> None:
+def test_a_claim_succeeds_even_if_another_timer_is_due() -> None:
     talk = Waiting(
         """
 workflow:

@@ -15,7 +15,7 @@ from tests.playbook_runs import run_here
 
 
 @pytest.mark.req("EVT-09")
-async def test_an_authors_event_is_stored_under_its_own_name_and_comes_back(tmp_path: Path) -> None:
+async def test_an_authored_event_is_stored_and_read_back_under_its_name(tmp_path: Path) -> None:
     store = SqliteStore.open(tmp_path / "s.db")
     emitted = event(1, payload=Emitted(emitted="audit.required", data={"n": 1}))
 
@@ -28,7 +28,7 @@ async def test_an_authors_event_is_stored_under_its_own_name_and_comes_back(tmp_
     await store.close()
 
 
-def test_no_author_speaks_for_the_system() -> None:
+def test_authored_events_cannot_use_system_names() -> None:
     """A name of ours would be read back as ours, and fold into the state."""
     posing = event(1, payload=Emitted(emitted="step.done", data=None))
 
@@ -37,13 +37,13 @@ def test_no_author_speaks_for_the_system() -> None:
 
 
 @pytest.mark.parametrize("body", ['{"what": 1}', '{"emitted": "other"}', "[]"])
-def test_an_unknown_event_of_a_newer_program_is_not_taken_for_an_authors(body: str) -> None:
+def test_an_unknown_event_of_a_newer_version_is_not_read_as_an_authored_one(body: str) -> None:
     with pytest.raises(BackendError, match=r'event "step\.teleported" of version 1 was written by a newer program'):
         decode_payload("step.teleported", body)
 
 
 @pytest.mark.req("EVT-09")
-def test_a_condition_that_breaks_ends_the_token_as_failed() -> None:
+def test_a_failing_condition_fails_the_token() -> None:
     ran = run_here(
         """
 workflow:

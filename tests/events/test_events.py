@@ -52,7 +52,7 @@ def events() -> list[Event]:
 
 
 @pytest.mark.req("EVT-02")
-def test_every_event_of_a_run_has_the_whole_envelope_in_both_spellings(events: list[Event]) -> None:
+def test_every_event_of_a_run_has_the_full_envelope_in_both_spellings(events: list[Event]) -> None:
     for event in events:
         told = readable(event)
         jsonschema.validate(told, ENVELOPE)
@@ -61,7 +61,7 @@ def test_every_event_of_a_run_has_the_whole_envelope_in_both_spellings(events: l
 
 
 @pytest.mark.req("OUT-01", "POL-14")
-def test_who_reads_the_log_sees_all_of_an_outcomes_meta(events: list[Event]) -> None:
+def test_a_readable_log_contains_the_full_outcome_meta(events: list[Event]) -> None:
     metas = [readable(event)["data"]["outcome"]["meta"] for event in events if event.event_type == "task.processed"]
 
     assert len(metas) == 3
@@ -71,12 +71,12 @@ def test_who_reads_the_log_sees_all_of_an_outcomes_meta(events: list[Event]) -> 
 
 
 @pytest.mark.req("EVT-03")
-def test_every_name_is_in_the_taxonomy(events: list[Event]) -> None:
+def test_every_event_name_is_in_the_taxonomy(events: list[Event]) -> None:
     assert {event.event_type for event in events} <= set(TAXONOMY)
     assert len(TAXONOMY) == len(get_args(Payload)), "two classes of events have one name"
 
 
-def test_an_event_ends_what_another_one_begins() -> None:
+def test_an_ending_event_ends_an_event_with_an_open_phase() -> None:
     for name, kind in TAXONOMY.items():
         for begun in kind.ends:
             assert TAXONOMY[begun].phase in (EventPhase.OPEN, EventPhase.WAITING, EventPhase.HELD), name
@@ -90,7 +90,7 @@ def test_every_wait_has_an_end() -> None:
 
 
 @pytest.mark.req("EVT-04")
-def test_each_event_is_written_by_its_owner_or_on_its_behalf(events: list[Event]) -> None:
+def test_each_event_is_recorded_by_its_owner_or_on_its_behalf(events: list[Event]) -> None:
     for event in events:
         owner = TAXONOMY[event.event_type].owner
         assert event.source is owner or (event.on_behalf and owner is EventSource.WORKER), event.event_type
@@ -102,7 +102,7 @@ def test_one_worker_owns_a_step_run_from_first_to_last_task(events: list[Event])
     assert len(claimed) == 1
 
 
-def test_the_status_of_an_event_says_how_it_went(events: list[Event]) -> None:
+def test_the_status_of_an_event_is_its_outcome(events: list[Event]) -> None:
     said = {(event.event_type, event.step): readable(event)["status"] for event in events}
 
     assert said["task.processed", "start"] == "success"
@@ -112,19 +112,19 @@ def test_the_status_of_an_event_says_how_it_went(events: list[Event]) -> None:
     assert said["step.scheduled", "start"] == "in_progress"
 
 
-def test_payloads_come_back_as_they_were_written(events: list[Event]) -> None:
+def test_payloads_are_decoded_as_they_were_encoded(events: list[Event]) -> None:
     for event in events:
         assert decode_payload(event.event_type, encode_payload(event.payload)) == event.payload
 
 
-def test_a_payload_of_a_newer_program_is_refused_and_never_guessed() -> None:
+def test_a_payload_of_a_newer_version_is_refused() -> None:
     with pytest.raises(BackendError, match="newer"):
         decode_payload("token.enqueued", encode_payload(TokenEnqueued(token_id="t")), schema=99)
     with pytest.raises(BackendError, match="newer"):
         decode_payload("token.teleported", b"{}")
 
 
-def test_what_server_and_worker_say_to_each_other_is_plain_json() -> None:
+def test_server_and_worker_exchange_plain_json() -> None:
     """The same records will travel over HTTP."""
     import msgspec
 

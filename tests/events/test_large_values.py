@@ -51,7 +51,7 @@ LARGE: list[Payload] = [
 
 @pytest.mark.req("RES-01", "RES-03")
 @pytest.mark.parametrize("payload", LARGE, ids=lambda payload: payload.event_type)
-def test_whatever_an_event_carries_is_set_apart_and_comes_back(payload: Payload) -> None:
+def test_large_values_of_any_event_are_stored_separately_and_restored(payload: Payload) -> None:
     results = MemoryResults()
 
     small = set_apart(payload, 100, results.put)
@@ -62,7 +62,7 @@ def test_whatever_an_event_carries_is_set_apart_and_comes_back(payload: Payload)
 
 
 @pytest.mark.req("RES-02", "SCOPE-03")
-def test_only_what_is_large_leaves_and_its_place_says_where_it_is() -> None:
+def test_only_large_values_are_stored_separately_and_replaced_by_references() -> None:
     results = MemoryResults()
 
     small = set_apart(CtxPatched(patch={"big": BIG, "n": 1}), 100, results.put)
@@ -72,7 +72,7 @@ def test_only_what_is_large_leaves_and_its_place_says_where_it_is() -> None:
     assert small.patch["big"].keys() == {"store", "key", "checksum", "size", "schema_hint"}
 
 
-def test_data_that_looks_like_a_reference_is_data() -> None:
+def test_data_shaped_like_a_reference_is_data() -> None:
     """Otherwise whoever writes a response could have anybody's results read (reliability.md §2.1)."""
     results = MemoryResults()
     lookalike = msgspec.to_builtins(results.put("somebody else's"))
@@ -84,7 +84,7 @@ def test_data_that_looks_like_a_reference_is_data() -> None:
     assert put_back(stored, results.load) == payload
 
 
-def test_many_small_values_that_are_large_together_leave_as_one() -> None:
+def test_many_small_values_that_are_large_together_are_stored_as_one() -> None:
     results = MemoryResults()
     payload = CtxPatched(patch={f"k{number}": number for number in range(2_000)})
 
@@ -95,7 +95,7 @@ def test_many_small_values_that_are_large_together_leave_as_one() -> None:
     assert put_back(small, results.load) == payload
 
 
-def test_a_value_goes_with_the_field_it_was_taken_from() -> None:
+def test_a_stored_value_names_its_field() -> None:
     results = MemoryResults()
     payload = CtxPatched(patch={f"k{number}": "y" * 90 for number in range(200)} | {"big": BIG})
 
@@ -106,7 +106,7 @@ def test_a_value_goes_with_the_field_it_was_taken_from() -> None:
     assert put_back(small, results.load) == payload
 
 
-def test_what_fits_is_the_very_same() -> None:
+def test_an_event_without_large_values_is_returned_unchanged() -> None:
     results = MemoryResults()
     for payload in (CtxPatched(patch={"n": 1}), TokenConsumed(token_id="t" * 500)):
         assert set_apart(payload, 100, results.put) is payload
@@ -114,7 +114,7 @@ def test_what_fits_is_the_very_same() -> None:
 
 
 @pytest.mark.req("RES-06")
-def test_what_is_gone_is_told() -> None:
+def test_a_missing_stored_value_raises_an_error() -> None:
     small = set_apart(CtxPatched(patch={"big": BIG}), 100, MemoryResults().put)
 
     with pytest.raises(ToolError) as caught:
@@ -133,7 +133,7 @@ mappings = st.dictionaries(st.text(max_size=12), data, max_size=12)
 @pytest.mark.req("RES-03")
 @settings(max_examples=60, deadline=None)
 @given(ctx=mappings, args=mappings, anything=data, limit=st.sampled_from([0, 50, 100, 1_000, 65_536]))
-def test_no_stored_event_is_much_over_the_limit_and_none_loses_anything(
+def test_no_stored_event_greatly_exceeds_the_limit_and_none_loses_data(
     ctx: dict[str, Any], args: dict[str, Any], anything: Any, limit: int
 ) -> None:
     results = MemoryResults()

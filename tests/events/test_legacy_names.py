@@ -24,12 +24,12 @@ def test_the_table_has_every_old_name_and_only_stored_events() -> None:
 
 
 @pytest.mark.req("EVT-05")
-def test_a_name_without_an_old_one_stays() -> None:
+def test_a_name_without_a_legacy_name_is_unchanged() -> None:
     assert legacy_name("ctx.patched") == "ctx.patched"
 
 
 @pytest.mark.req("EVT-05")
-def test_a_legacy_listing_tells_the_old_story() -> None:
+def test_a_legacy_listing_shows_the_legacy_event_names() -> None:
     ran = run_case(fixture("F-001-D"), fetch_user_task=answer([{"user_id": 7, "email": "a@b"}]))
 
     names = [legacy_name(event.event_type, status_of(event.payload)) for event in ran.events]
@@ -40,7 +40,7 @@ def test_a_legacy_listing_tells_the_old_story() -> None:
 
 
 @pytest.mark.req("EVT-10", "O-27")
-def test_short_names_belong_to_own_events_alone() -> None:
+def test_short_names_are_reserved_for_events_of_noetl() -> None:
     assert own_aliases("call.done") == {"task.processed", "ToolCompleted"}
     assert own_aliases("step.exit", failed=True) == {"step.failed"}
     assert foreign_aliases("task.processed", failed=True) == {"ToolErrored"}

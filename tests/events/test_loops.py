@@ -26,24 +26,24 @@ def _figures(*told: Told) -> tuple[int, int]:
     return counts.failed, counts.total
 
 
-def test_loops_in_which_nothing_failed_do_not_count() -> None:
+def test_loops_without_failures_are_not_counted() -> None:
     whole: list[Told] = [("a", LoopStarted(total=1000)), ("a", _done(0))]
 
     assert _figures(*whole) == (0, 0)
     assert _figures(*whole, ("b", LoopStarted(total=50)), ("b", _failed(3)), ("b", _failed(4))) == (2, 50)
 
 
-def test_every_run_of_a_step_counts() -> None:
+def test_every_run_of_a_step_is_counted() -> None:
     once: list[Told] = [("a", LoopStarted(total=10)), ("a", _failed(1))]
 
     assert _figures(*once, ("a", LoopStarted(total=10)), ("a", _done(1))) == (1, 20)
 
 
-def test_items_that_iterations_add_count_from_then_on() -> None:
+def test_items_added_by_iterations_are_counted_from_then_on() -> None:
     assert _figures(("a", LoopStarted(total=2)), ("a", _failed(0)), ("a", _done(1, extend=3))) == (1, 5)
 
 
-def test_of_nested_loops_the_innermost_level_counts() -> None:
+def test_the_innermost_level_of_nested_loops_is_counted() -> None:
     outer: list[Told] = [("a", LoopStarted(total=2, nested=True)), ("a", _failed(0))]
     inner: list[Told] = [("a", LoopStarted(total=5, path=(1,))), ("a", _failed(1, 2)), ("a", _done(1, 3))]
 

@@ -35,7 +35,7 @@ def as_sent() -> Any:
     return msgspec.json.decode(msgspec.json.encode(TURN))
 
 
-def test_an_honest_turn_comes_through_as_it_is() -> None:
+def test_a_valid_turn_is_decoded_unchanged() -> None:
     assert read_turn(msgspec.json.encode(TURN)) == TURN
 
 
@@ -49,7 +49,7 @@ def test_an_honest_turn_comes_through_as_it_is() -> None:
         (("entries", 0, "entry", "outcome", "meta"), ("entries.0.entry.outcome.meta.step",)),
     ],
 )
-def test_a_field_that_no_report_has_is_named_wherever_it_stands(where: tuple[Any, ...], surplus: tuple[str]) -> None:
+def test_an_unknown_field_of_a_report_is_named_at_any_depth(where: tuple[Any, ...], surplus: tuple[str]) -> None:
     sent = as_sent()
     place = sent["reports"][0]
     for part in where:
@@ -62,7 +62,7 @@ def test_a_field_that_no_report_has_is_named_wherever_it_stands(where: tuple[Any
     assert report.entries == REPORT.entries
 
 
-def test_a_worker_cannot_fill_in_what_the_door_finds() -> None:
+def test_a_worker_cannot_set_the_surplus_field() -> None:
     sent = as_sent()
     sent["reports"][0]["surplus"] = ["nothing"]
 
@@ -70,20 +70,20 @@ def test_a_worker_cannot_fill_in_what_the_door_finds() -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{}", b'{"worker_id": 1}', b'{"worker_id": "w", "reports": [1]}'])
-def test_what_is_no_turn_is_refused(body: bytes) -> None:
+def test_an_invalid_turn_is_refused(body: bytes) -> None:
     with pytest.raises(msgspec.DecodeError):
         read_turn(body)
 
 
 @pytest.mark.req("SRV-04")
-def test_an_honest_turn_is_read_at_once_and_the_same_as_warily() -> None:
+def test_the_fast_and_the_strict_decoder_read_a_valid_turn_alike() -> None:
     body = msgspec.json.encode(Turn(worker_id="w1", reports=(REPORT,), capacity=2))
 
     assert read_turn(body) == _read_warily(body) == Turn(worker_id="w1", reports=(REPORT,), capacity=2)
 
 
 @pytest.mark.req("SRV-04")
-def test_a_report_that_fills_what_is_ours_to_fill_is_told() -> None:
+def test_a_report_with_a_server_side_field_is_flagged() -> None:
     """It is written as it would be read, and still not honest."""
     forged = msgspec.structs.replace(REPORT, surplus=("next",))
 

@@ -31,7 +31,7 @@ def folded(events: list[Event]) -> Projection:
 
 @settings(max_examples=30, deadline=None)
 @given(text=playbooks(), choose=st.data())
-def test_a_log_folded_in_pieces_is_the_log_folded_at_once(text: str, choose: st.DataObject) -> None:
+def test_folding_a_log_in_parts_equals_folding_it_at_once(text: str, choose: st.DataObject) -> None:
     log = random_log(text, choose)
     cut = choose.draw(st.integers(0, len(log)))
 
@@ -45,7 +45,7 @@ def test_a_log_folded_in_pieces_is_the_log_folded_at_once(text: str, choose: st.
 
 @settings(max_examples=30, deadline=None)
 @given(text=playbooks(), choose=st.data())
-def test_the_events_that_a_timeline_reads_tell_it_what_all_events_tell(text: str, choose: st.DataObject) -> None:
+def test_the_timeline_events_alone_give_the_same_timeline_as_all_events(text: str, choose: st.DataObject) -> None:
     log = random_log(text, choose)
     read = (*STEP_EVENTS, *TASK_EVENTS, *SIDE_RUN_EVENTS)
 
@@ -54,7 +54,7 @@ def test_the_events_that_a_timeline_reads_tell_it_what_all_events_tell(text: str
     assert some.history == folded(log).history
 
 
-def test_compensations_are_remembered_from_the_moment_they_are_asked_for() -> None:
+def test_compensations_are_listed_from_their_request_on() -> None:
     projection = folded(undoing().log)
 
     beside = [view for view in projection.history or () if view.origin is not None]
@@ -91,7 +91,7 @@ def start(worker_id: str) -> TaskStarted:
     return TaskStarted(task="copy", kind="python", visit=1, attempt=1, task_run_id="r1/copy", worker_id=worker_id)
 
 
-def test_a_start_that_was_lost_is_kept_beside_the_one_that_followed_it() -> None:
+def test_a_lost_start_is_listed_next_to_the_one_that_followed() -> None:
     history: list[StepRunView] = []
     payloads: tuple[Payload, ...] = (StepScheduled(token_id="k"), start("w1"), start("w2"), start("w3"))
 
@@ -102,7 +102,7 @@ def test_a_start_that_was_lost_is_kept_beside_the_one_that_followed_it() -> None
     assert (task.started_at, task.last_started_at, task.worker_id) == (2.0, 4.0, "w3")
 
 
-def test_the_starts_that_were_lost_are_remembered_up_to_a_limit() -> None:
+def test_a_limited_number_of_lost_starts_is_listed() -> None:
     history: list[StepRunView] = []
     payloads: tuple[Payload, ...] = (StepScheduled(token_id="k"), *(start(f"w{number}") for number in range(1_000)))
 

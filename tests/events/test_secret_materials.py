@@ -53,7 +53,7 @@ class Shapes(msgspec.Struct, frozen=True):
     ],
     ids=lambda record: type(record).__name__,
 )
-def test_content_is_masked_wherever_it_is(record: msgspec.Struct) -> None:
+def test_secret_content_is_masked_everywhere(record: msgspec.Struct) -> None:
     before = msgspec.json.encode(record)
 
     clean = masked(record, REDACTOR)
@@ -64,20 +64,20 @@ def test_content_is_masked_wherever_it_is(record: msgspec.Struct) -> None:
     assert msgspec.json.encode(clean).count(SECRET.encode()) < names
 
 
-def test_names_and_ids_stay() -> None:
+def test_names_and_ids_are_not_masked() -> None:
     clean = masked(processed(result=SECRET), REDACTOR)
 
     assert (clean.task, clean.task_run_id, clean.decision.next, clean.outcome.result) == (SECRET, SECRET, SECRET, MASK)
 
 
-def test_a_record_without_secrets_is_the_very_same() -> None:
+def test_a_record_without_secrets_is_returned_unchanged() -> None:
     record = processed(result={"rows": [1, 2]}, helpers={"py": {"exception": None}})
 
     assert masked(record, REDACTOR) is record
     assert masked(Shapes(), REDACTOR) == Shapes()
 
 
-def test_a_number_that_is_a_secret_is_masked_as_a_result_and_not_as_a_count() -> None:
+def test_a_secret_number_is_masked_in_results_and_not_in_counts() -> None:
     redactor = Redactor(["123456"])
 
     clean = masked(processed(result=123456, meta=msgspec.structs.replace(META, internal_attempts=123456)), redactor)
@@ -110,7 +110,7 @@ def test_the_secret_texts_of_a_material(fields: dict[str, Any], secret: set[str]
 
 
 @pytest.mark.req("KEY-06")
-def test_a_key_of_many_lines_is_secret_line_by_line_too() -> None:
+def test_each_line_of_a_multi_line_key_is_secret() -> None:
     key = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0\nshort\n-----END PRIVATE KEY-----\n"
 
     found = set(secrets_in(Material(fields={"private_key": key})))

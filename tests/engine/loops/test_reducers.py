@@ -37,14 +37,14 @@ from noetl.language.grammar.tasks import REDUCERS
         ("all", False, [True], False),
     ],
 )
-def test_each_operation_folds_on_top_of_what_was_there(op: str, previous: Any, values: list[Any], gives: Any) -> None:
+def test_each_reducer_folds_on_top_of_the_previous_value(op: str, previous: Any, values: list[Any], gives: Any) -> None:
     assert fold(op, previous, values) == gives
 
 
 @pytest.mark.parametrize(
     ("op", "values"), [("sum", ["a"]), ("sum", [True]), ("extend", [1]), ("merge", [[]]), ("min", [1, "a"])]
 )
-def test_contributions_that_do_not_fit_are_told(op: str, values: list[Any]) -> None:
+def test_values_of_the_wrong_type_are_reported(op: str, values: list[Any]) -> None:
     with pytest.raises(ToolError, match=f"{op} cannot fold") as raised:
         fold(op, None, values)
 
@@ -52,18 +52,18 @@ def test_contributions_that_do_not_fit_are_told(op: str, values: list[Any]) -> N
 
 
 @pytest.mark.parametrize("op", REDUCERS)
-def test_every_operation_that_the_language_knows_folds_a_loop_without_items(op: str) -> None:
+def test_every_reducer_of_the_language_folds_an_empty_loop(op: str) -> None:
     nothing = fold(op, None, [])
 
     assert fold(op, nothing, []) == nothing
 
 
-def test_a_dotted_key_is_folded_where_it_is() -> None:
+def test_a_dotted_key_is_folded_in_place() -> None:
     assert fold_all({"stats": {"n": 1}}, {"stats.n": "sum"}, {"stats.n": [2, 3]}) == {"stats.n": 6}
 
 
 @pytest.mark.req("V2E-07")
-def test_shared_values_fold_each_with_its_own_operation() -> None:
+def test_each_shared_value_is_folded_with_its_own_reducer() -> None:
     shared = {"n": [("sum", 1), ("sum", 2)], "k": [shared_write("x"), shared_write({"op": "append", "value": 3})]}
 
     assert with_shared({"n": 10}, {"n": shared["n"]}) == {"n": 13}

@@ -34,7 +34,7 @@ VALUES: st.SearchStrategy[Any] = st.sampled_from([1, None]) | st.builds(lambda n
 
 @settings(deadline=None)
 @given(data=st.dictionaries(NAMES.filter(lambda name: "." not in name), VALUES), patch=st.dictionaries(NAMES, VALUES))
-def test_whoever_holds_the_old_value_keeps_it(data: dict[str, Any], patch: dict[str, Any]) -> None:
+def test_a_patch_leaves_earlier_values_unchanged(data: dict[str, Any], patch: dict[str, Any]) -> None:
     import copy
 
     held, before, given_ = dict(data), copy.deepcopy(data), copy.deepcopy(patch)

@@ -18,7 +18,7 @@ META = Meta(attempt=1, started_at=1.0, finished_at=2.0, trace_id="t" * 32, task_
 
 @pytest.mark.req("RES-03")
 @pytest.mark.parametrize("text", TEXTS, ids=["plain", "accents", "escapes", "quotes", "emoji"])
-def test_a_cut_text_fits_says_how_long_it_was_and_is_cut_only_once(text: str) -> None:
+def test_a_truncated_text_fits_names_its_length_and_is_truncated_once(text: str) -> None:
     short = truncated(text, 500)
 
     assert 250 < len(msgspec.json.encode(short)) <= 502
@@ -28,7 +28,7 @@ def test_a_cut_text_fits_says_how_long_it_was_and_is_cut_only_once(text: str) ->
 
 @pytest.mark.req("RES-03")
 @pytest.mark.parametrize("limit", [100, 5_000, 65_536])
-def test_the_worst_outcome_stays_within_the_limit_and_a_second_look_changes_nothing(limit: int) -> None:
+def test_the_largest_outcome_stays_within_the_limit_and_fitting_is_idempotent(limit: int) -> None:
     """Worker and server both look; errors, their causes, output and headers come together here."""
     results = MemoryResults()
     error = Error(kind="k", message="m" * 200_000, cause=Error(kind="c", message="é" * 200_000))
@@ -49,13 +49,13 @@ def test_the_worst_outcome_stays_within_the_limit_and_a_second_look_changes_noth
     assert len(msgspec.json.encode(set_apart(once, limit, results.put))) <= limit + OVERHEAD_BYTES
 
 
-def test_what_fits_is_the_very_same() -> None:
+def test_an_entry_that_fits_is_returned_unchanged() -> None:
     started = TaskStarted(task="a", kind="noop", visit=1, attempt=1, task_run_id="r")
     for entry in (started, StepDone(result=TaskResult(result={"n": 1}))):
         assert fitted_entry(entry, 100, MemoryResults().put) is entry
 
 
-def test_an_output_is_kept_longer_than_an_error() -> None:
+def test_an_output_may_be_longer_than_an_error() -> None:
     outcome = Outcome(status=Status.SUCCESS, meta=META, result=1)
 
     stdout = fitted_outcome(outcome, 65_536, MemoryResults().put).meta.stdout

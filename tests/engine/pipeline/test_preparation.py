@@ -8,7 +8,7 @@ from tests.playbook_runs import run_here
 
 
 @pytest.mark.req("TPL-05", "LOOP-03")
-def test_args_of_a_looped_step_see_the_iterator_and_iter() -> None:
+def test_args_of_a_looped_step_read_the_iterator_and_iter() -> None:
     text = """
     workload: {base: 10}
     workflow:
@@ -27,7 +27,7 @@ def test_args_of_a_looped_step_see_the_iterator_and_iter() -> None:
 
 
 @pytest.mark.req("TPL-05")
-def test_what_a_token_brings_wins_over_args_of_the_iteration() -> None:
+def test_token_args_override_args_of_the_iteration() -> None:
     text = """
     workflow:
       - step: start
@@ -42,7 +42,7 @@ def test_what_a_token_brings_wins_over_args_of_the_iteration() -> None:
 
 
 @pytest.mark.req("TPL-05", "LOOP-06")
-def test_args_see_the_iterators_of_every_level() -> None:
+def test_args_read_the_iterators_of_every_level() -> None:
     text = """
     workflow:
       - step: start

@@ -38,7 +38,7 @@ def http(status: int) -> Error:
         (Error(kind="http.transport", message="refused"), "connection"),
     ],
 )
-def test_an_http_error_is_known_by_its_common_name(error: Error, word: str) -> None:
+def test_an_http_error_has_a_common_name(error: Error, word: str) -> None:
     assert value(f"{{{{ outcome.error.kind == '{word}' }}}}", error) is True
     assert value(f"{{{{ outcome.error.kind in ['x', '{word}'] }}}}", error) is True
     assert value(f"{{{{ outcome.error.kind != '{word}' }}}}", error) is False
@@ -47,7 +47,7 @@ def test_an_http_error_is_known_by_its_common_name(error: Error, word: str) -> N
 
 
 @pytest.mark.req("OUT-02")
-def test_what_leaves_a_template_is_the_kind_itself() -> None:
+def test_templates_return_the_error_kind_as_plain_text() -> None:
     plain = {"kind": "http.status", "message": "answered", "status": 429, "retryable": False}
 
     assert type(value("{{ outcome.error.kind }}", http(429))) is str
@@ -58,7 +58,7 @@ def test_what_leaves_a_template_is_the_kind_itself() -> None:
 
 
 @pytest.mark.req("OUT-02", "POL-05")
-def test_a_policy_retries_by_the_common_name() -> None:
+def test_a_policy_can_retry_by_the_common_name() -> None:
     text = """
     workflow:
       - step: start

@@ -86,7 +86,7 @@ def grants(step: str, read: Any = nothing, text: str = TEXT) -> Grants:
         ("free", ("late",), True),
     ],
 )
-def test_what_is_named_is_granted(step: str, asked: tuple[Any, ...], is_allowed: bool) -> None:
+def test_credentials_named_by_a_step_are_granted(step: str, asked: tuple[Any, ...], is_allowed: bool) -> None:
     name, kind, lookup = (*asked, "", {})[:3] if len(asked) < 3 else asked
 
     assert grants(step).allow(name, kind, lookup) is is_allowed
@@ -102,7 +102,7 @@ def test_what_is_named_is_granted(step: str, asked: tuple[Any, ...], is_allowed:
         (Known((), is_all=True), "prod_db", False),
     ],
 )
-def test_what_a_template_is_known_to_give_is_all_there_is(known: Known, name: str, is_allowed: bool) -> None:
+def test_a_step_is_granted_only_what_its_templates_can_return(known: Known, name: str, is_allowed: bool) -> None:
     assert grants("start", lambda *_: known).allow(name) is is_allowed
 
 
@@ -123,7 +123,7 @@ workflow:
         (("login",), {"login": {"x": "a", "y": ["b"]}, "message": "c"}, {"a", "b"}),
     ],
 )
-def test_a_plug_in_says_which_of_its_inputs_name_credentials(
+def test_a_plug_in_declares_which_inputs_name_credentials(
     declared: tuple[str, ...], inputs: dict[str, Any], granted: set[str]
 ) -> None:
     net = Conversation(PLUGGED).plan.net

@@ -33,7 +33,7 @@ def listening() -> Conversation:
 
 
 @pytest.mark.req("V2C-13", "EVT-06")
-def test_reporting_again_that_it_waits_changes_nothing() -> None:
+def test_a_repeated_waiting_report_changes_nothing() -> None:
     talk = Conversation(PLAYBOOK)
     talk.start()
     talk.claim("ears")
@@ -46,7 +46,7 @@ def test_reporting_again_that_it_waits_changes_nothing() -> None:
 
 
 @pytest.mark.req("V2C-13", "SRV-07", "O-16")
-def test_what_a_paused_execution_would_have_told_is_heard_when_it_resumes() -> None:
+def test_events_of_a_paused_execution_are_delivered_to_rules_on_resume() -> None:
     talk = listening()
     talk.claim("work")
     talk.tell(PauseExecution(at=talk.clock.now()))
@@ -104,7 +104,7 @@ def alone(when: str) -> Conversation:
         "{% if event.name ~ '' == 'order.paid' %}yes{% endif %}",
     ],
 )
-def test_who_may_hear_somebody_outside_stays_however_the_rule_is_written(when: str) -> None:
+def test_a_step_whose_rules_match_injected_events_keeps_listening(when: str) -> None:
     """Such an event may be injected whenever somebody likes: the step must not be gone by then."""
     talk = alone(when)
 
@@ -124,7 +124,7 @@ def test_who_may_hear_somebody_outside_stays_however_the_rule_is_written(when: s
         "{{ vars.ready }}",
     ],
 )
-def test_who_can_hear_the_execution_alone_exits_when_nothing_else_is_live(when: str) -> None:
+def test_a_step_whose_rules_match_internal_events_only_ends_with_the_last_other_step(when: str) -> None:
     talk = alone(when)
 
     assert talk.execution.open_waits.listeners == {}

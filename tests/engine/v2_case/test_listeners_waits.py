@@ -27,7 +27,7 @@ def waiting(name: str, step: str, **payload: Any) -> Waiting:
 
 
 @pytest.mark.req("TMR-02", "F-002-J")
-def test_a_timer_of_a_case_step_fires_its_rule_and_no_worker_is_held_meanwhile() -> None:
+def test_a_timer_of_a_case_step_fires_its_rule_without_holding_a_worker() -> None:
     talk = waiting("F-002-J", "wait")
     assert talk.run("wait").lease.order_id is None
 
@@ -38,7 +38,7 @@ def test_a_timer_of_a_case_step_fires_its_rule_and_no_worker_is_held_meanwhile()
 
 
 @pytest.mark.req("TMR-04")
-def test_a_wait_that_no_rule_takes_leads_to_the_steps_exit_and_its_next() -> None:
+def test_a_wait_that_no_rule_handles_leads_to_step_exit_and_next() -> None:
     talk = Waiting(
         CASE
         + """
@@ -78,7 +78,7 @@ def test_a_message_or_its_timeout_reaches_the_rules(came: bool) -> None:
 
 @pytest.mark.req("HUM-01", "V2C-25", "F-002-M")
 @pytest.mark.parametrize(("decision", "step"), [("approve", "process"), ("reject", "reject")])
-def test_the_values_of_a_form_are_the_result_that_rules_read(decision: str, step: str) -> None:
+def test_form_values_are_the_result_that_rules_read(decision: str, step: str) -> None:
     talk = waiting("F-002-M", "manager_approval")
     assert talk.tasks[talk.task_id].due_at == talk.clock.now() + 2 * 86_400
 
@@ -89,7 +89,7 @@ def test_the_values_of_a_form_are_the_result_that_rules_read(decision: str, step
 
 
 @pytest.mark.req("V2C-13", "MSG-06", "F-002-C")
-def test_an_injected_event_reaches_the_rule_that_waits_for_it_and_others_do_nothing() -> None:
+def test_an_injected_event_reaches_the_rule_that_waits_for_it_only() -> None:
     talk = waiting("F-002-C", "wait_and_process")
     assert talk.status == "running", "it stays, since somebody outside may speak"
 
@@ -106,7 +106,7 @@ def test_an_injected_event_reaches_the_rule_that_waits_for_it_and_others_do_noth
 
 @pytest.mark.req("MSG-06")
 @pytest.mark.parametrize("name", ["step.done", "token.created", "call.done", "step.exit", "start", "StepStarted", ""])
-def test_nobody_outside_speaks_for_the_system(name: str) -> None:
+def test_an_injected_event_cannot_use_a_system_name(name: str) -> None:
     talk = waiting("F-002-C", "wait_and_process")
 
     decision = talk.inject(name)
@@ -116,7 +116,7 @@ def test_nobody_outside_speaks_for_the_system(name: str) -> None:
 
 
 @pytest.mark.req("MSG-06", "EVT-06")
-def test_an_event_with_a_key_is_told_once() -> None:
+def test_an_injected_event_with_a_key_is_recorded_once() -> None:
     talk = waiting("F-002-C", "wait_and_process")
 
     assert [talk.inject("a.b", key="k").verdict for _ in range(2)] == ["accepted", "duplicate"]
@@ -146,7 +146,7 @@ def test_each_event_of_a_gateway_leads_to_its_own_step_and_only_the_first_counts
 
 
 @pytest.mark.req("MSG-05", "F-002-P")
-def test_a_broadcast_reaches_rules_that_listen() -> None:
+def test_a_broadcast_reaches_listening_rules() -> None:
     talk = waiting("F-002-P", "wait_for_response")
 
     talk.signal("cancelled")
@@ -174,7 +174,7 @@ GATEWAY = (
 
 
 @pytest.mark.req("V2C-13", "HUM-04", "TMR-02")
-def test_what_comes_while_a_rule_is_at_work_is_heard_afterwards() -> None:
+def test_events_that_arrive_while_a_rule_runs_are_handled_afterwards() -> None:
     talk = Waiting(GATEWAY)
     talk.start()
     talk.work("ears")
@@ -192,7 +192,7 @@ def test_what_comes_while_a_rule_is_at_work_is_heard_afterwards() -> None:
 
 
 @pytest.mark.req("V2C-13", "O-27")
-def test_who_can_only_hear_the_execution_itself_goes_on_when_nothing_else_is_live() -> None:
+def test_a_step_that_only_hears_internal_events_continues_when_nothing_else_is_live() -> None:
     talk = Waiting(
         CASE
         + """
@@ -209,7 +209,7 @@ def test_who_can_only_hear_the_execution_itself_goes_on_when_nothing_else_is_liv
 
 
 @pytest.mark.req("O-21", "V2C-13")
-def test_a_lifetime_covers_listening() -> None:
+def test_a_lifetime_includes_listening() -> None:
     talk = Waiting(
         CASE
         + """

@@ -30,14 +30,14 @@ def page(value: Any) -> TaskResult:
         ("append", [], []),
     ],
 )
-def test_values_are_put_together_by_the_strategy(strategy: str, pages: list[Any], gives: Any) -> None:
+def test_the_merge_strategy_combines_values(strategy: str, pages: list[Any], gives: Any) -> None:
     collect = Collect(path="data.v", into="all", strategy=strategy)
 
     assert collected(collect, [page({"data": {"v": one}}) for one in pages], no_stored_results) == gives
 
 
 @pytest.mark.req("V2C-17")
-def test_a_response_without_the_value_adds_nothing() -> None:
+def test_a_response_without_the_merged_value_adds_nothing() -> None:
     collect = Collect(path="data.v", into="all")
 
     assert collected(collect, [page({"data": {}}), page(None), page({"data": {"v": None}})], no_stored_results) == [
@@ -62,13 +62,13 @@ def test_stored_pages_are_loaded() -> None:
         ({"status": 200, "data": [7]}, True, {"status": 200, "data": {"all": [1]}}),
     ],
 )
-def test_what_was_collected_becomes_a_field_of_the_payload(result: Any, wrapped: bool, gives: Any) -> None:
+def test_collected_values_become_a_field_of_the_payload(result: Any, wrapped: bool, gives: Any) -> None:
     joined = with_collected(TaskResult(result=result, wrapped=wrapped), {"all": [1]}, no_stored_results)
 
     assert (joined.result, joined.wrapped) == (gives, wrapped)
 
 
-def test_a_failed_result_stays_as_it_is() -> None:
+def test_a_failed_result_is_unchanged_by_collected_values() -> None:
     failed = TaskResult(status=Status.ERROR, error=Error(kind="k", message="m"))
 
     assert with_collected(failed, {"all": [1]}, no_stored_results) is failed

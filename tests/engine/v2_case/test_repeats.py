@@ -33,7 +33,7 @@ def after(calls: CaseCalls, result: TaskResult, *policies: Repeat, spread: float
 
 
 @pytest.mark.req("V2C-16")
-def test_the_first_policy_that_holds_decides_and_none_ends_the_sequence() -> None:
+def test_the_first_matching_policy_decides_and_no_match_ends_the_sequence() -> None:
     policies = (policy(ON_ERROR), policy(ON_MORE), policy(ON_MORE))
 
     assert after(CaseCalls(), BAD, *policies).policy == 0
@@ -42,13 +42,13 @@ def test_the_first_policy_that_holds_decides_and_none_ends_the_sequence() -> Non
 
 
 @pytest.mark.req("V2C-18")
-def test_a_policy_without_a_condition_is_about_errors() -> None:
+def test_a_policy_without_a_condition_applies_to_errors() -> None:
     assert isinstance(after(CaseCalls(), BAD, policy()), Again)
     assert after(CaseCalls(), GOOD, policy()) is None
 
 
 @pytest.mark.req("V2C-16")
-def test_counts_include_the_first_call_and_errors_count_anew_after_a_response() -> None:
+def test_counts_include_the_first_call_and_the_error_count_restarts_after_a_success() -> None:
     calls, policies = CaseCalls(), (policy(ON_ERROR), policy(ON_MORE, attempts=4))
     seen = []
     for result in (BAD, BAD, GOOD, BAD, BAD, GOOD, GOOD):
@@ -63,7 +63,7 @@ def test_counts_include_the_first_call_and_errors_count_anew_after_a_response() 
 
 @pytest.mark.req("V2C-19")
 @pytest.mark.parametrize(("on_exhausted", "continues"), [(Directive.FAIL, False), (Directive.CONTINUE, True)])
-def test_a_policy_that_ran_out_says_so(on_exhausted: Directive, continues: bool) -> None:
+def test_an_exhausted_policy_is_reported(on_exhausted: Directive, continues: bool) -> None:
     assert after(CaseCalls(), BAD, policy(attempts=1, on_exhausted=on_exhausted)) == Exhausted(0, 1, continues)
 
 
@@ -88,7 +88,7 @@ def test_the_error_of_exhaustion_keeps_the_status_of_the_last_call() -> None:
         ({"initial_delay": 1, "multiplier": 1e200}, [1, 1e200, 1e9]),
     ],
 )
-def test_delays_grow_from_the_first_one(more: dict[str, Any], delays: list[float]) -> None:
+def test_delays_grow_from_the_first_delay(more: dict[str, Any], delays: list[float]) -> None:
     calls, seen = CaseCalls(), []
     for _ in delays:
         again = after(calls, BAD, policy(attempts=9, **more))
@@ -102,14 +102,14 @@ def test_delays_grow_from_the_first_one(more: dict[str, Any], delays: list[float
 @pytest.mark.parametrize(
     ("jitter", "spread", "delay"), [(True, 0.5, 5), (0.2, 0.5, 9), (True, 0.0, 10), (False, 1, 10)]
 )
-def test_jitter_takes_a_share_away(jitter: Any, spread: float, delay: float) -> None:
+def test_jitter_shortens_a_delay(jitter: Any, spread: float, delay: float) -> None:
     again = after(CaseCalls(), BAD, policy(initial_delay=10, mode="fixed", jitter=jitter), spread=spread)
 
     assert again.delay_s == pytest.approx(delay)
 
 
 @pytest.mark.req("V2C-17")
-def test_next_call_is_laid_over_what_the_call_before_had() -> None:
+def test_next_call_is_merged_over_the_inputs_of_the_previous_call() -> None:
     policies = (policy(ON_ERROR), policy(ON_MORE, attempts=9, next_call={"params": {"page": "{{ response.page }}"}}))
 
     first = after(CaseCalls(), TaskResult(result={"more": True, "page": 2}), *policies)
@@ -134,7 +134,7 @@ def test_next_call_is_laid_over_what_the_call_before_had() -> None:
         policy(next_call="{{ 5 }}"),
     ],
 )
-def test_a_policy_that_makes_no_sense_is_told_and_never_taken_for_no(broken: Repeat) -> None:
+def test_an_invalid_policy_is_reported_and_never_ignored(broken: Repeat) -> None:
     with pytest.raises(BrokenCase) as told:
         after(CaseCalls(), BAD, broken)
 

@@ -14,7 +14,7 @@ from tests.fixtures.running import fixture
 
 
 @pytest.mark.req("MSG-01", "F-R-GATEWAY")
-def test_a_message_gives_its_payload_to_arcs_and_to_the_step() -> None:
+def test_the_message_payload_is_available_to_arcs_and_the_step() -> None:
     talk = Waiting(fixture("F-R-GATEWAY"))
     talk.start()
 
@@ -29,7 +29,7 @@ def test_a_message_gives_its_payload_to_arcs_and_to_the_step() -> None:
     ("name", "correlation"),
     [("response", {"order_id": 8}), ("response", {}), ("response", {"order_id": "7"}), ("other", {"order_id": 7})],
 )
-def test_a_message_that_is_not_the_awaited_one_changes_nothing(name: str, correlation: dict[str, Any]) -> None:
+def test_another_message_than_the_awaited_one_changes_nothing(name: str, correlation: dict[str, Any]) -> None:
     talk = Waiting(fixture("F-R-GATEWAY"))
     talk.start()
 
@@ -39,7 +39,7 @@ def test_a_message_that_is_not_the_awaited_one_changes_nothing(name: str, correl
 
 
 @pytest.mark.req("MSG-02", "MSG-05", "ADV-02")
-def test_whatever_comes_after_the_first_finds_nobody() -> None:
+def test_later_messages_for_an_ended_wait_are_refused() -> None:
     talk = Waiting(
         "workflow: [{step: start, message: {name: m}, next: {arcs: [{step: b}]}}, {step: b, signal: {name: s}}]"
     )
@@ -60,7 +60,7 @@ def _message(talk: Waiting, wait_id: str, message_id: str) -> DeliverMessage:
 
 
 @pytest.mark.req("MSG-05")
-def test_a_signal_reaches_every_step_that_waits_for_it_and_is_told_once() -> None:
+def test_a_signal_reaches_every_waiting_step_and_is_recorded_once() -> None:
     talk = Waiting(
         """
 workflow:
@@ -95,7 +95,7 @@ workflow:
 
 @pytest.mark.req("MSG-04")
 @pytest.mark.parametrize(("action", "went_to"), [("escalate", "late"), ("fail", "broken"), ("ignore", None)])
-def test_a_message_that_does_not_come_in_time(action: str, went_to: str | None) -> None:
+def test_a_message_wait_times_out(action: str, went_to: str | None) -> None:
     talk = Waiting(MESSAGE % action)
     talk.start()
 
@@ -111,7 +111,7 @@ def test_a_message_that_does_not_come_in_time(action: str, went_to: str | None) 
 
 
 @pytest.mark.req("O-16")
-def test_a_paused_execution_takes_no_message_and_records_a_signal() -> None:
+def test_a_paused_execution_refuses_a_message_and_records_a_signal() -> None:
     talk = Waiting(fixture("F-R-GATEWAY"))
     talk.start()
     talk.pause()
@@ -132,7 +132,7 @@ def test_a_paused_execution_takes_no_message_and_records_a_signal() -> None:
         ("{k: \"{{ 'x' * 5000 }}\"}", "over 1024 bytes"),
     ],
 )
-def test_a_correlation_that_nothing_could_be_found_by_fails_the_step(correlation: str, said: str) -> None:
+def test_a_correlation_that_cannot_be_indexed_fails_the_step(correlation: str, said: str) -> None:
     talk = Waiting(f"workflow: [{{step: start, message: {{name: m, correlation: {correlation}}}}}]")
     talk.start()
 

@@ -22,7 +22,7 @@ def asked() -> Waiting:
 
 @pytest.mark.req("HUM-01", "F-R-HUMAN")
 @pytest.mark.parametrize(("decision", "step"), [("approve", "process"), ("reject", "reject")])
-def test_completing_a_task_leads_on_with_the_values_of_its_form(decision: str, step: str) -> None:
+def test_completing_a_task_continues_with_its_form_values(decision: str, step: str) -> None:
     talk = asked()
     assert talk.types(of="manager_approval")[-1] == "human.created"
     task_id = talk.task_id
@@ -36,7 +36,7 @@ def test_completing_a_task_leads_on_with_the_values_of_its_form(decision: str, s
 
 
 @pytest.mark.req("HUM-02")
-def test_only_a_holder_of_the_role_may_claim_and_only_who_claimed_may_release() -> None:
+def test_only_a_role_holder_can_claim_and_only_the_claimant_can_release() -> None:
     talk = asked()
 
     assert talk.act("claim", "bob", roles=("sales",)).verdict is ReportResult.FORBIDDEN
@@ -54,7 +54,7 @@ def test_only_a_holder_of_the_role_may_claim_and_only_who_claimed_may_release() 
 
 
 @pytest.mark.req("HUM-02")
-def test_completing_twice_is_a_conflict_that_names_who_was_first() -> None:
+def test_completing_a_task_twice_is_a_conflict_that_names_the_first_user() -> None:
     talk = asked()
     task_id = talk.task_id
     talk.act("complete", values={"decision": "approve"}, roles=MANAGER)
@@ -66,7 +66,7 @@ def test_completing_twice_is_a_conflict_that_names_who_was_first() -> None:
 
 
 @pytest.mark.req("HUM-02")
-def test_those_it_is_for_comment_on_a_task_and_its_history_tells_who_did_what() -> None:
+def test_users_with_the_role_can_comment_and_the_history_names_each_actor() -> None:
     talk = asked()
     task_id = talk.task_id
 
@@ -81,7 +81,7 @@ def test_those_it_is_for_comment_on_a_task_and_its_history_tells_who_did_what() 
 
 
 @pytest.mark.req("HUM-01")
-def test_a_task_brings_its_description_and_the_data_to_decide_by() -> None:
+def test_a_task_carries_its_description_and_decision_data() -> None:
     body = "title: t, description: 'Over {{ workload.limit }}.', data: {rows: '{{ workload.rows }}'}"
     talk = Waiting(f"workload: {{limit: 5, rows: [1, 2]}}\nworkflow: [{{step: start, human_task: {{{body}}}}}]")
     talk.start()
@@ -91,7 +91,7 @@ def test_a_task_brings_its_description_and_the_data_to_decide_by() -> None:
 
 
 @pytest.mark.req("HUM-01")
-def test_data_that_nobody_could_read_is_refused() -> None:
+def test_task_data_over_the_size_limit_is_refused() -> None:
     talk = Waiting("workflow: [{step: start, human_task: {title: t, data: \"{{ 'a' * 70000 }}\"}}]")
     talk.start()
 
@@ -99,7 +99,7 @@ def test_data_that_nobody_could_read_is_refused() -> None:
 
 
 @pytest.mark.req("HUM-02")
-def test_a_named_user_has_the_task_alone() -> None:
+def test_a_task_for_a_named_user_is_reserved_for_that_user() -> None:
     talk = Waiting("workflow: [{step: start, human_task: {title: t, assignee: {user: ann}}}]")
     talk.start()
 
@@ -110,7 +110,7 @@ def test_a_named_user_has_the_task_alone() -> None:
 
 
 @pytest.mark.req("HUM-02")
-def test_who_acts_on_what_has_changed_since_is_told() -> None:
+def test_an_action_on_an_outdated_task_version_is_a_conflict() -> None:
     talk = asked()
     talk.act("claim", version=1, roles=MANAGER)
 
@@ -120,7 +120,7 @@ def test_who_acts_on_what_has_changed_since_is_told() -> None:
 
 
 @pytest.mark.req("HUM-03")
-def test_a_form_that_is_not_right_names_the_field_and_the_options_and_the_task_stays_open() -> None:
+def test_an_invalid_form_names_field_and_options_and_leaves_the_task_open() -> None:
     talk = asked()
 
     wrong = talk.act("complete", values={"decision": "maybe", "why": "because"}, roles=MANAGER)
@@ -158,7 +158,7 @@ FIELDS: list[dict[str, Any]] = [
         ({"i": True, "n": True, "t": None}, ["n", "i", "t"]),
     ],
 )
-def test_every_problem_is_told_at_once(values: dict[str, Any], wrong: list[str]) -> None:
+def test_all_form_problems_are_reported_at_once(values: dict[str, Any], wrong: list[str]) -> None:
     filled, problems = fill_form(FIELDS, values)
 
     assert [one.field for one in problems] == wrong
@@ -180,7 +180,7 @@ def test_escalation_moves_a_task_to_its_new_assignee() -> None:
 
 
 @pytest.mark.req("HUM-04")
-def test_a_task_is_overdue_once_and_escalation_may_only_notify() -> None:
+def test_a_task_is_overdue_once_and_escalation_can_only_notify() -> None:
     talk = Waiting(
         """
 workflow:
@@ -206,7 +206,7 @@ workflow:
 
 @pytest.mark.req("HUM-04", "ADV-01")
 @pytest.mark.parametrize("event", ["human.overdue", "human.escalated"])
-def test_the_step_that_asks_may_listen_to_what_time_does_to_its_task(event: str) -> None:
+def test_the_step_of_a_task_can_handle_overdue_and_escalation_events(event: str) -> None:
     talk = Waiting(
         f"""
 workflow:
@@ -224,7 +224,7 @@ workflow:
 
 
 @pytest.mark.req("HUM-01", "TMR-02")
-def test_a_task_whose_step_goes_another_way_is_withdrawn() -> None:
+def test_a_task_is_withdrawn_when_its_step_continues_by_another_wait() -> None:
     talk = Waiting(
         "workflow: [{step: start, human_task: {title: t, assignee: {role: a}, due_date: 5h}, timer: {duration: 1h}}]"
     )
@@ -239,7 +239,7 @@ def test_a_task_whose_step_goes_another_way_is_withdrawn() -> None:
 
 
 @pytest.mark.req("HUM-02")
-def test_a_comment_that_comes_with_the_decision_is_in_the_history_before_it() -> None:
+def test_a_comment_sent_with_the_decision_precedes_it_in_the_history() -> None:
     talk = asked()
     task_id = talk.task_id
 

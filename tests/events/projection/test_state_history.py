@@ -64,7 +64,7 @@ def created(token_id: str) -> TokenCreated:
 
 @settings(max_examples=25, deadline=None)
 @given(text=playbooks(), choose=st.data())
-def test_a_moment_of_a_log_is_the_state_of_a_log_that_ends_there(text: str, choose: st.DataObject) -> None:
+def test_the_state_at_a_position_equals_the_fold_up_to_it(text: str, choose: st.DataObject) -> None:
     log = random_log(text, choose)
     whole = folded(log)
     at = choose.draw(st.integers(1, len(log)))
@@ -74,7 +74,7 @@ def test_a_moment_of_a_log_is_the_state_of_a_log_that_ends_there(text: str, choo
 
 @settings(max_examples=25, deadline=None)
 @given(text=playbooks(), choose=st.data())
-def test_the_changes_since_a_moment_lead_from_it_to_the_next(text: str, choose: st.DataObject) -> None:
+def test_the_changes_since_a_position_lead_to_the_next_state(text: str, choose: st.DataObject) -> None:
     log = random_log(text, choose)
     history = folded(log)
     before = choose.draw(st.integers(1, len(log)))
@@ -87,7 +87,7 @@ def test_the_changes_since_a_moment_lead_from_it_to_the_next(text: str, choose: 
         assert merged == {one[key]: one for one in whole[name]}
 
 
-def test_every_moment_of_undoing_is_that_of_a_log_that_ends_there() -> None:
+def test_every_state_during_compensation_equals_the_fold_up_to_it() -> None:
     log = undoing().log
     whole = folded(log)
 
@@ -101,7 +101,7 @@ def test_every_moment_of_undoing_is_that_of_a_log_that_ends_there() -> None:
     }
 
 
-def test_a_token_is_followed_into_its_step_and_out_of_it() -> None:
+def test_a_token_is_tracked_into_and_out_of_its_step() -> None:
     history = folded(
         logged(
             (created("t1"), None),
@@ -125,7 +125,7 @@ def test_a_token_is_followed_into_its_step_and_out_of_it() -> None:
     assert [one.status for one in told] == [None, "queued", "running", "running", "waiting", "done"]
 
 
-def test_a_failure_is_counted_once_and_not_as_done() -> None:
+def test_a_failure_is_counted_once_and_not_as_completed() -> None:
     history = folded(
         logged(
             (created("t1"), None),
@@ -139,7 +139,7 @@ def test_a_failure_is_counted_once_and_not_as_done() -> None:
     assert (step.status, step.running, step.done, step.failed) == ("failed", 0, 0, 1)
 
 
-def test_a_cancelled_run_is_neither_done_nor_as_if_it_had_never_begun() -> None:
+def test_a_cancelled_run_is_counted_as_neither_done_nor_new() -> None:
     history = folded(
         logged(
             (created("k1"), None),
@@ -152,7 +152,7 @@ def test_a_cancelled_run_is_neither_done_nor_as_if_it_had_never_begun() -> None:
     assert [history.steps(at)[0].status for at in (3, 4)] == ["running", "cancelled"]
 
 
-def test_tokens_that_meet_leave_their_place_without_a_step_run() -> None:
+def test_tokens_consumed_by_a_join_leave_without_a_step_run() -> None:
     history = folded(
         logged(
             (created("t1"), None),
@@ -164,7 +164,7 @@ def test_tokens_that_meet_leave_their_place_without_a_step_run() -> None:
     assert [history.steps(at)[0].tokens for at in (1, 2, 3)] == [1, 2, 1]
 
 
-def test_iterations_of_nested_loops_are_cells_of_the_loop_they_are_in() -> None:
+def test_iterations_of_nested_loops_are_cells_of_their_own_loop() -> None:
     error = Error(kind="tool", message="no luck")
     history = folded(
         logged(
@@ -187,7 +187,7 @@ def test_iterations_of_nested_loops_are_cells_of_the_loop_they_are_in() -> None:
     assert [one.path for one in loops_view("x1", history, 6, 0, step_run_id="r", path=(0,)).loops] == [[]]
 
 
-def test_a_loop_that_its_iterations_extend_grows_and_shrinks_with_the_moment() -> None:
+def test_a_loop_extended_by_its_iterations_has_the_size_of_the_shown_position() -> None:
     cells = LoopCells("a", "r", 1, LoopStarted(total=1))
     cells.take(IterationStarted(index=0, path=(0,)), 2)
     cells.take(IterationDone(index=0, path=(0,), extend=[1, 2]), 3)
@@ -202,7 +202,7 @@ def test_a_loop_that_its_iterations_extend_grows_and_shrinks_with_the_moment() -
     assert [cells.blocks(at)[0] for at in (1, 2, 3, 4)] == ["0", "1", "200", "20002"]
 
 
-def test_of_a_long_loop_the_blocks_that_changed_are_told() -> None:
+def test_only_changed_blocks_of_a_long_loop_are_sent() -> None:
     cells = LoopCells("a", "r", 1, LoopStarted(total=3 * BLOCK))
     cells.take(IterationStarted(index=BLOCK, path=(BLOCK,)), 2)
     cells.take(IterationDone(index=BLOCK, path=(BLOCK,)), 3)
@@ -224,7 +224,7 @@ def test_every_failure_is_counted_and_the_first_are_listed() -> None:
     assert len(cells.failures[0].message) < 1_000
 
 
-def test_what_a_long_log_takes_in_memory_is_a_few_bytes_an_event() -> None:
+def test_a_long_log_uses_a_few_bytes_of_memory_per_event() -> None:
     iterations = 5_000
     history = folded(
         logged(
@@ -241,7 +241,7 @@ def test_what_a_long_log_takes_in_memory_is_a_few_bytes_an_event() -> None:
     assert history.size_bytes / history.seq < 100
 
 
-def test_numbers_are_read_as_they_were() -> None:
+def test_a_number_history_returns_the_values_at_a_position() -> None:
     history = NumberHistory(2)
     history.put(3, 1, 1)
     history.put(5, 1, 1)
