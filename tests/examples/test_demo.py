@@ -32,7 +32,7 @@ def test_the_demo_runs_the_paginated_example_and_shows_its_rows(tmp_path: Path) 
     assert "noetl events last" in done.stdout
 
 
-def test_what_the_demo_names_is_there() -> None:
+def test_files_that_the_demo_names_exist() -> None:
     text = (ROOT / "tools" / "demo.py").read_text()
 
     for named in ("examples/README.md", "docs/concepts.md", "docs/dsl/overview.md", "docs/tools/"):

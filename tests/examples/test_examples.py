@@ -56,7 +56,7 @@ def warehouse(tmp_path: Path, pg_auth: dict[str, Any]) -> dict[str, Any]:  # noq
 
 
 @pytest.mark.parametrize("file", GOOD, ids=lambda file: file.stem)
-def test_an_example_checks_in_silence_and_is_formatted(file: Path) -> None:
+def test_an_example_has_no_findings_and_is_formatted(file: Path) -> None:
     checked = check(Source(file.name, file.read_text()), kinds=KINDS)
 
     assert [(d.code, d.line, d.message) for d in checked.diagnostics] == []
@@ -64,14 +64,14 @@ def test_an_example_checks_in_silence_and_is_formatted(file: Path) -> None:
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_an_example_is_named_like_its_file_and_told_about_in_the_readme(file: Path) -> None:
+def test_an_example_is_named_after_its_file_and_listed_in_the_readme(file: Path) -> None:
     text = file.read_text()
 
     assert f"\n  name: {file.stem}\n  path: examples/{file.stem}\n" in text
     assert f"`{file.name}`" in (EXAMPLES / "README.md").read_text()
 
 
-def test_the_readme_names_no_file_that_is_not_there() -> None:
+def test_the_readme_names_only_existing_files() -> None:
     named = re.findall(r"`([\w/]+\.yaml)`", (EXAMPLES / "README.md").read_text())
 
     assert [name for name in named if not (EXAMPLES / name).exists()] == []
@@ -80,11 +80,11 @@ def test_the_readme_names_no_file_that_is_not_there() -> None:
 # What they do.
 
 
-def test_hello(tmp_path: Path) -> None:
+def test_the_hello_example_runs(tmp_path: Path) -> None:
     assert result_of("hello", tmp_path, name="you") == {"greeting": "hello, you"}
 
 
-def test_flaky_tries_again_and_chooses_by_the_result(tmp_path: Path) -> None:
+def test_flaky_retries_and_routes_by_the_result(tmp_path: Path) -> None:
     ran = run_example("flaky", tmp_path)
 
     assert ran.result.result == {"alarm": "12 is above 10"}
@@ -93,7 +93,7 @@ def test_flaky_tries_again_and_chooses_by_the_result(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("LOOP-05", "POL-08", "TOOL-06")
-def test_pages_go_to_duckdb_once_however_often_it_is_run(tmp_path: Path, api: DemoApi) -> None:
+def test_pages_are_stored_in_duckdb_once_even_when_run_twice(tmp_path: Path, api: DemoApi) -> None:
     ran = run_example("pages_to_duckdb", tmp_path, api_url=api.url)
 
     assert ran.result.ok, ran.result.error
@@ -114,7 +114,7 @@ def test_files_are_converted_and_packed(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("RES-05")
-def test_tables_are_moved_past_the_log(tmp_path: Path) -> None:
+def test_tables_are_passed_by_reference_and_not_through_the_log(tmp_path: Path) -> None:
     (row,) = result_of("move_tables", tmp_path, orders=2000)
 
     assert (row["orders"], row["is_same"]) == (2000, True)
@@ -124,7 +124,7 @@ def test_tables_are_moved_past_the_log(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(900)
 @pytest.mark.usefixtures("lake_interpreters")
-def test_a_lake_is_read_as_it_is_and_as_it_was(tmp_path: Path) -> None:
+def test_a_lake_is_read_at_its_current_and_an_earlier_version(tmp_path: Path) -> None:
     (row,) = result_of("lake", tmp_path, orders=300)
 
     assert (row["orders"], row["total"]) == (300, 11212.5)
@@ -134,7 +134,7 @@ def test_a_lake_is_read_as_it_is_and_as_it_was(tmp_path: Path) -> None:
 
 @pytest.mark.req("LOOP-05", "POL-08", "TOOL-05", "KEY-05")
 @pytest.mark.usefixtures("warehouse")
-def test_pages_go_to_postgres_once_however_often_it_is_run(tmp_path: Path, api: DemoApi) -> None:
+def test_pages_are_stored_in_postgres_once_even_when_run_twice(tmp_path: Path, api: DemoApi) -> None:
     first = result_of("pages_to_postgres", tmp_path, api_url=api.url)
 
     assert first["stored"].items() >= STORED.items()
@@ -144,12 +144,12 @@ def test_pages_go_to_postgres_once_however_often_it_is_run(tmp_path: Path, api: 
 
 @pytest.mark.req("ROUTE-11", "TOOL-05")
 @pytest.mark.usefixtures("warehouse")
-def test_orders_are_counted_where_both_branches_meet(tmp_path: Path, api: DemoApi) -> None:
+def test_orders_are_counted_where_both_branches_join(tmp_path: Path, api: DemoApi) -> None:
     assert result_of("orders", tmp_path, api_url=api.url) == LISTS
 
 
 @pytest.mark.req("LOOP-06", "LOOP-07", "LOOP-14")
-def test_hotels_asks_for_every_room_of_every_hotel_of_every_city(tmp_path: Path, api: DemoApi) -> None:
+def test_hotels_requests_every_room_of_every_hotel_in_every_city(tmp_path: Path, api: DemoApi) -> None:
     ran = run_example("hotels", tmp_path, api_url=api.url)
 
     prices = ran.result.ctx["prices"]
@@ -168,9 +168,7 @@ def test_hotels_asks_for_every_room_of_every_hotel_of_every_city(tmp_path: Path,
     ("total", "checks"),
     [(90, ["credit_left", "in_stock"]), (900, ["credit_left", "in_stock", "risk"])],
 )
-def test_fan_out_decides_when_every_check_that_was_begun_is_there(
-    tmp_path: Path, total: int, checks: list[str]
-) -> None:
+def test_fan_out_decides_after_all_started_checks(tmp_path: Path, total: int, checks: list[str]) -> None:
     assert result_of("fan_out", tmp_path, total=total) == {"accepted": True, "checks": checks}
 
 
@@ -182,14 +180,14 @@ def test_fan_out_decides_when_every_check_that_was_begun_is_there(
         ({"customer": "nobody"}, {"greeting": "welcome, nobody: please sign up"}),
     ],
 )
-def test_error_routing_has_a_way_for_each_customer(
+def test_error_routing_takes_the_expected_path_for_each_customer(
     tmp_path: Path, api: DemoApi, payload: dict[str, Any], result: Any
 ) -> None:
     assert result_of("error_routing", tmp_path, api_url=api.url, **payload) == result
 
 
 @pytest.mark.req("ROUTE-05", "POL-06")
-def test_error_routing_reports_a_service_that_stays_broken(tmp_path: Path, api: DemoApi) -> None:
+def test_error_routing_reports_a_permanently_failing_service(tmp_path: Path, api: DemoApi) -> None:
     ran = run_example("error_routing", tmp_path, api_url=api.url, resource="broken")
 
     assert ran.result.ok, ran.result.error
@@ -198,7 +196,7 @@ def test_error_routing_reports_a_service_that_stays_broken(tmp_path: Path, api: 
 
 
 @pytest.mark.req("POL-05")
-def test_polling_asks_until_the_job_is_done(tmp_path: Path, api: DemoApi) -> None:
+def test_polling_repeats_until_the_job_is_done(tmp_path: Path, api: DemoApi) -> None:
     ran = run_example("polling", tmp_path, api_url=api.url)
 
     assert ran.result.result == {"job": "report-1", "rows": 128}
@@ -206,7 +204,7 @@ def test_polling_asks_until_the_job_is_done(tmp_path: Path, api: DemoApi) -> Non
 
 
 @pytest.mark.req("TOOL-11")
-def test_nested_adds_up_what_its_children_return(tmp_path: Path, api: DemoApi) -> None:
+def test_nested_sums_the_results_of_its_children(tmp_path: Path, api: DemoApi) -> None:
     result = result_of("nested", tmp_path, api_url=api.url)
 
     assert [shop["shop"] for shop in result["shops"]] == ["oslo", "kyoto"]
@@ -216,9 +214,7 @@ def test_nested_adds_up_what_its_children_return(tmp_path: Path, api: DemoApi) -
 
 
 @pytest.mark.req("KEY-03", "KEY-06")
-def test_secrets_leaves_nothing_of_the_token_anywhere(
-    tmp_path: Path, api: DemoApi, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_secrets_leaves_no_trace_of_the_token(tmp_path: Path, api: DemoApi, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DEMO_API_TOKEN", TOKEN)
 
     assert result_of("secrets", tmp_path, api_url=api.url) == {"user": "ada", "token": "***"}
@@ -229,7 +225,7 @@ def test_secrets_leaves_nothing_of_the_token_anywhere(
 
 
 @pytest.mark.req("KEY-02")
-def test_secrets_does_not_begin_without_its_token(tmp_path: Path, api: DemoApi) -> None:
+def test_secrets_does_not_start_without_its_token(tmp_path: Path, api: DemoApi) -> None:
     ran = run_example("secrets", tmp_path, api_url=api.url)
 
     assert ran.result.error is not None
@@ -238,7 +234,7 @@ def test_secrets_does_not_begin_without_its_token(tmp_path: Path, api: DemoApi) 
 
 
 @pytest.mark.req("RES-01", "RES-06")
-def test_large_results_travel_by_reference(tmp_path: Path, api: DemoApi) -> None:
+def test_large_results_are_passed_by_reference(tmp_path: Path, api: DemoApi) -> None:
     ran = run_example("large_results", tmp_path, api_url=api.url)
 
     assert ran.result.ok, ran.result.error

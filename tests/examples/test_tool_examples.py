@@ -57,7 +57,7 @@ async def result_of(name: str, folder: Path, /, allow: frozenset[str] = frozense
 # Storage and mail.
 
 
-async def test_files_of_a_bucket_become_rows_and_a_mail_with_their_counts(tmp_path: Path) -> None:
+async def test_files_of_a_bucket_become_rows_and_a_mail_reports_their_counts(tmp_path: Path) -> None:
     bucket, tool = s3_bucket(), StorageTool()
     first = "id,day,shop,total\n1,2026-11-02,Oslo,19.90\n2,2026-11-03,Lima,7.00\n"
     second = "id,day,shop,total\n2,2026-11-03,Lima,8.00\n3,2026-11-03,Kyoto,120.50\n"
@@ -84,7 +84,7 @@ async def test_files_of_a_bucket_become_rows_and_a_mail_with_their_counts(tmp_pa
 
 
 @pytest.mark.usefixtures("lake_interpreters")
-async def test_a_lake_keeps_its_files_in_a_bucket(tmp_path: Path) -> None:
+async def test_a_lake_example_stores_its_files_in_a_bucket(tmp_path: Path) -> None:
     bucket, tool = s3_bucket(), StorageTool()
     await stored(tmp_path, "lake_keys", "s3", bucket.auth)
 
@@ -105,7 +105,7 @@ async def _objects(tool: StorageTool, bucket: Bucket, op: str, key: str, **input
 # A broker.
 
 
-async def test_messages_of_a_stream_become_rows_once_and_strange_ones_are_kept_apart(tmp_path: Path) -> None:
+async def test_stream_messages_become_rows_once_and_invalid_ones_are_set_aside(tmp_path: Path) -> None:
     auth = {"host": "127.0.0.1", "port": redis_server().port, "password": PASSWORD}
     key, tool = f"orders-{tmp_path.name}", RedisTool()
     await stored(tmp_path, "stream", "redis", auth)
@@ -142,7 +142,7 @@ async def _redis(tool: RedisTool, auth: dict[str, Any], op: str, key: str, **inp
         ("554 no such mailbox", 0, "The orders of 2026-11-03 were not mailed: "),
     ],
 )
-async def test_a_report_is_mailed_as_a_sheet_and_told_in_the_channel(
+async def test_a_report_is_mailed_as_a_spreadsheet_and_posted_to_the_channel(
     tmp_path: Path, answer: str, mails: int, said: str
 ) -> None:
     with MailServer(answer) as mail:
@@ -184,7 +184,7 @@ async def test_deliveries_are_checked_loaded_and_answered_with_receipts(tmp_path
 # A model, and a server of tools.
 
 
-async def test_complaints_are_sorted_and_a_bad_answer_is_asked_for_again(tmp_path: Path) -> None:
+async def test_complaints_are_classified_and_an_invalid_answer_is_requested_again(tmp_path: Path) -> None:
     pytest.importorskip("mcp")
     asked: list[str] = []
 

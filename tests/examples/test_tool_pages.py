@@ -18,13 +18,13 @@ from tools.tool_pages import EXAMPLES, RUN_HERE, form, tool_page, tool_pages
 FINE = {"W_TOOL_KIND", "W_KEYCHAIN", "W_WORKLOAD_KEY"}
 
 
-def test_the_generated_pages_are_those_of_the_declarations() -> None:
+def test_the_generated_tool_pages_are_current() -> None:
     done = subprocess.run([sys.executable, "-m", "tools.docs", "--check"], cwd=ROOT, capture_output=True, text=True)
 
     assert done.returncode == 0, f"{done.stdout}{done.stderr}; run `make docs`"
 
 
-def test_every_kind_that_runs_has_a_page_and_no_page_is_left_over() -> None:
+def test_every_runnable_kind_has_a_page_and_there_are_no_other_pages() -> None:
     pages = {page.name for page in (ROOT / "docs" / "tools").glob("*.md")}
 
     assert pages == set(tool_pages())
@@ -32,7 +32,7 @@ def test_every_kind_that_runs_has_a_page_and_no_page_is_left_over() -> None:
 
 
 @pytest.mark.parametrize("kind", RUN_HERE)
-def test_a_page_shows_its_kind_at_work_and_every_input(kind: str) -> None:
+def test_a_tool_page_shows_an_example_and_every_input(kind: str) -> None:
     page = tool_page(KINDS[kind])
     examples = [(match[2].strip(), match[3]) for match in FENCE.finditer(page) if match[1] == "yaml"]
 
@@ -45,7 +45,7 @@ def test_a_page_shows_its_kind_at_work_and_every_input(kind: str) -> None:
 
 
 @pytest.mark.parametrize("page", ["README.md", *(f"{kind}.md" for kind in RUN_HERE)])
-def test_links_between_the_pages_lead_somewhere(page: str) -> None:
+def test_links_between_the_tool_pages_work(page: str) -> None:
     folder = ROOT / "docs" / "tools"
     links = re.findall(r"\]\(([^)#]+)", (folder / page).read_text())
 
@@ -62,5 +62,5 @@ def test_links_between_the_pages_lead_somewhere(page: str) -> None:
         ({"type": "string", "enum": ["GET", "get", "auto"]}, "`GET`, `auto`"),
     ],
 )
-def test_schemas_are_told_in_words(schema: dict[str, object], words: str) -> None:
+def test_schemas_are_described_in_words(schema: dict[str, object], words: str) -> None:
     assert form(schema) == words

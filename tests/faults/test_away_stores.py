@@ -16,7 +16,7 @@ NET = "0" * 64
 
 
 @pytest.mark.req("SRV-12", "WRK-01")
-async def test_a_worker_that_asks_for_a_net_while_the_store_is_away_is_told_to_come_again() -> None:
+async def test_a_worker_that_requests_a_net_during_a_store_outage_is_told_to_retry() -> None:
     async with talking(workers=0) as talk:
         worker = await talk.as_role(Role.WORKER)
         with mock.patch.object(talk.services.store, "net", side_effect=BackendError("restarting")):
@@ -30,7 +30,7 @@ async def test_a_worker_that_asks_for_a_net_while_the_store_is_away_is_told_to_c
 
 @pytest.mark.req("SRV-12")
 @pytest.mark.parametrize("backend", BACKENDS)
-async def test_a_net_that_no_store_has_is_told_from_a_store_that_cannot_answer(backend: str, tmp_path: Path) -> None:
+async def test_an_unknown_net_is_distinguished_from_an_unreachable_store(backend: str, tmp_path: Path) -> None:
     async with opened(backend, tmp_path) as store:
         with pytest.raises(AbsentError, match=f"no net {NET}"):
             await store.net(NET)

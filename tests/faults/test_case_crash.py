@@ -63,7 +63,7 @@ def tool() -> Scripted:
 
 
 @pytest.mark.req("WRK-04", "EVT-07", "V2C-16", "V2C-06", "V2C-23")
-async def test_a_case_run_stopped_after_any_commit_leads_to_the_same_end() -> None:
+async def test_a_case_run_stopped_after_any_commit_reaches_the_same_end() -> None:
     whole, first = Recording(), tool()
     undisturbed = await drive(NET, whole, first, resumed=False)
     assert undisturbed.lifecycle.status == "completed"
@@ -90,7 +90,7 @@ async def test_a_case_run_stopped_after_any_commit_leads_to_the_same_end() -> No
 
 
 @pytest.mark.req("EVT-07")
-async def test_a_case_run_is_told_by_its_log_as_text() -> None:
+async def test_the_log_of_a_case_run_survives_text_encoding() -> None:
     store = MemoryStore()
     live = await drive(NET, store, tool(), resumed=False)
 

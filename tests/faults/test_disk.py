@@ -53,7 +53,7 @@ def take_up(folder: Path, before: Log) -> None:
 
 
 @pytest.mark.parametrize("size", [290 * KB, 330 * KB])
-def test_a_run_whose_files_cannot_grow_says_so_and_can_be_taken_up(tmp_path: Path, file: str, size: int) -> None:
+def test_a_run_on_a_full_disk_reports_it_and_can_be_resumed(tmp_path: Path, file: str, size: int) -> None:
     full = noetl("run", file, "--db", "s.db", cwd=tmp_path, file_bytes=size)
 
     assert full.code == 4
@@ -65,7 +65,7 @@ def test_a_run_whose_files_cannot_grow_says_so_and_can_be_taken_up(tmp_path: Pat
     take_up(tmp_path, before)
 
 
-def test_a_store_that_cannot_even_be_made_is_told_by_its_reason(tmp_path: Path, file: str) -> None:
+def test_a_store_that_cannot_be_created_is_reported_with_the_reason(tmp_path: Path, file: str) -> None:
     full = noetl("run", file, "--db", "s.db", cwd=tmp_path, file_bytes=10 * KB)
 
     assert full.code == 4
@@ -93,7 +93,7 @@ exit 0
 
 
 @pytest.mark.parametrize("size_kb", [400, 460, 520, 580])
-def test_a_full_disk_stops_the_run_and_room_lets_it_go_on(tmp_path: Path, size_kb: int) -> None:
+def test_a_full_disk_stops_the_run_and_free_space_lets_it_resume(tmp_path: Path, size_kb: int) -> None:
     if not _may_mount(tmp_path):
         pytest.skip("no small file system can be had here; the limit on files above stands for it")
     (tmp_path / "disk").mkdir()
@@ -124,7 +124,7 @@ def _may_mount(folder: Path) -> bool:
     return subprocess.run(tried, capture_output=True, check=False).returncode == 0
 
 
-def test_a_store_that_may_not_be_written_is_left_alone(tmp_path: Path, file: str) -> None:
+def test_a_read_only_store_is_left_unchanged(tmp_path: Path, file: str) -> None:
     assert noetl("run", file, "--db", "s.db", "-q", cwd=tmp_path).code == 0
     (tmp_path / "s.db").chmod(0o444)
 
@@ -138,7 +138,7 @@ def test_a_store_that_may_not_be_written_is_left_alone(tmp_path: Path, file: str
 
 
 @pytest.mark.parametrize("name", ["s.db", "new.db"])
-def test_a_folder_that_may_not_be_written_is_named(tmp_path: Path, file: str, name: str) -> None:
+def test_a_read_only_folder_is_named(tmp_path: Path, file: str, name: str) -> None:
     closed = tmp_path / "closed"
     assert noetl("run", file, "--db", "closed/s.db", "-q", cwd=tmp_path).code == 0
     closed.chmod(0o555)
@@ -150,7 +150,7 @@ def test_a_folder_that_may_not_be_written_is_named(tmp_path: Path, file: str, na
     assert refused.stderr == "error: the folder closed is read-only: make it writable, or name another file with --db\n"
 
 
-def test_results_that_cannot_be_kept_stop_the_run_until_they_can(tmp_path: Path, file: str) -> None:
+def test_an_unwritable_results_folder_stops_the_run_until_it_is_writable(tmp_path: Path, file: str) -> None:
     results = tmp_path / "s.db.results"
     results.mkdir(mode=0o555)
 
@@ -164,7 +164,7 @@ def test_results_that_cannot_be_kept_stop_the_run_until_they_can(tmp_path: Path,
 
 @pytest.mark.req("RES-02", "RES-06")
 @pytest.mark.parametrize(("body", "kind"), [(None, "result.missing"), (b'{"size": 1}', "result.corrupt")])
-def test_a_stored_result_that_is_gone_or_changed_fails_the_step_that_reads_it(
+def test_a_missing_or_changed_result_fails_the_step_that_reads_it(
     tmp_path: Path, body: bytes | None, kind: str
 ) -> None:
     spoil = "p.unlink()" if body is None else f"p.write_bytes({body!r})"
@@ -195,7 +195,7 @@ workflow:
 
 
 @pytest.mark.parametrize("what", ["store", "folder"])
-def test_a_store_that_may_not_be_written_can_be_read(tmp_path: Path, file: str, what: str) -> None:
+def test_a_read_only_store_can_be_read(tmp_path: Path, file: str, what: str) -> None:
     ran = noetl("run", file, "--db", "kept/s.db", "-o", "json", cwd=tmp_path)
     execution_id = json.loads(ran.stdout)["execution_id"]
     (tmp_path / "kept" / "s.db").chmod(0o444)

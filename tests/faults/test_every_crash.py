@@ -55,7 +55,7 @@ def tool() -> Scripted:
 
 
 @pytest.mark.req("WRK-04", "EVT-07")
-async def test_stopping_after_any_commit_leads_to_the_same_end() -> None:
+async def test_every_playbook_stopped_after_any_commit_reaches_the_same_end() -> None:
     whole = Recording()
     undisturbed = await drive(NET, whole, tool(), resumed=False)
     assert undisturbed.outputs.ends["end"].result == {"sum": 24 + 1 + 101 + 1}

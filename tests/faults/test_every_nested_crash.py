@@ -89,7 +89,7 @@ async def told(store: MemoryStore) -> dict[str, Any]:
 
 
 @pytest.mark.req("SRV-12", "TOOL-11", "ROUTE-11")
-async def test_stopping_after_any_commit_leads_to_the_same_end() -> None:
+async def test_every_nested_playbook_stopped_after_any_commit_reaches_the_same_end() -> None:
     whole = Recording()
     undisturbed = await drive_with_child(whole, tool(), resumed=False)
     assert undisturbed.lifecycle.status == "completed"

@@ -181,7 +181,7 @@ async def _driven(store: Store, failing: Failing) -> None:
 @pytest.mark.parametrize("backend", ["memory", "sqlite"])
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("method", METHODS)
-async def test_whichever_method_of_the_store_fails_everything_that_was_accepted_ends(
+async def test_accepted_executions_end_if_any_store_method_fails_at_times(
     tmp_path: Path, backend: str, method: str, when: str
 ) -> None:
     store = _opened(backend, tmp_path)
@@ -193,7 +193,7 @@ async def test_whichever_method_of_the_store_fails_everything_that_was_accepted_
         await store.close()
 
 
-async def test_no_method_that_is_used_is_left_out() -> None:
+async def test_every_used_store_method_is_tested() -> None:
     store = MemoryStore()
     usual = Failing(store)
     await _driven(store, usual)

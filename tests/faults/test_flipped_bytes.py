@@ -82,9 +82,7 @@ async def _changed_table(to: bytes) -> AsyncIterator[Store]:
     ("backend", "flip"),
     [*(("sqlite", one) for one in FLIPS), ("postgres", "another value"), ("postgres", "no JSON")],
 )
-async def test_an_event_of_which_a_byte_has_changed_stops_its_own_execution_and_no_other(
-    tmp_path: Path, backend: str, flip: str
-) -> None:
+async def test_a_corrupted_event_stops_its_own_execution_and_no_other(tmp_path: Path, backend: str, flip: str) -> None:
     made = _flipped_file(tmp_path, FLIPS[flip]) if backend == "sqlite" else _changed_table(FLIPS[flip])
     async with made as store:
         with pytest.raises(UnreadableError, match=r"execution x1 is damaged: "):
@@ -104,7 +102,7 @@ async def test_an_event_of_which_a_byte_has_changed_stops_its_own_execution_and_
             await control_plane.executions.cancel("x1", "enough")
 
 
-def test_the_command_line_says_which_execution_is_damaged(tmp_path: Path) -> None:
+def test_the_command_line_names_the_damaged_execution(tmp_path: Path) -> None:
     play = f"workload: {{canary: {CANARY}}}\nworkflow: [{{step: start, tool: {{kind: noop}}}}]"
     file = written(tmp_path, play)
     whole = noetl("run", file, "--db", "s.db", "-q", "--set", "canary=another", cwd=tmp_path)

@@ -120,7 +120,7 @@ def moments() -> random.Random:
 
 @pytest.mark.req("WRK-04", "SRV-12", "O-06", "LOOP-08", "LOOP-09")
 @pytest.mark.parametrize("name", rounds())
-def test_a_killed_run_ends_as_an_undisturbed_one(
+def test_a_killed_run_ends_like_an_undisturbed_one(
     name: str, tmp_path: Path, api: DemoApi, usual: dict[str, Undisturbed], moments: random.Random
 ) -> None:
     expected = usual[name]
@@ -141,7 +141,7 @@ def test_a_killed_run_ends_as_an_undisturbed_one(
 
 @pytest.mark.req("WRK-04", "SRV-12")
 @pytest.mark.parametrize("name", [pytest.param("ledger", id=f"ledger-{n}") for n in range(3)])
-def test_an_interrupted_run_ends_as_an_undisturbed_one(
+def test_an_interrupted_run_ends_like_an_undisturbed_one(
     name: str, tmp_path: Path, api: DemoApi, usual: dict[str, Undisturbed], moments: random.Random
 ) -> None:
     """Ctrl-C at a random moment: it ends with 130, names the run only if there is one, and the run can be taken up."""

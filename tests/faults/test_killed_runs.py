@@ -81,7 +81,7 @@ class Crime:
 
 
 @pytest.mark.req("WRK-04", "O-06")
-async def test_a_killed_run_goes_on_after_its_last_recorded_task(tmp_path: Path) -> None:
+async def test_a_killed_run_resumes_after_its_last_recorded_task(tmp_path: Path) -> None:
     crime = Crime(tmp_path)
     await crime.until_second_task_is_recorded()
     orphan = os.pidfd_open(int(crime.pid.read_text()))
@@ -103,7 +103,7 @@ async def test_a_killed_run_goes_on_after_its_last_recorded_task(tmp_path: Path)
     assert [event.event_type for event in events].count("step.done") == 1
 
 
-async def test_a_run_that_is_still_alive_is_not_taken_from_its_process(tmp_path: Path) -> None:
+async def test_a_live_run_cannot_be_resumed_by_another_process(tmp_path: Path) -> None:
     crime = Crime(tmp_path)
     await crime.until_second_task_is_recorded()
 
@@ -114,7 +114,7 @@ async def test_a_run_that_is_still_alive_is_not_taken_from_its_process(tmp_path:
     assert crime.victim.wait(100) == 0
 
 
-async def test_a_run_that_is_over_is_only_told(tmp_path: Path) -> None:
+async def test_resuming_an_ended_run_returns_its_result(tmp_path: Path) -> None:
     crime = Crime(tmp_path)
     crime.gate.touch()
     crime.victim.wait(100)

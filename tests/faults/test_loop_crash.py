@@ -46,7 +46,7 @@ def tool() -> Scripted:
 
 @pytest.mark.req("SRV-12", "WRK-04", "LOOP-13")
 @pytest.mark.parametrize("kind", LOOPS)
-async def test_stopping_after_any_commit_leads_to_the_same_end(kind: str) -> None:
+async def test_a_loop_stopped_after_any_commit_reaches_the_same_end(kind: str) -> None:
     net, whole = net_of(PLAYBOOK % LOOPS[kind]), Recording()
     undisturbed = await drive(net, whole, tool(), resumed=False)
     assert undisturbed.outputs.ends["end"].result == {"got": [103, 106, 109, 112], "ctx": 4}

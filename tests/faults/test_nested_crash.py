@@ -65,7 +65,7 @@ workflow: [{step: start, tool: {kind: noop, args: {found: after the crash}}}]
 
 
 @pytest.mark.req("TOOL-11", "SRV-12")
-async def test_a_parent_that_is_taken_up_finds_its_child_again(tmp_path: Path) -> None:
+async def test_a_resumed_parent_finds_its_child_again(tmp_path: Path) -> None:
     folder, db = tmp_path / "jobs", tmp_path / "s.db"
     folder.mkdir()
     ledger, gate = tmp_path / "ledger", tmp_path / "gate"

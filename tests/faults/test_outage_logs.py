@@ -65,7 +65,7 @@ def told(member: Member, lost: str, back: str) -> list[str]:
 
 
 @pytest.mark.req("SRV-12")
-def test_an_outage_is_one_line_when_something_is_lost_and_one_when_it_is_back(tmp_path: Path) -> None:
+def test_an_outage_is_logged_once_at_its_start_and_once_at_its_end(tmp_path: Path) -> None:
     with backends(broker=True) as (postgres, broker), Effects() as effects:
         assert broker is not None
         with cluster(tmp_path, postgres.url, nats=broker.url) as grounds:

@@ -63,7 +63,7 @@ BAD: dict[str, tuple[str, str, str]] = {
 
 
 @pytest.mark.req("OUT-05", "TOOL-07", "O-11")
-def test_whatever_code_does_is_an_outcome_and_the_next_task_works(tmp_path: Path) -> None:
+def test_misbehaving_code_gives_an_outcome_and_the_next_task_works(tmp_path: Path) -> None:
     done, outcomes = ran(tmp_path, {**{name: code for name, (code, *_) in BAD.items()}, "last": "result = 'alive'"})
 
     assert done.code == 0, done.stderr
@@ -75,7 +75,7 @@ def test_whatever_code_does_is_an_outcome_and_the_next_task_works(tmp_path: Path
 
 
 @pytest.mark.req("OUT-05")
-def test_code_that_hangs_and_ignores_every_wish_is_ended_by_its_timeout(tmp_path: Path) -> None:
+def test_hanging_code_that_ignores_signals_is_killed_at_its_timeout(tmp_path: Path) -> None:
     code = "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nwhile True: time.sleep(1)"
 
     done, outcomes = ran(tmp_path, {"hangs": code, "last": "result = 'alive'"}, timeout=0.5)
@@ -91,7 +91,7 @@ result = [int(re.search(r'VmHWM:\\s+(\\d+)', open(f'/proc/{pid}/status').read())
 
 
 @pytest.mark.req("TOOL-07", "O-11")
-def test_a_gigabyte_that_is_printed_is_neither_kept_nor_held(tmp_path: Path) -> None:
+def test_a_gigabyte_of_output_is_neither_stored_nor_held_in_memory(tmp_path: Path) -> None:
     tasks = {
         "prints": "line = 'x' * (1 << 20)\nfor _ in range(1024): print(line)\nresult = 1",
         "writes": "import os\nfor _ in range(1024): os.write(2, b'x' * (1 << 20))\nresult = 2",
@@ -121,7 +121,7 @@ FORKS = {
 @pytest.mark.parametrize(
     "after", ["result = 1", "time.sleep(60)", "raise ValueError()"], ids=["ends", "hangs", "raises"]
 )
-def test_a_process_that_code_starts_is_gone_after_its_task(tmp_path: Path, how: str, after: str) -> None:
+def test_a_process_started_by_code_ends_with_its_task(tmp_path: Path, how: str, after: str) -> None:
     code = f"""
 import os, time
 if os.fork() == 0:
@@ -147,7 +147,7 @@ except FileNotFoundError:
     assert done.json()["result"] in ("gone", "Z"), "it has ended before the next task begins"
 
 
-def test_a_process_that_holds_on_to_what_it_inherited_does_not_keep_the_run_waiting(tmp_path: Path) -> None:
+def test_an_orphan_process_with_inherited_files_does_not_block_the_run(tmp_path: Path) -> None:
     code = "import os, time\nif os.fork() == 0:\n    os.setsid()\n    time.sleep(600)\n    os._exit(0)\nos._exit(3)"
 
     done, outcomes = ran(tmp_path, {"leaves": code, "last": "result = 'alive'"}, timeout=500)
@@ -157,7 +157,7 @@ def test_a_process_that_holds_on_to_what_it_inherited_does_not_keep_the_run_wait
 
 
 @pytest.mark.req("RES-01", "RES-03", "RES-06")
-def test_a_result_of_nearly_64_mib_passes_and_a_larger_one_is_refused(tmp_path: Path) -> None:
+def test_a_result_of_nearly_64_mib_is_accepted_and_a_larger_one_refused(tmp_path: Path) -> None:
     tasks = {
         "large": f"result = 'x' * {63 * MB}",
         "reads": "result = len(large)",

@@ -62,7 +62,7 @@ async def resumed(control_plane: ControlPlane, tool: Scripted) -> Report:
 
 
 @pytest.mark.req("TOOL-09", "WRK-04")
-async def test_a_secret_that_was_looked_up_before_the_interruption_is_looked_up_again() -> None:
+async def test_a_secret_resolved_before_an_interruption_is_resolved_again() -> None:
     tool = Scripted(use=1)
 
     report = await resumed(ControlPlane("the true key"), tool)
@@ -73,7 +73,7 @@ async def test_a_secret_that_was_looked_up_before_the_interruption_is_looked_up_
 
 
 @pytest.mark.req("TOOL-09")
-async def test_a_secret_that_is_gone_meanwhile_fails_the_step_instead_of_sending_a_mask() -> None:
+async def test_a_secret_deleted_meanwhile_fails_the_step_instead_of_sending_a_mask() -> None:
     tool = Scripted(use=1)
 
     report = await resumed(ControlPlane(None), tool)

@@ -17,7 +17,7 @@ ENTRY = AuditEntry(at=1.0, actor="a", action="POST", object="/x", address="-", o
 
 
 @pytest.mark.req("SRV-12")
-async def test_who_holds_a_lock_and_says_nothing_more_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_silent_lock_holder_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
     url, held = fresh_url(), 0
     other = await PostgresStore.open(url)
     monkeypatch.setitem(database._SILENCE, "idle_in_transaction_session_timeout", "1s")

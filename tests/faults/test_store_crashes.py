@@ -60,9 +60,7 @@ def at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.req("SRV-12")
 @pytest.mark.parametrize("store", STORES)
 @pytest.mark.parametrize("migration", [1, 4])
-def test_a_migration_that_is_killed_is_completed_by_whoever_opens_the_store_next(
-    at_home: Path, store: str, migration: int
-) -> None:
+def test_the_next_process_completes_a_killed_migration(at_home: Path, store: str, migration: int) -> None:
     db = _db(store)
     _killed(at_home, db, "migrate", crash_at=f"migration.within:{migration}")
 
@@ -115,7 +113,7 @@ async def _left(db: str) -> list[str]:
 @pytest.mark.req("EVT-01", "RES-01")
 @pytest.mark.parametrize("store", STORES)
 @pytest.mark.parametrize("point", ["retention.within:2", "retention.between", "retention.collecting:3"])
-def test_a_retention_that_is_killed_leaves_whole_executions_and_the_next_one_completes_it(
+def test_a_killed_retention_leaves_whole_executions_and_the_next_one_completes_it(
     at_home: Path, store: str, point: str
 ) -> None:
     db = _db(store)
@@ -139,7 +137,7 @@ def test_a_retention_that_is_killed_leaves_whole_executions_and_the_next_one_com
 
 @pytest.mark.req("EVT-01")
 @pytest.mark.parametrize("store", STORES)
-def test_a_rebuild_that_is_killed_has_changed_nothing(at_home: Path, store: str) -> None:
+def test_a_killed_rebuild_has_changed_nothing(at_home: Path, store: str) -> None:
     db = _db(store)
     asyncio.run(_filled(db))
     before = asyncio.run(_left(db))
@@ -154,7 +152,7 @@ def test_a_rebuild_that_is_killed_has_changed_nothing(at_home: Path, store: str)
 
 @pytest.mark.req("RES-01")
 @pytest.mark.parametrize("aside", ["", ".json"], ids=["by a program before tables", "by this one"])
-def test_a_result_that_was_put_while_its_collector_died_is_still_there(tmp_path: Path, aside: str) -> None:
+def test_a_result_stored_while_its_collector_died_still_exists(tmp_path: Path, aside: str) -> None:
     """It was touched in time, moved aside, and never moved back."""
     results = FileResults(tmp_path)
     reference = results.put({"text": LARGE})
@@ -170,7 +168,7 @@ def test_a_result_that_was_put_while_its_collector_died_is_still_there(tmp_path:
     assert [one.name for one in path.parent.iterdir()] == [path.name], "half a file is nobody's"
 
 
-def test_every_crash_point_of_a_store_is_put_to_the_test() -> None:
+def test_every_crash_point_of_a_store_is_tested() -> None:
     packing = Path(__file__).parents[1] / "upgrade" / "test_packing.py"
     text = Path(__file__).read_text() + packing.read_text()
     assert [point for point in STORE_POINTS if f'"{point}' not in text.replace('f"', '"')] == []

@@ -61,7 +61,7 @@ def be_folder(path: Path) -> None:
     ],
     ids=["cut short", "garbage", "short garbage", "newer", "a folder", "another program's"],
 )
-def test_a_store_that_cannot_be_used_is_told_in_one_sentence(
+def test_an_unusable_store_is_reported_in_one_sentence(
     tmp_path: Path, file: str, command: tuple[str, ...], spoil: Callable[[Path], None], said: str
 ) -> None:
     assert noetl("run", file, "--db", "s.db", "-q", cwd=tmp_path).code == 0
@@ -91,7 +91,7 @@ def test_a_path_below_a_file_is_refused(tmp_path: Path, file: str) -> None:
     assert refused.stderr.startswith(f"error: the store {file}/s.db cannot be opened: ")
 
 
-def test_a_lock_that_is_let_go_in_time_is_waited_for(tmp_path: Path, file: str) -> None:
+def test_a_lock_that_is_released_in_time_is_waited_for(tmp_path: Path, file: str) -> None:
     assert noetl("run", file, "--db", "s.db", "-q", cwd=tmp_path).code == 0
     lock = sqlite3.connect(tmp_path / "s.db", isolation_level=None)
     lock.execute("BEGIN IMMEDIATE")
@@ -110,7 +110,7 @@ def test_a_lock_that_is_let_go_in_time_is_waited_for(tmp_path: Path, file: str) 
 IMPATIENT = "from noetl.store.sqlite import store\nstore._BUSY_MS = 500\n"  # before anything of the process runs
 
 
-def test_a_lock_that_stays_stops_the_run_which_can_be_taken_up(tmp_path: Path) -> None:
+def test_a_persistent_lock_stops_the_run_and_it_can_be_resumed(tmp_path: Path) -> None:
     """The lock comes while a task runs, so there is something to lose."""
     (tmp_path / "sitecustomize.py").write_text(IMPATIENT)
     file = written(

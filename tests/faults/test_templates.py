@@ -96,7 +96,7 @@ def ran(step: dict[str, Any]) -> Ran:
 
 @pytest.mark.req("TPL-09")
 @pytest.mark.parametrize("site", SITES.values(), ids=list(SITES))
-def test_a_template_that_fails_ends_the_run_as_failed_and_the_error_names_the_place(site: Site) -> None:
+def test_a_failing_template_fails_the_run_and_the_error_names_the_place(site: Site) -> None:
     one = ran(site.step)
 
     assert one.result.status == "failed"
@@ -110,7 +110,7 @@ def test_a_template_that_fails_ends_the_run_as_failed_and_the_error_names_the_pl
 
 
 @pytest.mark.req("TPL-09")
-def test_a_template_that_fails_in_an_input_is_handled_by_policy_and_by_arcs_like_any_error() -> None:
+def test_policies_and_arcs_handle_a_failing_input_template_like_any_error() -> None:
     kind = "{{ outcome.error.kind == 'template.error' }}"
     by_policy = ran(ruled({"when": kind, "then": {"do": "continue"}}, args={"x": FAILING}))
     by_arc = ran(

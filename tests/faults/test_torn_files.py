@@ -108,7 +108,7 @@ def _is_done_once(before: list[Event], after: list[Event]) -> None:
 
 @pytest.mark.timeout(1_200 if CUTS > 40 else 120)
 @pytest.mark.req("SRV-12", "EVT-01", "WRK-04")
-async def test_a_store_that_a_power_cut_has_torn_holds_what_was_committed_and_goes_on(tmp_path: Path) -> None:
+async def test_a_store_after_a_power_cut_holds_all_commits_and_continues(tmp_path: Path) -> None:
     """Forty cuts, a thousand under `make test-deep`. NOETL_SEED repeats them."""
     seed = int(os.environ.get("NOETL_SEED") or SystemRandom().randrange(1 << 32))
     dice, whole = Random(seed), await _ran(tmp_path)
@@ -130,7 +130,7 @@ SIZES = {"empty": 0, "a byte": 1, "half": 50_000, "all but a byte": -1}
 
 @pytest.mark.req("RES-02", "RES-06")
 @pytest.mark.parametrize("size", SIZES.values(), ids=list(SIZES))
-async def test_a_stored_result_that_was_cut_short_is_corrupt_however_it_is_read(tmp_path: Path, size: int) -> None:
+async def test_a_truncated_result_is_reported_as_corrupt_by_every_reader(tmp_path: Path, size: int) -> None:
     results = FileResults(tmp_path)
     reference = results.put(LARGE)
     path = tmp_path / reference.key
@@ -168,7 +168,7 @@ workflow:
 
 
 @pytest.mark.req("RES-02", "RES-06")
-def test_a_run_whose_result_was_cut_short_hears_of_it_as_of_any_error(tmp_path: Path) -> None:
+def test_a_run_with_a_truncated_result_gets_an_ordinary_error(tmp_path: Path) -> None:
     """A process of its own, since one that has made a value may remember it."""
     file = written(tmp_path, READER)
 
@@ -181,7 +181,7 @@ def test_a_run_whose_result_was_cut_short_hears_of_it_as_of_any_error(tmp_path: 
 
 
 @pytest.mark.req("RES-02", "RES-06")
-def test_whoever_asks_for_a_result_that_was_cut_short_is_told_so_in_one_sentence(tmp_path: Path) -> None:
+def test_reading_a_truncated_result_prints_one_sentence(tmp_path: Path) -> None:
     file = written(tmp_path, "workflow: [{step: start, tool: {kind: python, code: \"result = 'x' * 100_000\"}}]")
     assert noetl("run", file, "--db", "s.db", "-q", cwd=tmp_path).code == 0
     [path] = tmp_path.glob("s.db.results/*/*.json")

@@ -46,7 +46,7 @@ def ledger_of(folder: Path) -> str:
 
 
 @pytest.mark.req("WRK-08")
-def test_runs_on_one_new_file_at_the_same_time_all_complete(tmp_path: Path) -> None:
+def test_concurrent_runs_on_one_new_file_all_complete(tmp_path: Path) -> None:
     file = written(tmp_path, MANY)
 
     with ExitStack() as stack:
@@ -61,7 +61,7 @@ def test_runs_on_one_new_file_at_the_same_time_all_complete(tmp_path: Path) -> N
 
 
 @pytest.mark.req("WRK-04", "SRV-12")
-def test_a_run_that_somebody_drives_is_not_taken_up_by_another(tmp_path: Path) -> None:
+def test_a_run_driven_by_a_process_cannot_be_resumed_by_another(tmp_path: Path) -> None:
     file = written(tmp_path, GATED)
     with begun("run", file, "--db", "s.db", "-q", cwd=tmp_path) as driver:
         while not any(event.event_type == "task.started" for events in log_of(tmp_path).values() for event in events):
@@ -81,7 +81,7 @@ def test_a_run_that_somebody_drives_is_not_taken_up_by_another(tmp_path: Path) -
     assert ledger_of(tmp_path) == "gate\n"
 
 
-def test_two_who_take_up_the_same_run_do_it_once(tmp_path: Path) -> None:
+def test_two_processes_that_resume_the_same_run_execute_it_once(tmp_path: Path) -> None:
     file = written(tmp_path, GATED)
     with begun("run", file, "--db", "s.db", "-q", cwd=tmp_path) as victim:
         while ledger_of(tmp_path) == "":

@@ -33,7 +33,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     return str(request.param)
 
 
-def test_it_writes_ends_and_fails_as_the_program_does(way: str, tmp_path: Path) -> None:
+def test_a_forked_process_writes_ends_and_fails_like_the_program(way: str, tmp_path: Path) -> None:
     good = forked.run([*forked.NOETL, "--version"], capture_output=True, text=True, cwd=tmp_path)
     assert (good.returncode, good.stderr) == (0, "")
     assert good.stdout.startswith("noetl ")
@@ -44,7 +44,7 @@ def test_it_writes_ends_and_fails_as_the_program_does(way: str, tmp_path: Path) 
     assert read.returncode == 0, read.stderr
 
 
-def test_it_has_its_environment_and_its_folder(way: str, tmp_path: Path) -> None:
+def test_a_forked_process_has_its_environment_and_folder(way: str, tmp_path: Path) -> None:
     (tmp_path / "here.yaml").write_text(PLAYBOOK.replace("time.sleep(600)", "").replace("import time;", "result = 1"))
     environment = {**os.environ, "NOETL_HOME": str(tmp_path / "home"), "NOETL_DB": "mine.db"}
     done = forked.run([*forked.NOETL, "run", "here.yaml", "--quiet"], env=environment, cwd=tmp_path)
@@ -52,7 +52,7 @@ def test_it_has_its_environment_and_its_folder(way: str, tmp_path: Path) -> None
     assert (tmp_path / "mine.db").exists()
 
 
-def test_it_is_told_of_signals_and_how_it_ended_is_seen(way: str, tmp_path: Path) -> None:
+def test_a_forked_process_receives_signals_and_reports_its_exit_code(way: str, tmp_path: Path) -> None:
     (tmp_path / "here.yaml").write_text(PLAYBOOK)
     command = [*forked.NOETL, "run", "here.yaml", "--memory"]
     with forked.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, start_new_session=True, text=True) as process:
@@ -66,7 +66,7 @@ def test_it_is_told_of_signals_and_how_it_ended_is_seen(way: str, tmp_path: Path
     assert process.returncode == -signal.SIGKILL
 
 
-def test_everything_else_is_executed(tmp_path: Path) -> None:
+def test_other_programs_are_executed(tmp_path: Path) -> None:
     other = forked.run([sys.executable, "-c", "print('other')"], capture_output=True, text=True)
     assert other.stdout == "other\n"
     wrong = {**os.environ, "NOETL_CRASH_AT": "nowhere"}  # read by a module while it is imported
@@ -76,7 +76,7 @@ def test_everything_else_is_executed(tmp_path: Path) -> None:
     assert "nowhere" in done.stderr
 
 
-def test_what_is_left_ends_with_its_template(tmp_path: Path) -> None:
+def test_forked_processes_end_with_their_template(tmp_path: Path) -> None:
     (tmp_path / "here.yaml").write_text(PLAYBOOK)
     template = Template()
     end, told = os.pipe()

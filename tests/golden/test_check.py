@@ -46,7 +46,7 @@ def code_of(path: Path) -> str:
 
 
 @pytest.mark.parametrize("path", OK, ids=lambda path: path.stem)
-def test_nothing_is_said_about_a_playbook_that_is_well(path: Path) -> None:
+def test_a_correct_playbook_has_no_findings(path: Path) -> None:
     said = [found for found in checked(path).diagnostics if found.code != "I_DIALECT"]
 
     assert said == []
@@ -54,7 +54,7 @@ def test_nothing_is_said_about_a_playbook_that_is_well(path: Path) -> None:
 
 @pytest.mark.req("VAL-19")
 @pytest.mark.parametrize("path", ERR, ids=lambda path: path.stem)
-def test_the_report_is_the_one_that_was_read_and_kept(path: Path) -> None:
+def test_the_report_matches_its_golden_file(path: Path) -> None:
     report = "\n".join(text_report([checked(path)])) + "\n"
     kept = path.with_suffix(".out")
     if REWRITE:
@@ -75,12 +75,12 @@ def test_every_code_has_an_example_with_its_place(code: str) -> None:
         assert placed.search(path.with_suffix(".out").read_text()), f"{path.name} does not show {code}"
 
 
-def test_no_report_is_left_without_its_playbook() -> None:
+def test_every_report_has_its_playbook() -> None:
     assert {path.stem for path in (HERE / "err").glob("*.out")} <= {path.stem for path in ERR}
 
 
 @pytest.mark.parametrize("path", ERR, ids=lambda path: path.stem)
-def test_messages_are_in_the_style_of_the_house(path: Path) -> None:
+def test_messages_follow_the_style_rules(path: Path) -> None:
     """docs/style.md §5: lower case, no full stop, one line; a hint leads on and does not repeat the message."""
     for found in checked(path).diagnostics:
         assert found.message == found.message.strip()

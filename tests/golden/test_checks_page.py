@@ -6,7 +6,7 @@ from noetl.base.diagnostics import CODES
 from tools.checks_page import ROOT, checks_page
 
 
-def test_the_page_is_current() -> None:
+def test_the_checks_page_is_current() -> None:
     assert (ROOT / "docs" / "checks.md").read_text() == checks_page(), "run `make docs`"
 
 

@@ -39,7 +39,7 @@ def _fields_of_then(derived: dict[str, Any], recorded: dict[str, Any]) -> dict[s
 
 @EVERY
 @pytest.mark.req("EVT-07", "EVT-01")
-def test_a_log_of_any_version_tells_what_it_told_when_it_was_written(path: Path) -> None:
+def test_a_log_of_any_version_gives_its_recorded_views(path: Path) -> None:
     for one in json.loads(path.read_text()):
         events = [_event(plain) for plain in one["events"]]
         derived = told_by(events)
@@ -47,7 +47,7 @@ def test_a_log_of_any_version_tells_what_it_told_when_it_was_written(path: Path)
 
 
 @pytest.mark.req("EVT-07", "SRV-12")
-async def test_a_file_of_an_earlier_program_is_migrated_with_all_its_logs(tmp_path: Path) -> None:
+async def test_a_file_of_an_earlier_version_is_migrated_with_all_its_logs(tmp_path: Path) -> None:
     """As it was before events had checksums."""
     store_path = tmp_path / "old.db"
     old = sqlite3.connect(store_path, isolation_level=None)
@@ -69,7 +69,7 @@ async def test_a_file_of_an_earlier_program_is_migrated_with_all_its_logs(tmp_pa
         await store.close()
 
 
-def test_there_are_logs_of_every_version_and_of_the_usual_events() -> None:
+def test_golden_logs_cover_every_version_and_the_usual_events() -> None:
     assert {path.parent.name for path in FILES} == {f"v{number}" for number in range(1, SCHEMA + 1)}
     types = {plain["event_type"] for path in FILES for one in json.loads(path.read_text()) for plain in one["events"]}
     assert {
@@ -83,7 +83,7 @@ def test_there_are_logs_of_every_version_and_of_the_usual_events() -> None:
 
 
 @pytest.mark.req("EVT-07")
-def test_a_version_that_is_newer_than_this_program_is_refused_and_never_guessed() -> None:
+def test_a_log_of_a_newer_version_is_refused() -> None:
     [plain, *_] = json.loads(FILES[0].read_text())[0]["events"]
     with pytest.raises(BackendError, match="was written by a newer program"):
         _event({**plain, "schema": SCHEMA + 1})

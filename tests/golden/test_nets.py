@@ -33,7 +33,7 @@ DIALECTS = {
 
 @pytest.mark.req("SUGAR-05", "V2E-01", "TASK-01", "TASK-02", "TASK-03")
 @pytest.mark.parametrize("path", FIXTURES, ids=lambda path: path.stem)
-def test_fixture_compiles_to_its_golden_net(path: Path) -> None:
+def test_a_fixture_compiles_to_its_golden_net(path: Path) -> None:
     findings = Findings()
     playbook = read_playbook(Source(path.name, path.read_text()), findings, kinds=KINDS)
     assert playbook is not None
@@ -48,7 +48,7 @@ def test_fixture_compiles_to_its_golden_net(path: Path) -> None:
 
 @pytest.mark.req("DIA-01", "DIA-06", "VAL-04")
 @pytest.mark.parametrize("path", FIXTURES, ids=lambda path: path.stem)
-def test_fixture_has_its_dialect_and_no_findings_but_the_stated_ones(path: Path) -> None:
+def test_a_fixture_has_its_dialect_and_only_the_stated_findings(path: Path) -> None:
     findings = Findings()
     playbook = read_playbook(Source(path.name, path.read_text()), findings, kinds=KINDS)
     assert playbook is not None

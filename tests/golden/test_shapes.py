@@ -39,9 +39,7 @@ def _file(name: str) -> str:
 
 @pytest.mark.req("DIA-08", "MIG-06")
 @pytest.mark.parametrize(("name", "documents"), [pytest.param(*one, id=one[0]) for one in texts()])
-def test_the_report_and_the_migration_of_a_shape_are_the_ones_that_were_read_and_kept(
-    name: str, documents: list[str]
-) -> None:
+def test_the_report_and_the_migration_of_a_shape_match_their_golden_files(name: str, documents: list[str]) -> None:
     told = []
     for text in documents:
         source = Source(f"{name}.yaml", text)
@@ -59,7 +57,7 @@ def test_the_report_and_the_migration_of_a_shape_are_the_ones_that_were_read_and
     assert whole == kept.read_text()
 
 
-def test_no_file_is_left_without_its_shape() -> None:
+def test_every_golden_file_has_its_shape() -> None:
     names = [name for name, _ in texts()]
 
     assert len(set(names)) == len(names)

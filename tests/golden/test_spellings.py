@@ -24,7 +24,7 @@ REWRITE = os.environ.get("NOETL_GOLDEN") == "1"
 
 @pytest.mark.req("DIA-08")
 @pytest.mark.parametrize("row", SPELLINGS, ids=lambda row: row.id)
-def test_the_report_of_an_accepted_spelling_is_the_one_that_was_read_and_kept(row: Spelling) -> None:
+def test_the_report_of_an_accepted_spelling_matches_its_golden_file(row: Spelling) -> None:
     source = Source(f"{row.id}.yaml", document_of(example(row).older, row.dialects[0]))
     report = "\n".join(text_report([check(source, kinds=KINDS)])) + "\n"
     kept = EXAMPLES / f"{row.id}.out"
@@ -35,5 +35,5 @@ def test_the_report_of_an_accepted_spelling_is_the_one_that_was_read_and_kept(ro
     assert report == kept.read_text()
 
 
-def test_no_report_is_left_without_its_spelling() -> None:
+def test_every_golden_report_has_its_spelling() -> None:
     assert {path.stem for path in EXAMPLES.iterdir()} == {row.id for row in SPELLINGS}

@@ -76,18 +76,18 @@ def test_the_hash_ignores_comments_layout_and_the_order_of_keys() -> None:
         ("step: end\n", "step: end\n    desc: x\n"),
     ],
 )
-def test_the_hash_sees_every_change_of_meaning(before: str, after: str) -> None:
+def test_the_hash_depends_on_every_change_of_meaning(before: str, after: str) -> None:
     assert content_hash(net_of(PLAIN)) != content_hash(net_of(PLAIN.replace(before, after)))
 
 
 @pytest.mark.req("LOOP-12")
-def test_json_keeps_the_order_in_which_mappings_were_written() -> None:
+def test_json_keeps_the_order_of_mappings() -> None:
     net = net_of(PLAIN.replace("workflow:", "workload: { m: { z: 1, a: 2 } }\nworkflow:"))
 
     assert list(from_json(to_json(net)).workload["m"]) == ["z", "a"]
 
 
-def test_a_dump_leaves_out_defaults_and_keeps_multi_line_text_readable() -> None:
+def test_a_dump_omits_defaults_and_keeps_multi_line_text_readable() -> None:
     text = dump(
         net_of(
             PLAIN.replace('kind: http, url: "http://x", params: { p: 1, q: 2 }', 'kind: python, code: "a = 1\\nb = 2"')
@@ -99,7 +99,7 @@ def test_a_dump_leaves_out_defaults_and_keeps_multi_line_text_readable() -> None
     assert "null" not in text
 
 
-def test_a_dump_quotes_what_would_read_as_something_else() -> None:
+def test_a_dump_quotes_ambiguous_text() -> None:
     text = dump(net_of(PLAIN.replace("p: 1, q: 2", 'p: "1", q: "true", r: "a: b", s: plain words')))
 
     assert 'p: "1", q: "true", r: "a: b", s: plain words' in text

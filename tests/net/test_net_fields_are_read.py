@@ -51,7 +51,7 @@ def test_every_field_of_a_net_is_read() -> None:
 
 
 @pytest.mark.parametrize("field", sorted(HINTS))
-def test_a_hint_is_documented_as_one(field: str) -> None:
+def test_a_hint_field_is_documented_as_a_hint(field: str) -> None:
     key = field.partition(".")[2]
     (row,) = [
         line
