@@ -35,8 +35,7 @@ COVERED: dict[str, str] = {
     "an undefined root name": "found:root name",
     "an undefined root name in SQL": "found:root name in SQL",
     "an undefined root name in every site": (
-        "test:tests/language/compiling/test_undefined_names.py::"
-        "test_a_name_that_nothing_defines_is_found_wherever_it_is_read"
+        "test:tests/language/compiling/test_undefined_names.py::test_an_undefined_name_is_found_in_every_template"
     ),
     "an undefined root name at run time": (
         "test:tests/templates/test_values.py::test_an_undefined_name_fails_the_run_and_is_named_with_the_nearest"

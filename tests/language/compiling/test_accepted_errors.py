@@ -29,7 +29,7 @@ def with_rules(rules: str, kind: str = 'python, code: "result = 1"') -> str:
         '{ else: { then: { do: continue, set_ctx: { n: "{{ outcome.result }}" } } } }',
     ],
 )
-def test_a_rule_that_takes_errors_without_naming_them_is_pointed_at_once(compiled: Compile, rules: str) -> None:
+def test_a_rule_that_accepts_errors_without_naming_them_is_reported_once(compiled: Compile, rules: str) -> None:
     assert compiled(with_rules(rules)).loud.count("W_ERROR_ACCEPTED") == 1
 
 
@@ -46,21 +46,21 @@ def test_a_rule_that_takes_errors_without_naming_them_is_pointed_at_once(compile
         "{ else: { then: { do: fail } } }",
     ],
 )
-def test_an_author_who_names_errors_is_left_alone(compiled: Compile, rules: str) -> None:
+def test_a_rule_that_names_errors_gets_no_warning(compiled: Compile, rules: str) -> None:
     assert "W_ERROR_ACCEPTED" not in compiled(with_rules(rules)).codes
 
 
-def test_a_noop_has_no_errors_to_accept(compiled: Compile) -> None:
+def test_a_noop_with_an_else_rule_gets_no_warning(compiled: Compile) -> None:
     assert compiled(with_rules(ELSE, "noop")).loud == []
 
 
-def test_a_status_that_is_read_later_says_that_errors_may_pass(compiled: Compile) -> None:
+def test_a_status_that_is_read_later_gets_no_warning(compiled: Compile) -> None:
     later = "    - { name: u, kind: python, args: { s: \"{{ t.status }}\" }, code: 'result = s' }\n"
 
     assert "W_ERROR_ACCEPTED" not in compiled(with_rules(ELSE) + later).codes
 
 
-def test_the_way_out_is_in_the_words_of_the_dialect(compiled: Compile) -> None:
+def test_the_hint_uses_the_words_of_the_dialect(compiled: Compile) -> None:
     task = '{ kind: python, code: "result = 1", eval: [{ else: { do: continue } }] }'
     found = compiled(f"- step: start\n  tool: [{{ t: {task} }}]\n", api="noetl.io/v2")
 
@@ -75,7 +75,7 @@ def stepped(guard: str, other: str = "", spec: str = "", tool: str = '{ kind: py
 
 
 @pytest.mark.parametrize("guard", ["workload.full", "not workload.dry_run", "ctx.before > 1", "true"])
-def test_an_arc_whose_guard_does_not_look_at_the_end_follows_failures(compiled: Compile, guard: str) -> None:
+def test_an_arc_whose_guard_ignores_the_outcome_gets_a_warning(compiled: Compile, guard: str) -> None:
     workload = "workload: { full: true, dry_run: false }\nctx: { before: 1 }\n"
 
     assert compiled(stepped(guard), root=workload).loud.count("W_ERROR_ACCEPTED") == 1
@@ -91,11 +91,11 @@ def test_an_arc_whose_guard_does_not_look_at_the_end_follows_failures(compiled: 
         "not workload.full and event.status == 'success'",
     ],
 )
-def test_an_arc_that_looks_at_the_end_or_at_what_the_step_writes_is_left_alone(compiled: Compile, guard: str) -> None:
+def test_an_arc_that_reads_the_outcome_or_the_writes_of_its_step_gets_no_warning(compiled: Compile, guard: str) -> None:
     assert "W_ERROR_ACCEPTED" not in compiled(stepped(guard), root="workload: { full: true }\n").codes
 
 
-def test_an_arc_behind_one_for_failures_is_left_alone_unless_both_may_fire(compiled: Compile) -> None:
+def test_an_arc_after_one_for_failures_gets_no_warning_unless_both_can_fire(compiled: Compile) -> None:
     failed = "      - { step: b, when: \"{{ event.name == 'step.failed' }}\" }\n"
 
     assert "W_ERROR_ACCEPTED" not in compiled(stepped("workload.full", failed), root="workload: { full: 1 }\n").codes
@@ -103,7 +103,7 @@ def test_an_arc_behind_one_for_failures_is_left_alone_unless_both_may_fire(compi
     assert both.codes.count("W_ERROR_ACCEPTED") == 1
 
 
-def test_a_step_that_cannot_fail_has_no_failures_to_follow(compiled: Compile) -> None:
+def test_a_step_that_cannot_fail_gets_no_warning(compiled: Compile) -> None:
     found = compiled(stepped("workload.full", tool="{ kind: noop }"), root="workload: { full: 1 }\n")
 
     assert "W_ERROR_ACCEPTED" not in found.codes
@@ -135,7 +135,7 @@ def test_a_step_that_cannot_fail_has_no_failures_to_follow(compiled: Compile) ->
         ),
     ],
 )
-def test_a_case_rule_that_leads_on_after_a_failed_call_is_pointed_at(
+def test_a_case_rule_that_continues_after_a_failed_call_gets_a_warning(
     compiled: Compile, rules: str, warned: bool
 ) -> None:
     steps = f'- step: start\n  tool: {{ kind: python, code: "result = 1" }}\n  case: {rules}\n- step: b\n  next: c\n'

@@ -33,7 +33,7 @@ INPUTS = {
         ("duckdb", "== 'pg.error'", 'did you mean "duckdb.error"?'),
     ],
 )
-def test_a_kind_that_the_tool_never_gives_is_told_with_those_it_does(
+def test_an_error_kind_that_the_tool_never_returns_is_reported_with_those_it_does(
     compiled: Compile, kind: str, test: str, hint: str
 ) -> None:
     text = TOOL.format(kind=kind, inputs=INPUTS[kind], test=test)
@@ -52,11 +52,11 @@ def test_a_kind_that_the_tool_never_gives_is_told_with_those_it_does(
         ("container", "== 'container.exit'"),  # a plug-in's own
     ],
 )
-def test_a_kind_that_it_can_give_is_fine(compiled: Compile, kind: str, test: str) -> None:
+def test_an_error_kind_that_the_tool_can_return_gets_no_warning(compiled: Compile, kind: str, test: str) -> None:
     assert "W_ERROR_KIND" not in compiled(TOOL.format(kind=kind, inputs=INPUTS[kind], test=test)).codes
 
 
-def test_every_alias_belongs_to_a_kind_that_says_what_it_gives() -> None:
+def test_every_error_alias_belongs_to_a_kind_that_declares_its_errors() -> None:
     assert all(kind.error_kinds for kind in KINDS.values() if kind.error_aliases)
 
 
@@ -100,5 +100,5 @@ def test_arcs_case_rules_and_retries_are_checked_too(text: str) -> None:
 @pytest.mark.req("VAL-20")
 @pytest.mark.parametrize("word", ["http.status", "rate_limit", "timeout", "policy.fail", "retry.exhausted"])
 @pytest.mark.parametrize("text", [ARC, CASE.replace("PLACE", "event.error.kind")], ids=["arc", "case"])
-def test_how_a_step_can_end_draws_no_warning(text: str, word: str) -> None:
+def test_a_test_of_how_a_step_can_end_gets_no_warning(text: str, word: str) -> None:
     assert "W_ERROR_KIND" not in compiled_text(as_older(text.replace("WORD", word))).codes

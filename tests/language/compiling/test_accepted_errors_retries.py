@@ -41,13 +41,13 @@ def handled(when: str, do: str = "jump, to: u") -> str:
         ("outcome.http.status == 503", handled("iter.page > 3"), False),
     ],
 )
-def test_a_rule_that_only_looks_like_the_fallback_of_a_retry_draws_a_warning(
+def test_a_rule_that_only_looks_like_the_fallback_of_a_retry_gets_a_warning(
     compiled: Compile, retry: str, rule: str, warned: bool
 ) -> None:
     assert ("W_RETRY_LAST" in compiled(with_rules(retry, rule)).codes) is warned
 
 
-def test_a_retry_that_says_what_comes_after_it_is_left_alone(compiled: Compile) -> None:
+def test_a_retry_with_on_exhausted_gets_no_warning(compiled: Compile) -> None:
     text = with_rules(ERROR, handled(ERROR), ", on_exhausted: fail")
 
     assert "W_RETRY_LAST" not in compiled(text).codes

@@ -58,7 +58,7 @@ def calls_to_compile(text: str) -> tuple[int, Findings]:
     return calls, findings
 
 
-def test_two_hundred_steps_take_about_twice_the_work_of_a_hundred() -> None:
+def test_checking_two_hundred_steps_takes_about_twice_the_work_of_a_hundred() -> None:
     calls_to_compile(big_playbook(1))  # what is imported and cached first
 
     calls, findings = calls_to_compile(big_playbook(200))
@@ -68,7 +68,7 @@ def test_two_hundred_steps_take_about_twice_the_work_of_a_hundred() -> None:
     assert calls < 3_000_000
 
 
-def test_very_many_options_that_nothing_reads_take_no_longer_each() -> None:
+def test_the_cost_per_unknown_option_does_not_grow() -> None:
     """What was found before is not gone through for each of them."""
     head = "apiVersion: noetl.io/v10\nkind: Playbook\nmetadata: { name: x, path: x }\nworkflow:\n  - step: start\n"
 

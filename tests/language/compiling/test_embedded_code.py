@@ -18,14 +18,14 @@ def found_in(tool: str) -> list[tuple[int, int, str]]:
 
 
 @pytest.mark.req("TOOL-07", "VAL-19")
-def test_the_place_is_the_one_in_the_code() -> None:
+def test_a_syntax_error_is_reported_at_its_place_in_the_code() -> None:
     tool = "    tool:\n      kind: python\n      code: |\n        a = 1\n\n        if a\n            a = 2\n"
 
     assert found_in(tool) == [(11, 13, "this Python code does not parse: expected ':'")]
 
 
 @pytest.mark.parametrize("style", ["|-", "|+", "|2"])
-def test_every_kind_of_literal_block_is_counted_in(style: str) -> None:
+def test_places_are_right_in_every_kind_of_literal_block(style: str) -> None:
     tool = f"    tool:\n      kind: python\n      code: {style}\n        a = 1\n        b = )\n"
 
     assert [place[:2] for place in found_in(tool)] == [(10, 13)]
@@ -34,7 +34,7 @@ def test_every_kind_of_literal_block_is_counted_in(style: str) -> None:
 @pytest.mark.parametrize(
     "code", ['"a = )"', "a = )", ">\n        a = 1\n\n        b = )\n"], ids=["quoted", "plain", "folded"]
 )
-def test_what_is_not_written_line_by_line_is_underlined_whole(code: str) -> None:
+def test_code_in_other_scalars_is_underlined_as_a_whole(code: str) -> None:
     [(line, column, _)] = found_in(f"    tool:\n      kind: python\n      code: {code}\n")
 
     assert (line, column) == (8, 13)
@@ -53,20 +53,20 @@ def test_what_is_not_written_line_by_line_is_underlined_whole(code: str) -> None
         "",
     ],
 )
-def test_code_that_parses_or_cannot_be_judged_is_let_be(code: str) -> None:
+def test_valid_or_undecidable_code_gets_no_finding(code: str) -> None:
     lines = "".join(f"        {line}\n" for line in code.split("\n"))
 
     assert found_in(f"    tool:\n      kind: python\n      code: |\n{lines}") == []
 
 
-def test_a_template_in_code_is_told_to_be_given_as_args() -> None:
+def test_a_template_in_code_gets_the_hint_to_use_args() -> None:
     tool = "    tool:\n      kind: python\n      code: |\n        {% if x %}\n        result = 1\n"
     [found] = [each for each in compiled_text(HEAD + tool).found if each.code == "W_PYTHON"]
 
     assert "as args" in found.hint
 
 
-def test_a_workbooks_code_is_told_once_however_often_it_is_used() -> None:
+def test_a_syntax_error_in_the_workbook_is_reported_once() -> None:
     book = "workbook: { bad: { kind: python, code: 'a = )' } }\n"
     used = "    tool:\n" + "".join(
         f"      - {{ name: {name}, kind: workbook, task: bad }}\n" for name in ("one", "two")
@@ -75,7 +75,7 @@ def test_a_workbooks_code_is_told_once_however_often_it_is_used() -> None:
     assert len([each for each in compiled_text(book + HEAD + used).found if each.code == "W_PYTHON"]) == 1
 
 
-def test_more_code_than_can_be_read_in_a_moment_is_let_be() -> None:
+def test_very_long_code_is_not_parsed() -> None:
     long = "a = 1; " * (MAX_PYTHON_CHARACTERS // 7 + 1)
 
     assert found_in(f"    tool:\n      kind: python\n      code: '{long} )'\n") == []
@@ -95,7 +95,7 @@ def test_more_code_than_can_be_read_in_a_moment_is_let_be() -> None:
         ("x = {'a': {'b': 1}}", 0),
     ],
 )
-def test_a_template_in_code_is_told_to_stay_as_it_is(compiled: Compile, code: str, found: int) -> None:
+def test_a_template_in_python_code_gets_a_hint_to_keep_or_move_it(compiled: Compile, code: str, found: int) -> None:
     text = f"- step: start\n  tool:\n    kind: python\n    code: |\n      {code}\n"
 
     hints = [each.hint for each in compiled(text, root="workload: { region: eu }").found if each.code == "W_PYTHON"]

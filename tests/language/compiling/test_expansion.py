@@ -59,7 +59,7 @@ def test_choose_jumps_to_one_branch_and_every_branch_to_the_merge(compiled: Comp
 
 
 @pytest.mark.req("SUGAR-01")
-def test_choose_without_else_goes_past_all_branches(compiled: Compile) -> None:
+def test_choose_without_else_skips_all_branches(compiled: Compile) -> None:
     made = tasks(
         compiled(
             CHOOSE.replace("- else:\n", '- when: "{{ ctx.c }}"\n').replace(
@@ -95,7 +95,7 @@ def test_until_runs_its_body_first(compiled: Compile) -> None:
 
 
 @pytest.mark.parametrize("construct", ["while", "until"])
-def test_max_rounds_counts_in_iter_and_fails_when_they_are_used_up(compiled: Compile, construct: str) -> None:
+def test_max_rounds_counts_in_iter_and_fails_when_exhausted(compiled: Compile, construct: str) -> None:
     body = f"{construct}: {{ when: false, max_rounds: 3, then: [{{ name: t, kind: noop }}] }}"
     result = compiled(f"- step: start\n  tool: [{{ name: w, {body} }}]")
 
@@ -107,7 +107,7 @@ def test_max_rounds_counts_in_iter_and_fails_when_they_are_used_up(compiled: Com
 
 @pytest.mark.req("SUGAR-04")
 @pytest.mark.parametrize("do", ["break", "jump, to: after", "fail"])
-def test_a_body_that_leaves_by_itself_keeps_its_own_way(compiled: Compile, do: str) -> None:
+def test_a_body_with_its_own_directive_keeps_it(compiled: Compile, do: str) -> None:
     own = f"{{ name: one, kind: noop, spec: {{ policy: {{ rules: [{{ else: {{ then: {{ do: {do} }} }} }}] }} }} }}"
     result = compiled(CHOOSE.replace("{ name: one, kind: noop }", own))
 
@@ -117,7 +117,7 @@ def test_a_body_that_leaves_by_itself_keeps_its_own_way(compiled: Compile, do: s
 
 
 @pytest.mark.req("SUGAR-03")
-def test_labels_come_from_names_and_positions_only(compiled: Compile) -> None:
+def test_labels_depend_on_names_and_positions_only(compiled: Compile) -> None:
     unnamed = CHOOSE.replace("- name: pick\n      choose:", "- choose:").replace(
         "{ name: one, kind: noop }", "{ kind: noop }"
     )
@@ -146,7 +146,7 @@ def test_constructs_nest_and_unnamed_ones_do_not_collide(compiled: Compile) -> N
 
 
 @pytest.mark.req("SUGAR-05")
-def test_the_output_is_an_ordinary_task_list(compiled: Compile) -> None:
+def test_the_expansion_is_an_ordinary_task_list(compiled: Compile) -> None:
     """Written out by hand as v10 tasks, the compiled list compiles to itself."""
     made = compiled(CHOOSE).step("start").tasks
     lines = ["- step: start", "  tool:"]
@@ -165,7 +165,7 @@ def test_the_output_is_an_ordinary_task_list(compiled: Compile) -> None:
     assert [(task.name, ways(task)) for task in again.step("start").tasks] == [(task.name, ways(task)) for task in made]
 
 
-def test_a_jump_to_a_construct_goes_to_where_it_begins(compiled: Compile) -> None:
+def test_a_jump_to_a_construct_leads_to_its_first_task(compiled: Compile) -> None:
     rule = "{ else: { then: { do: jump, to: pick } } }"
     again = CHOOSE.rstrip() + f"\n    - {{ name: again, kind: noop, spec: {{ policy: {{ rules: [{rule}] }} }} }}"
     result = compiled(again)
@@ -184,7 +184,7 @@ def test_a_jump_to_a_generated_label_is_allowed(compiled: Compile) -> None:
 
 
 @pytest.mark.req("SUGAR-06")
-def test_the_debug_map_leads_from_a_label_to_the_construct(compiled: Compile) -> None:
+def test_the_debug_map_links_a_label_to_its_construct(compiled: Compile) -> None:
     result = compiled(CHOOSE)
     origin = result.debug["steps/start/tasks/pick__check"]
 

@@ -101,7 +101,7 @@ def checked(task: str, api: str = "v2") -> Checked:
         ),
     ],
 )
-def test_other_words_for_inputs_mean_what_the_canonical_ones_mean(written: str, canonical: str | None) -> None:
+def test_other_names_of_inputs_mean_the_same_as_the_canonical_ones(written: str, canonical: str | None) -> None:
     found = checked(written)
     wanted = checked(canonical or "{name: start_task, kind: python, args: {a: 1}, code: result = a}")
 
@@ -115,20 +115,20 @@ def test_other_words_for_inputs_mean_what_the_canonical_ones_mean(written: str, 
 @pytest.mark.parametrize(
     "script", ["scripts/load.py", "my scripts/load.py", "{uri: scripts/load.py}", '"{{ workload.file }}"', "load"]
 )
-def test_a_script_that_names_a_file_stays_one(script: str) -> None:
+def test_a_script_that_names_a_file_is_unchanged(script: str) -> None:
     found = checked(f"{{kind: python, script: {script}}}")
 
     assert [one.code for one in found.diagnostics if one.code == "I_ALIAS"] == []
 
 
-def test_args_whose_names_templates_read_are_not_taken_for_inputs() -> None:
+def test_args_that_templates_read_are_not_treated_as_inputs() -> None:
     found = checked(f"{{kind: http, url: '{URL}?{{{{ args.json }}}}', args: {{json: 1}}}}")
 
     assert [one.message for one in found.diagnostics if "inputs of kind" in one.message] == []
 
 
 @pytest.mark.req("DOC-10")
-def test_v10_takes_no_key_in_camel_case() -> None:
+def test_v10_accepts_no_camel_case_keys() -> None:
     found = checked(f"{{kind: http, url: '{URL}', queryParams: {{a: 1}}}}", api="v10")
 
     assert [(one.code, "query_params" in one.hint) for one in found.refusals] == [("E_TASK_KEY", True)]
@@ -143,7 +143,7 @@ def test_v10_takes_no_key_in_camel_case() -> None:
         "{kind: postgres, command: 'SELECT :n', args: {n: 1}, params: {n: 2}, auth: {credential: db}}",
     ],
 )
-def test_args_that_no_placeholder_takes_stay_args(task: str) -> None:
+def test_args_without_a_placeholder_stay_args(task: str) -> None:
     found = checked(task)
 
     assert found.net is not None
@@ -154,7 +154,7 @@ def test_args_that_no_placeholder_takes_stay_args(task: str) -> None:
 KEYED = f"{{kind: http, url: '{URL}', auth: {{key: shop}}}}"
 
 
-def test_a_key_that_the_keychain_has_is_the_name_of_a_credential() -> None:
+def test_a_key_found_in_the_keychain_names_a_credential() -> None:
     keychain = "keychain: [{name: shop, kind: credential}]\n"
     head = HEAD.format(api="v2").replace("workflow:", f"{keychain}workflow:")
 
@@ -164,7 +164,7 @@ def test_a_key_that_the_keychain_has_is_the_name_of_a_credential() -> None:
     assert found.net.transitions[0].tasks[0].inputs.data["auth"] == {"credential": "shop"}
 
 
-def test_a_key_that_the_keychain_does_not_have_is_warned_of_without_showing_it() -> None:
+def test_a_key_missing_from_the_keychain_gets_a_warning_that_does_not_show_it() -> None:
     [one] = [one for one in checked(KEYED).diagnostics if one.code == "W_KEYCHAIN"]
 
     assert "is sent as the secret itself" in one.message
@@ -175,7 +175,7 @@ def test_a_key_that_the_keychain_does_not_have_is_warned_of_without_showing_it()
 @pytest.mark.parametrize(
     "auth", ["{token: '{{ keychain.a.b }}'}", "{key: '{{ keychain.a.b }}'}", "{type: header, key: k, name: X-Key}"]
 )
-def test_fields_of_a_credential_stay_fields(auth: str) -> None:
+def test_fields_of_a_credential_are_unchanged(auth: str) -> None:
     found = checked(f"{{kind: http, url: '{URL}', auth: {auth}}}")
 
     assert found.net is not None

@@ -32,7 +32,7 @@ FACTS: Facts = {("event", ("name",)): frozenset({"step.done", "call.done"})}
         ("1 == 1", True),
     ],
 )
-def test_a_guard_is_decided_only_when_the_rest_makes_no_difference(guard: str, told: bool | None) -> None:
+def test_a_guard_is_decided_only_if_unknown_parts_make_no_difference(guard: str, told: bool | None) -> None:
     assert decided(parse(f"{{{{ {guard} }}}}").shape, FACTS) is told
 
 
@@ -47,5 +47,5 @@ def test_a_guard_is_decided_only_when_the_rest_makes_no_difference(guard: str, t
         ([" and ".join(f"ctx.k{n}" for n in range(12)), "ctx.z"], False),
     ],
 )
-def test_guards_cover_what_is_possible_together(guards: list[Any], complete: bool) -> None:
+def test_guards_cover_all_combinations_that_are_possible(guards: list[Any], complete: bool) -> None:
     assert cover([parse(f"{{{{ {guard} }}}}").shape for guard in guards], FACTS) is complete

@@ -86,11 +86,11 @@ def test_an_artifact_task_without_anything_to_do_is_an_error() -> None:
     ],
     ids=str,
 )
-def test_a_shape_that_is_read_draws_nothing(tool: dict[str, Any]) -> None:
+def test_a_shape_that_the_tool_reads_gets_no_finding(tool: dict[str, Any]) -> None:
     assert [code for code, _ in findings(tool) if code in ("E_INPUT_SHAPE", "E_TASK_KEY")] == []
 
 
-def test_type_of_an_end_is_read_as_its_kind_with_a_note() -> None:
+def test_type_of_an_end_is_read_as_kind_with_a_note() -> None:
     end = {"type": "postgres", "auth": "pg", "query": "SELECT 1"}
 
     found = findings({"kind": "transfer", "source": end, "target": {"type": "artifact"}})

@@ -52,14 +52,14 @@ def test_elements_of_a_step_have_their_lines(compiled: Compile) -> None:
     }.items() <= lines.items()
 
 
-def test_a_workbook_task_leads_to_its_reference(compiled: Compile) -> None:
+def test_a_workbook_task_links_to_its_reference(compiled: Compile) -> None:
     result = compiled("- step: start\n  tool: { kind: workbook, task: a }", root="workbook: { a: { kind: noop } }")
     origin = result.debug[task_address("start", "start_task")]
 
     assert (origin.path, origin.span.line, origin.construct) == ("workflow[0].tool", 7, "workbook")
 
 
-def test_the_net_itself_knows_no_places(compiled: Compile) -> None:
+def test_the_net_contains_no_source_positions(compiled: Compile) -> None:
     moved = compiled("\n\n# moved\n" + TEXT)
 
     assert moved.net == compiled(TEXT).net

@@ -20,7 +20,7 @@ def evaluated(entries: str, loop: str = "") -> str:
 
 
 @pytest.mark.req("POL-01", "POL-05", "POL-07")
-def test_rules_keep_their_order_and_everything_they_say(compiled: Compile) -> None:
+def test_rules_keep_their_order_and_all_fields(compiled: Compile) -> None:
     result = compiled(
         with_rules(
             "{ when: \"{{ outcome.status == 'error' }}\", then: { do: retry, attempts: 5, backoff: exponential, "
@@ -41,14 +41,14 @@ def test_rules_keep_their_order_and_everything_they_say(compiled: Compile) -> No
 
 
 @pytest.mark.req("POL-07")
-def test_a_plain_retry_waits_for_nothing(compiled: Compile) -> None:
+def test_a_plain_retry_has_no_delay(compiled: Compile) -> None:
     rule = compiled(with_rules("{ else: { then: { do: retry, attempts: 5 } } }")).policy("start", "t").rules[0]
 
     assert rule.retry == Retry(attempts=Authored(5))
 
 
 @pytest.mark.req("POL-03")
-def test_no_policy_at_all_stays_none_in_v10(compiled: Compile) -> None:
+def test_a_v10_task_without_a_policy_has_none(compiled: Compile) -> None:
     assert compiled('- step: start\n  tool: { kind: python, code: "x" }').step("start").tasks[0].policy is None
 
 
@@ -61,7 +61,7 @@ def test_on_unmatched_is_kept(compiled: Compile) -> None:
 
 
 @pytest.mark.req("POL-13")
-def test_hooks_are_tasks_without_names_of_their_own_need(compiled: Compile) -> None:
+def test_hooks_are_tasks_and_need_no_names(compiled: Compile) -> None:
     more = 'before: [{ kind: noop }], after: [{ name: log, kind: python, code: "x" }], '
     policy = compiled(with_rules("{ else: { then: { do: break } } }", more=more)).policy("start", "t")
 
@@ -77,7 +77,7 @@ def test_hooks_are_tasks_without_names_of_their_own_need(compiled: Compile) -> N
         ('{ expr: "{{ false }}", do: retry, attempts: 2 }', 1),
     ],
 )
-def test_v2_eval_writes_out_that_an_unmatched_error_fails(compiled: Compile, entries: str, rules: int) -> None:
+def test_v2_eval_gets_an_explicit_rule_that_unmatched_errors_fail(compiled: Compile, entries: str, rules: int) -> None:
     text = evaluated(entries) if entries else '- step: start\n  tool: [{ t: { kind: python, code: "x" } }]'
     result = compiled(text, api="noetl.io/v2")
 
@@ -87,7 +87,7 @@ def test_v2_eval_writes_out_that_an_unmatched_error_fails(compiled: Compile, ent
 
 
 @pytest.mark.req("V2E-03")
-def test_v2_eval_with_else_is_complete_and_fixed_means_none(compiled: Compile) -> None:
+def test_a_v2_eval_list_with_else_is_complete_and_fixed_backoff_is_none(compiled: Compile) -> None:
     entries = '{ expr: "{{ false }}", do: retry, attempts: 2, backoff: fixed, delay: 2 }, { else: { do: continue } }'
     rules = compiled(evaluated(entries), api="noetl.io/v2").policy("start", "t").rules
 
@@ -110,7 +110,7 @@ def test_set_vars_in_a_parallel_loop_is_refused(compiled: Compile) -> None:
 
 
 @pytest.mark.req("VAL-09")
-def test_a_jump_to_a_task_that_is_not_there_lists_the_ones_that_are(compiled: Compile) -> None:
+def test_a_jump_to_an_unknown_task_lists_the_known_ones(compiled: Compile) -> None:
     found = compiled(with_rules("{ else: { then: { do: jump, to: missing } } }", "noop")).only("E_JUMP_TARGET")
 
     assert '"missing"' in found.message
@@ -147,11 +147,11 @@ def test_a_jump_to_a_task_of_another_step_is_refused(compiled: Compile) -> None:
         ),
     ],
 )
-def test_rules_that_let_an_error_pass_draw_a_warning(compiled: Compile, rules: str, warned: bool) -> None:
+def test_rules_that_accept_errors_get_a_warning(compiled: Compile, rules: str, warned: bool) -> None:
     assert ("W_ERROR_UNMATCHED" in compiled(with_rules(rules)).codes) is warned
 
 
-def test_a_noop_has_no_errors_to_warn_about(compiled: Compile) -> None:
+def test_a_noop_gets_no_warning_about_errors(compiled: Compile) -> None:
     assert compiled(with_rules('{ when: "{{ ctx.x }}", then: { do: break } }', "noop")).loud == []
 
 
@@ -164,7 +164,7 @@ def test_a_noop_has_no_errors_to_warn_about(compiled: Compile) -> None:
         ("[{ when: true, then: { allow: true } }]", False),
     ],
 )
-def test_admission_without_else_draws_a_warning(compiled: Compile, rules: str, warned: bool) -> None:
+def test_admission_without_else_gets_a_warning(compiled: Compile, rules: str, warned: bool) -> None:
     result = compiled(f"- step: start\n  spec: {{ policy: {{ admit: {{ rules: {rules} }} }} }}")
 
     assert ("W_ADMIT_NO_ELSE" in result.codes) is warned

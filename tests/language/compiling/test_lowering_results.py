@@ -19,7 +19,9 @@ LOOP = "loop: { in: [1], iterator: n }"
     ],
 )
 @pytest.mark.parametrize("where", ["result: {}", "spec: {{ result: {} }}"])
-def test_a_store_kind_is_a_wish_and_that_is_noted(compiled: Compile, where: str, result: str, codes: list[str]) -> None:
+def test_a_store_kind_is_only_a_preference_and_gets_a_note(
+    compiled: Compile, where: str, result: str, codes: list[str]
+) -> None:
     found = compiled(f"- step: start\n  {where.format(result)}\n  tool: {{ kind: noop }}")
 
     assert found.codes == codes
@@ -35,7 +37,7 @@ def test_a_store_kind_is_a_wish_and_that_is_noted(compiled: Compile, where: str,
         ("noetl.io/v2", False, "W_UNKNOWN_KEY"),
     ],
 )
-def test_output_select_on_a_looped_step_is_refused_or_told_to_be_ignored(
+def test_output_select_on_a_looped_step_is_refused_or_ignored_with_a_note(
     compiled: Compile, api: str, strict: bool, code: str
 ) -> None:
     text = f"- step: start\n  {LOOP}\n  result: {{ output_select: [n] }}\n  tool: {{ kind: noop }}"

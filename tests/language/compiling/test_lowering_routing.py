@@ -19,7 +19,7 @@ def arcs(*written: str, head: str = "tool: { kind: noop }", spec: str = "") -> s
 
 
 @pytest.mark.req("VAL-02")
-def test_a_target_that_does_not_exist_gets_the_nearest_step_and_its_line(compiled: Compile) -> None:
+def test_an_unknown_target_gets_the_nearest_step_and_its_line(compiled: Compile) -> None:
     steps = "- step: start\n  next: { arcs: [{ step: valdate_results }] }\n- step: validate_results"
     found = compiled(steps).only("E_NEXT_REF")
 
@@ -46,7 +46,7 @@ def test_every_static_target_is_checked(compiled: Compile, step: str, path: str)
 
 
 @pytest.mark.req("VAL-19", "VAL-01", "VAL-02")
-def test_all_mistakes_are_found_at_once_in_document_order(compiled: Compile) -> None:
+def test_all_mistakes_are_reported_in_document_order(compiled: Compile) -> None:
     result = compiled("- step: start\n  next: { arcs: [{ step: nope }] }\n- step: a\n- step: a")
 
     assert result.loud == ["E_NEXT_REF", "E_STEP_DUP"]
@@ -82,7 +82,7 @@ def test_a_computed_target_lists_the_steps_it_can_lead_to(compiled: Compile) -> 
 
 
 @pytest.mark.req("ROUTE-01", "ROUTE-05")
-def test_a_router_keeps_its_mode_and_what_unguarded_arcs_take(compiled: Compile) -> None:
+def test_a_router_keeps_its_mode_and_its_unguarded_rule(compiled: Compile) -> None:
     router = compiled(arcs("step: a", "step: b", spec="spec: { mode: inclusive, unguarded: always }, ")).router("start")
 
     assert (router.mode, router.unguarded_always) == (Mode.INCLUSIVE, True)
@@ -122,7 +122,7 @@ def test_arc_options_are_kept(compiled: Compile) -> None:
         ("{ count: 2, rest: block }", Join(mode=JoinMode.COUNT, count=2, rest="block")),
     ],
 )
-def test_joins_in_all_their_forms(compiled: Compile, written: str, join: Any) -> None:
+def test_joins_are_compiled_in_all_their_forms(compiled: Compile, written: str, join: Any) -> None:
     result = compiled(f"- step: start\n  spec: {{ join: {written} }}")
 
     assert result.loud == []
@@ -249,13 +249,13 @@ def test_everything_a_step_can_carry_is_in_the_net(compiled: Compile) -> None:
         (('step: a, when: "{{ ctx.n }}"', "step: b"), 0),
     ],
 )
-def test_an_arc_behind_an_unguarded_one_is_shadowed_unless_it_asks_for_the_failure(
+def test_an_arc_after_an_unguarded_one_is_shadowed_unless_it_is_for_failures(
     compiled: Compile, written: tuple[str, ...], shadowed: int
 ) -> None:
     assert compiled(arcs(*written)).codes.count("W_ARC_SHADOWED") == shadowed
 
 
-def test_in_an_inclusive_router_nothing_is_shadowed(compiled: Compile) -> None:
+def test_no_arc_is_shadowed_in_an_inclusive_router(compiled: Compile) -> None:
     assert compiled(arcs("step: a", "step: b", spec="spec: { mode: inclusive }, ")).loud == []
 
 
@@ -300,9 +300,7 @@ LOOP = "loop: { in: [1], iterator: x }\n  tool: { kind: noop }"
         ("timer: { duration: 5s }", "call.done", "W_EVENT_NEVER"),
     ],
 )
-def test_a_guard_may_name_only_events_its_step_can_have(
-    compiled: Compile, head: Any, event: str, code: str | None
-) -> None:
+def test_a_guard_can_name_only_events_of_its_step(compiled: Compile, head: Any, event: str, code: str | None) -> None:
     result = compiled(arcs(f"step: a, when: \"{{{{ event.name == '{event}' }}}}\"", head=head))
 
     assert result.codes == ([code] if code else [])
@@ -314,7 +312,7 @@ def test_the_named_event_itself_is_underlined(compiled: Compile) -> None:
     assert found.span.end_column - found.span.column == len("loop.done")
 
 
-def test_a_case_rule_waits_in_vain_for_a_timer_its_step_does_not_have(compiled: Compile) -> None:
+def test_a_case_rule_for_a_timer_that_the_step_lacks_is_reported(compiled: Compile) -> None:
     def text(more: str) -> str:
         return f"""
         - step: start
@@ -331,7 +329,7 @@ def test_a_case_rule_waits_in_vain_for_a_timer_its_step_does_not_have(compiled: 
 
 
 @pytest.mark.req("V2C-23", "VAL-20")
-def test_a_retry_of_a_case_rule_waits_in_vain_for_the_end_of_its_loop(compiled: Compile) -> None:
+def test_a_retry_of_a_case_rule_on_the_end_of_its_loop_is_reported(compiled: Compile) -> None:
     def found(then: str) -> Outcome:
         text = f"""
         - step: start
@@ -350,7 +348,7 @@ def test_a_retry_of_a_case_rule_waits_in_vain_for_the_end_of_its_loop(compiled: 
 
 @pytest.mark.req("V2C-23", "VAL-20")
 @pytest.mark.parametrize("name", ["loop.done", "loop.iteration.done"])
-def test_a_case_rule_waits_in_vain_for_a_loop_its_step_does_not_have(compiled: Compile, name: str) -> None:
+def test_a_case_rule_for_a_loop_that_the_step_lacks_is_reported(compiled: Compile, name: str) -> None:
     text = f"""
     - step: start
       tool: {{ kind: noop }}

@@ -14,7 +14,7 @@ from tests.narrowing import present
 
 
 @pytest.mark.req("SPEC-02")
-def test_the_innermost_scalar_wins(compiled: Compile) -> None:
+def test_the_innermost_scalar_option_wins(compiled: Compile) -> None:
     result = compiled(
         """
         - step: start
@@ -28,7 +28,7 @@ def test_the_innermost_scalar_wins(compiled: Compile) -> None:
 
 
 @pytest.mark.req("SPEC-02")
-def test_maps_merge_deep_and_lists_are_replaced(compiled: Compile) -> None:
+def test_maps_are_merged_deeply_and_lists_are_replaced(compiled: Compile) -> None:
     result = compiled(
         """
         - step: start
@@ -46,14 +46,14 @@ def test_maps_merge_deep_and_lists_are_replaced(compiled: Compile) -> None:
 
 
 @pytest.mark.req("SPEC-02")
-def test_kind_defaults_lie_below_everything(compiled: Compile) -> None:
+def test_kind_defaults_have_the_lowest_precedence(compiled: Compile) -> None:
     result = compiled('- step: start\n  tool: [{ kind: http, url: "http://x" }, { kind: noop }]')
 
     assert [task.spec.data for task in result.step("start").tasks] == [{"timeout": 30}, {}]
 
 
 @pytest.mark.req("SPEC-03")
-def test_policy_takes_no_part_in_the_overlay(compiled: Compile) -> None:
+def test_policy_is_not_inherited(compiled: Compile) -> None:
     result = compiled(
         """
         - step: start
@@ -71,7 +71,7 @@ def test_policy_takes_no_part_in_the_overlay(compiled: Compile) -> None:
 
 
 @pytest.mark.req("SPEC-04")
-def test_executor_defaults_are_by_kind_below_executor_spec(compiled: Compile) -> None:
+def test_executor_defaults_by_kind_are_below_executor_spec(compiled: Compile) -> None:
     tools = '[{ kind: http, url: "http://x" }, { kind: python, code: "result = 1" }]'
     root = "executor: { spec: { policy: { defaults: { timeouts: { http: 7, default: 60 } } } } }"
     result = compiled(f"- step: start\n  tool: {tools}", root=root)
@@ -83,7 +83,7 @@ def test_executor_defaults_are_by_kind_below_executor_spec(compiled: Compile) ->
 
 
 @pytest.mark.req("SPEC-04", "POL-04")
-def test_on_unmatched_flows_down_from_the_executor(compiled: Compile) -> None:
+def test_on_unmatched_is_inherited_from_the_executor(compiled: Compile) -> None:
     rules = "rules: [{ when: false, then: { do: fail } }]"
     steps = f"- step: start\n  tool: {{ kind: noop, spec: {{ policy: {{ {rules} }} }} }}"
     root = "executor: { spec: { policy: { defaults: { on_unmatched: fail } } } }"
@@ -116,7 +116,7 @@ def test_spec_is_read_at_all_six_scopes(compiled: Compile) -> None:
 
 
 @pytest.mark.req("SPEC-02")
-def test_options_of_a_construct_are_no_knobs_of_its_tasks(compiled: Compile) -> None:
+def test_options_of_a_construct_are_not_options_of_its_tasks(compiled: Compile) -> None:
     result = compiled(
         """
         - step: start
@@ -129,7 +129,7 @@ def test_options_of_a_construct_are_no_knobs_of_its_tasks(compiled: Compile) -> 
     assert result.task("start", "start_task").spec == Authored({})
 
 
-def test_a_v10_step_timeout_is_a_default_for_its_tasks_and_draws_a_note(compiled: Compile) -> None:
+def test_a_v10_step_timeout_is_a_default_for_its_tasks_with_a_note(compiled: Compile) -> None:
     result = compiled("- step: start\n  spec: { timeout: 20 }\n  tool: { kind: noop }")
 
     assert result.step("start").lifecycle is None
@@ -158,7 +158,7 @@ def test_a_v2_step_timeout_is_the_lifetime_of_the_step(compiled: Compile, dialec
         ("- step: start", "executor: { spec: { entri_step: start } }", "entry_step"),
     ],
 )
-def test_a_slip_in_an_outer_spec_is_a_warning(compiled: Compile, steps: str, root: str, guess: str) -> None:
+def test_a_misspelt_option_in_an_outer_spec_is_a_warning(compiled: Compile, steps: str, root: str, guess: str) -> None:
     result = compiled(steps, root=root)
 
     assert result.loud == ["W_SPEC_KEY"]
@@ -174,7 +174,7 @@ def test_a_slip_in_an_outer_spec_is_a_warning(compiled: Compile, steps: str, roo
         ("auth_mode: bearer", "{ kind: http, url: https://example.com, spec: { SPEC } }"),
     ],
 )
-def test_an_option_that_another_kind_keeps_is_a_warning(compiled: Compile, option: str, reader: str) -> None:
+def test_an_option_of_another_kind_is_a_warning(compiled: Compile, option: str, reader: str) -> None:
     """A promise such as exactly_once must not be taken from a tool that cannot keep it."""
     silent = compiled("- step: start\n  tool: " + reader.replace("SPEC", option))
     outer = compiled(f"- step: start\n  spec: {{ {option} }}\n  tool: {{ kind: noop }}")

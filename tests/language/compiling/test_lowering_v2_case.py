@@ -25,7 +25,7 @@ def fixture(compiled_document: Compile) -> Fixture:
 
 
 @pytest.mark.req("V2C-16", "V2C-17")
-def test_retry_policies_belong_to_the_call(fixture: Fixture) -> None:
+def test_retry_policies_apply_to_the_call(fixture: Fixture) -> None:
     first, second = fixture("F-001-B").task("start", "start_task").repeat
 
     assert (first.max_attempts, first.initial_delay, first.multiplier) == (Authored(5), Authored(1.0), Authored(2.0))
@@ -58,7 +58,7 @@ def test_a_then_mapping_runs_sink_set_and_next_in_that_order(fixture: Fixture) -
 
 
 @pytest.mark.req("V2C-07", "V2C-10")
-def test_an_inclusive_case_with_task_lists(fixture: Fixture) -> None:
+def test_an_inclusive_case_with_task_lists_is_compiled(fixture: Fixture) -> None:
     case = present(fixture("F-002-B").step("process_order").case)
 
     assert (case.inclusive, case.on_event) == (True, False)
@@ -72,14 +72,14 @@ def test_an_inclusive_case_with_task_lists(fixture: Fixture) -> None:
 
 
 @pytest.mark.req("V2C-13")
-def test_an_on_event_case_listens(fixture: Fixture) -> None:
+def test_an_on_event_case_compiles_to_a_listener(fixture: Fixture) -> None:
     case = present(fixture("F-002-C").step("wait_and_process").case)
 
     assert (case.inclusive, case.on_event) == (True, True)
 
 
 @pytest.mark.req("V2C-12")
-def test_the_three_forms_of_the_next_task(fixture: Fixture) -> None:
+def test_the_three_forms_of_the_next_task_are_compiled(fixture: Fixture) -> None:
     net = fixture("F-002-H")
     fork = present(net.step("start").case).rules[0].actions[0]
     delayed = present(net.step("target_step").case).rules[0].actions[0]
@@ -102,7 +102,7 @@ def test_several_targets_of_next_fork(compiled: Compile) -> None:
 
 
 @pytest.mark.req("V2C-20", "V2C-21")
-def test_sink_and_vars_of_a_step(compiled: Compile) -> None:
+def test_sink_and_vars_of_a_step_are_compiled(compiled: Compile) -> None:
     result = compiled(
         """
         - step: start
@@ -122,7 +122,7 @@ def test_sink_and_vars_of_a_step(compiled: Compile) -> None:
 
 
 @pytest.mark.req("V2C-15", "V2C-22")
-def test_on_error_continue_is_best_effort(compiled: Compile) -> None:
+def test_on_error_continue_compiles_to_best_effort(compiled: Compile) -> None:
     result = compiled(
         "- step: start\n  spec: { on_error: continue, timeout: 9 }\n  tool: { kind: noop }\n  next: end",
         api="noetl.io/v2",
@@ -133,14 +133,14 @@ def test_on_error_continue_is_best_effort(compiled: Compile) -> None:
 
 
 @pytest.mark.req("V2C-22")
-def test_batch_size_is_max_in_flight(fixture: Fixture) -> None:
+def test_batch_size_compiles_to_max_in_flight(fixture: Fixture) -> None:
     loop = fixture("F-002-A").loop("process")
 
     assert (loop.iterator, loop.parallel, loop.max_in_flight) == ("item", True, Authored(10))
 
 
 @pytest.mark.req("SAGA-01", "SAGA-02")
-def test_compensation_and_its_trigger(fixture: Fixture) -> None:
+def test_compensation_and_its_trigger_are_compiled(fixture: Fixture) -> None:
     create = fixture("F-002-N").step("create_order")
 
     compensation = present(create.compensation)

@@ -16,7 +16,7 @@ FIXTURES = Path(__file__).parents[2] / "fixtures"
 
 
 @pytest.mark.req("V2E-01")
-def test_labels_are_names(compiled_document: Compile) -> None:
+def test_labels_become_names(compiled_document: Compile) -> None:
     result = compiled_document((FIXTURES / "F-000-E.yaml").read_text())
 
     names = [task.name for task in result.step("fetch_transform_store").tasks]
@@ -24,7 +24,7 @@ def test_labels_are_names(compiled_document: Compile) -> None:
 
 
 @pytest.mark.req("V2E-02")
-def test_when_of_a_step_is_admission(compiled: Compile) -> None:
+def test_when_of_a_step_becomes_admission(compiled: Compile) -> None:
     result = compiled('- step: start\n  when: "{{ workload.go }}"\n  tool: [{ t: { kind: noop } }]', api="noetl.io/v2")
 
     assert result.loud == []
@@ -47,7 +47,7 @@ def test_every_write_of_eval_is_kept(compiled_document: Compile) -> None:
 
 
 @pytest.mark.req("V2E-09")
-def test_next_mode_is_the_routers_mode(compiled: Compile) -> None:
+def test_next_mode_becomes_the_router_mode(compiled: Compile) -> None:
     result = compiled(
         "- step: start\n  spec: { next_mode: inclusive }\n  tool: [{ t: { kind: noop } }]\n"
         '  next: [{ step: a, when: "{{ vars.ok }}", args: { n: 1 } }, { step: b }]\n- step: a\n- step: b',
@@ -70,7 +70,7 @@ def test_the_same_rules_in_v10_leave_an_error_unmatched(compiled: Compile) -> No
 
 
 @pytest.mark.req("ADM-01", "ADM-07")
-def test_admission_rules_keep_tokens_and_parking(compiled: Compile) -> None:
+def test_admission_rules_keep_parking_options(compiled: Compile) -> None:
     rules = "[{ when: true, then: { allow: true, set_token: { a: 1 } } }, { else: { then: { park: true } } }]"
     result = compiled(f"- step: start\n  spec: {{ policy: {{ admit: {{ mode: inclusive, rules: {rules} }} }} }}")
     admission = result.admission("start")
@@ -82,7 +82,7 @@ def test_admission_rules_keep_tokens_and_parking(compiled: Compile) -> None:
 
 
 @pytest.mark.req("DOC-06")
-def test_kind_and_profile_of_the_executor_are_one_thing(compiled: Compile) -> None:
+def test_kind_and_profile_of_the_executor_mean_the_same(compiled: Compile) -> None:
     nets = [
         compiled("- step: start", root=f"executor: {{ {word}: local, version: noetl-runtime/1 }}").net
         for word in ("kind", "profile")
@@ -92,7 +92,7 @@ def test_kind_and_profile_of_the_executor_are_one_thing(compiled: Compile) -> No
     assert present(nets[0]).executor.kind == "local"
 
 
-def test_the_executors_policy_is_taken_apart(compiled: Compile) -> None:
+def test_the_policy_of_the_executor_is_split_into_its_parts(compiled: Compile) -> None:
     result = compiled(
         "- step: start",
         root="""

@@ -35,14 +35,14 @@ def task(rules: str, *, name: str = "fetch") -> str:
         ("outcome.status == 404", "outcome.http.status"),
     ],
 )
-def test_a_status_that_no_outcome_has_is_warned_of(condition: str, hint: str) -> None:
+def test_an_unknown_outcome_status_gets_a_warning(condition: str, hint: str) -> None:
     [one] = found(task(f'{FAIL}, {{when: "{{{{ {condition} }}}}", then: {{do: continue}}}}'), "W_ERROR_KIND")
 
     assert "outcome.status is success or error" in one.message
     assert hint in one.hint
 
 
-def test_the_two_statuses_of_an_outcome_are_fine() -> None:
+def test_the_two_outcome_statuses_get_no_warning() -> None:
     ok = "{when: \"{{ outcome.status == 'success' and outcome.http.status == 200 }}\", then: {do: continue}}"
 
     assert found(task(f"{FAIL}, {ok}"), "W_ERROR_KIND") == []
@@ -52,14 +52,14 @@ def test_the_two_statuses_of_an_outcome_are_fine() -> None:
     ("read", "holder"),
     [("outcome.http.status_code == 404", "outcome.http"), ("outcome.pg.sqlstate == 'x'", "outcome.pg")],
 )
-def test_a_key_that_the_helpers_of_an_outcome_do_not_have_is_warned_of(read: str, holder: str) -> None:
+def test_an_unknown_key_of_an_outcome_helper_gets_a_warning(read: str, holder: str) -> None:
     [one] = found(task(f'{FAIL}, {{when: "{{{{ {read} }}}}", then: {{do: continue}}}}'), "W_UNDEFINED_NAME")
 
     assert f'"{holder}" has no' in one.message
 
 
 @pytest.mark.parametrize("read", ["ctx.region", "vars.region", "ctx.workload.region"])
-def test_an_input_that_is_read_from_ctx_is_warned_of(read: str) -> None:
+def test_an_input_read_from_ctx_gets_a_warning(read: str) -> None:
     text = 'workload: {region: eu}\nworkflow:\n  - step: start\n    tool: {kind: noop, args: {r: "{{ READ }}"}}\n'
 
     [one] = found(text.replace("READ", read), "W_WORKLOAD_KEY")
@@ -76,7 +76,7 @@ def test_an_input_that_is_read_from_ctx_is_warned_of(read: str) -> None:
         "STEP    next: {arcs: [{step: end, set_ctx: {region: us}}]}\n  - step: end\n",
     ],
 )
-def test_a_variable_that_the_playbook_writes_may_be_called_as_an_input_is(writing: str) -> None:
+def test_a_written_variable_may_have_the_name_of_an_input(writing: str) -> None:
     step = 'workflow:\n  - step: start\n    tool: {kind: noop, args: {r: "{{ ctx.region }}"}}\n'
 
     assert found("workload: {region: eu}\n" + writing.replace("STEP", step), "W_WORKLOAD_KEY") == []
@@ -85,14 +85,14 @@ def test_a_variable_that_the_playbook_writes_may_be_called_as_an_input_is(writin
 @pytest.mark.parametrize(
     "rule", ["when: '{{ fetch.total > 1 }}', then: {do: break}", "else: {then: {set_ctx: {n: '{{ fetch.n }}'}}}"]
 )
-def test_a_task_that_reads_itself_in_its_own_rules_is_warned_of(rule: str) -> None:
+def test_a_task_that_reads_itself_in_its_own_rules_gets_a_warning(rule: str) -> None:
     [one] = found(task(f"{FAIL}, {{{rule}}}"), "W_FOREIGN_NAME")
 
     assert "outcome.result" in one.hint
 
 
 @pytest.mark.parametrize("do", ["retry, attempts: 3", "jump, to: fetch"])
-def test_a_task_that_runs_again_may_read_its_run_before(do: str) -> None:
+def test_a_repeated_task_may_read_its_previous_run(do: str) -> None:
     rules = f"{{when: '{{{{ fetch.total > 1 }}}}', then: {{do: {do}}}}}, {FAIL}"
 
     assert found(task(rules), "W_FOREIGN_NAME") == []
@@ -102,7 +102,7 @@ def test_a_task_that_runs_again_may_read_its_run_before(do: str) -> None:
 @pytest.mark.parametrize(
     "code", ["def run(input):\n    return 1", "import json\nN = 3\nasync def load(a):\n    return a"]
 )
-def test_code_that_calls_none_of_its_functions_is_warned_of(code: str) -> None:
+def test_code_that_calls_none_of_its_functions_gets_a_warning(code: str) -> None:
     body = "".join(f"        {line}\n" for line in code.splitlines())
 
     [one] = found(f"workflow:\n  - step: start\n    tool:\n      kind: python\n      code: |\n{body}", "W_PYTHON")
@@ -115,7 +115,7 @@ def test_code_that_calls_none_of_its_functions_is_warned_of(code: str) -> None:
     "code",
     ["def main(a=1):\n    return a", "def f():\n    return 1\nresult = f()", "def f():\n    print(1)\nf()", "x = 1"],
 )
-def test_code_that_does_something_is_fine(code: str) -> None:
+def test_code_with_an_effect_gets_no_warning(code: str) -> None:
     body = "".join(f"        {line}\n" for line in code.splitlines())
 
     assert found(f"workflow:\n  - step: start\n    tool:\n      kind: python\n      code: |\n{body}", "W_PYTHON") == []
@@ -130,7 +130,7 @@ def python_step(code: str) -> str:
 @pytest.mark.parametrize(
     "code", ["output = {'n': 1}", "outputs = {}\noutputs['n'] = 1", "import json\nresponse = json.loads('1')"]
 )
-def test_code_that_ends_with_another_word_than_result_is_warned_of(code: str) -> None:
+def test_code_that_assigns_another_name_than_result_gets_a_warning(code: str) -> None:
     [one] = found(python_step(code), "W_PYTHON")
 
     assert "so the result of this task is null" in one.message
@@ -147,7 +147,7 @@ def test_code_that_ends_with_another_word_than_result_is_warned_of(code: str) ->
         "total = 1",
     ],
 )
-def test_code_whose_last_word_is_no_result_of_it_is_fine(code: str) -> None:
+def test_code_whose_last_name_is_no_result_gets_no_warning(code: str) -> None:
     assert found(python_step(code), "W_PYTHON") == []
 
 
@@ -164,7 +164,7 @@ READ = 'STEP    next: {arcs: [{step: b}]}\n  - step: b\n    tool: {kind: noop, a
         ("return [1, 2]", "start.output", "start.data"),
     ],
 )
-def test_a_result_that_is_read_in_a_word_it_does_not_have_is_warned_of(code: str, read: str, instead: str) -> None:
+def test_reading_an_unknown_key_of_a_result_gets_a_warning(code: str, read: str, instead: str) -> None:
     text = READ.replace("STEP", python_step(code)).replace("READ", read)
 
     [one] = found(text, "W_FOREIGN_NAME")
@@ -172,7 +172,7 @@ def test_a_result_that_is_read_in_a_word_it_does_not_have_is_warned_of(code: str
     assert f"write {instead}" in one.hint
 
 
-def test_a_word_that_the_kind_of_a_step_does_not_give_is_warned_of() -> None:
+def test_reading_a_key_that_the_kind_does_not_return_gets_a_warning() -> None:
     step = "workflow:\n  - step: start\n    tool: {kind: shell, cmds: ls}\n"
 
     [one] = found(READ.replace("STEP", step).replace("READ", "start.output"), "W_FOREIGN_NAME")
@@ -180,7 +180,7 @@ def test_a_word_that_the_kind_of_a_step_does_not_give_is_warned_of() -> None:
     assert "exit_code, stderr, stdout" in one.hint
 
 
-def test_a_task_that_is_read_so_within_its_step_is_warned_of() -> None:
+def test_reading_such_a_key_within_the_step_gets_a_warning() -> None:
     tasks = "{name: one, kind: python, code: 'result = 4'}, {name: two, kind: noop, args: {a: '{{ one.value }}'}}"
 
     [one] = found(f"workflow:\n  - step: start\n    tool: [{tasks}]\n", "W_FOREIGN_NAME")
@@ -201,13 +201,13 @@ def test_a_task_that_is_read_so_within_its_step_is_warned_of() -> None:
         ("result = [{'value': 4}]", "start.value"),
     ],
 )
-def test_a_result_that_may_have_the_word_is_fine(code: str, read: str) -> None:
+def test_reading_a_key_that_the_result_can_have_gets_no_warning(code: str, read: str) -> None:
     text = READ.replace("STEP", python_step(code)).replace("READ", read)
 
     assert found(text, "W_FOREIGN_NAME") == []
 
 
-def test_an_input_that_is_called_as_a_step_is_read_first() -> None:
+def test_an_input_with_the_name_of_a_step_takes_precedence() -> None:
     text = READ.replace("STEP", python_step("result = 4")).replace("READ", "start.value")
 
     assert found("workload: {start: {value: 3}}\n" + text, "W_FOREIGN_NAME") == []
@@ -221,7 +221,7 @@ def test_an_input_that_is_called_as_a_step_is_read_first() -> None:
         ("def main(order):\n    return order", "order", "args: {order: …}"),
     ],
 )
-def test_a_parameter_of_main_that_nothing_gives_is_warned_of(code: str, name: str, hint: str) -> None:
+def test_a_parameter_of_main_without_a_value_gets_a_warning(code: str, name: str, hint: str) -> None:
     [one] = found(python_step(code), "W_PYTHON")
 
     assert f'nothing here is called "{name}"' in one.message
@@ -232,11 +232,11 @@ def test_a_parameter_of_main_that_nothing_gives_is_warned_of(code: str, name: st
     "parameters",
     ["args", "context, workload", "order=None", "start", "_prev", "*results", "**rest", "execution_id", "input_data"],
 )
-def test_a_parameter_of_main_that_is_given_or_may_be_left_out_is_fine(parameters: str) -> None:
+def test_a_parameter_of_main_with_a_value_or_default_gets_no_warning(parameters: str) -> None:
     assert found(python_step(f"def main({parameters}):\n    return 1"), "W_PYTHON") == []
 
 
-def test_a_parameter_of_main_may_be_an_argument_of_the_task_or_a_key_of_workload() -> None:
+def test_a_parameter_of_main_can_be_a_task_argument_or_a_workload_key() -> None:
     step = "workflow:\n  - step: start\n    tool:\n      kind: python\n      args: {a: 1}\n"
     code = "      code: |\n        def main(a, b):\n            return a\n"
 
@@ -244,7 +244,7 @@ def test_a_parameter_of_main_may_be_an_argument_of_the_task_or_a_key_of_workload
 
 
 @pytest.mark.parametrize("call", ["ti.xcom_pull(task_ids='b')", "ti.xcom_pull('b')"])
-def test_a_result_that_is_pulled_is_refused_with_the_way_to_read_it(call: str) -> None:
+def test_a_pulled_result_is_refused_with_the_expression_to_write(call: str) -> None:
     text = f'workflow:\n  - step: start\n    tool: {{kind: noop, args: {{a: "{{{{ {call} }}}}"}}}}\n'
 
     [one] = check(Source("a.yaml", HEAD + text), kinds=KINDS).refusals

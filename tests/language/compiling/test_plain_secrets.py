@@ -50,7 +50,7 @@ def found(root: str = "", args: str = "n: 1", code: str = "b = 2") -> list[Diagn
 
 
 @pytest.mark.parametrize(("what", "secret"), FORMS.items(), ids=list(FORMS))
-def test_a_secret_of_a_known_form_is_told_of_wherever_it_stands(what: str, secret: str) -> None:
+def test_a_secret_of_a_known_form_is_reported_anywhere(what: str, secret: str) -> None:
     for written in (
         found(args=f"n: '{secret}'"),
         found(code=f"url = '{secret}'"),
@@ -65,7 +65,7 @@ def test_a_secret_of_a_known_form_is_told_of_wherever_it_stands(what: str, secre
     "args",
     ["password: hunter2", "Authorization: Bearer 0123", "X-Api-Key: abc", "nested: { client_secret: abc }"],
 )
-def test_a_text_under_a_name_that_only_secrets_have_is_told_of(args: str) -> None:
+def test_a_text_under_a_secret_name_is_reported(args: str) -> None:
     assert len(found(args=args)) == 1
 
 
@@ -85,11 +85,11 @@ def test_a_text_under_a_name_that_only_secrets_have_is_told_of(args: str) -> Non
         "task: ask-the-boss-and-wait-for-two-days",
     ],
 )
-def test_what_only_looks_like_a_secret_is_left_alone(args: str) -> None:
+def test_text_that_only_resembles_a_secret_is_not_reported(args: str) -> None:
     assert found(args=args) == []
 
 
-def test_the_keychain_may_write_where_a_field_is_found_under_its_name() -> None:
+def test_the_keychain_can_name_the_field_of_a_secret() -> None:
     entry = "keychain: [{ name: pg, kind: secret_manager, map: { password: shop/pg/password, api_key: shop/pg/key } }]"
     assert found(root=entry) == []
 
@@ -104,7 +104,7 @@ def test_no_report_repeats_the_secret() -> None:
         assert all(secret not in one.message + one.hint for one in result.diagnostics)
 
 
-def test_each_secret_of_a_text_is_told_of() -> None:
+def test_each_secret_in_a_text_is_reported() -> None:
     both = FORMS["a GitHub token"], FORMS["a Stripe key"]
     result = checked(code=f"keys = {both}")
     assert [one.line for one in result.diagnostics if one.code == "W_SECRET"] == [13, 13]
@@ -115,6 +115,6 @@ def test_each_secret_of_a_text_is_told_of() -> None:
 @pytest.mark.parametrize(
     "piece", ["a.", "a-", "eyJaaaaaaaaaa-", "https://", "x://a:", "-----BEGIN A ", "https://a.", "sk-"]
 )
-def test_long_texts_that_are_nearly_secrets_are_read_in_time(piece: str) -> None:
+def test_long_texts_that_resemble_secrets_are_scanned_in_bounded_work(piece: str) -> None:
     """A form that is searched for anew at each place of such a text would take hours, and the test be stopped."""
     assert found(args=f"n: '{piece * (900_000 // len(piece))}'") == []

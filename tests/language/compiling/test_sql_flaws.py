@@ -47,7 +47,7 @@ from noetl.tools.kinds import KINDS
         ("SELECT 'it", "the SQL holds a quote or comment that is never closed: 'it"),
     ],
 )
-def test_what_no_database_takes_is_found(text: str, found: str) -> None:
+def test_sql_that_no_database_accepts_is_reported(text: str, found: str) -> None:
     assert [flaw.message for flaw in sql_flaws(text)] == [found]
 
 
@@ -95,11 +95,11 @@ def test_what_no_database_takes_is_found(text: str, found: str) -> None:
         f"SELECT {HOLE} form {HOLE}",
     ],
 )
-def test_what_some_database_takes_is_not_touched(text: str) -> None:
+def test_sql_that_some_database_accepts_is_not_reported(text: str) -> None:
     assert list(sql_flaws(text)) == []
 
 
-def test_the_hint_keeps_the_letters_of_the_author() -> None:
+def test_the_hint_keeps_the_case_of_the_author() -> None:
     assert [flaw.hint for flaw in sql_flaws("selct 1")] == ['did you mean "select"?']
 
 
@@ -117,7 +117,7 @@ def test_the_hint_keeps_the_letters_of_the_author() -> None:
         ("| # SELEC\n        SELEC 1", (7, 16, "|")),
     ],
 )
-def test_a_flaw_is_told_at_its_word(command: str, place: tuple[int, int, str]) -> None:
+def test_a_flaw_is_reported_at_its_word(command: str, place: tuple[int, int, str]) -> None:
     head = "apiVersion: noetl.io/v10\nkind: Playbook\nmetadata: { name: p, path: p }\nworkflow:\n  - step: start\n"
     source = Source("p.yaml", f"{head}    tool:\n      command: {command}\n      kind: duckdb\n")
 
@@ -164,7 +164,7 @@ def _strings(text: str) -> Iterator[str]:
             yield node.value
 
 
-def test_no_clause_of_all_sql_here_is_taken_for_a_misspelt_one() -> None:
+def test_no_valid_clause_is_reported_as_misspelt() -> None:
     seen = [plain for text in _texts_of_sql() if "FORM" not in text and (plain := _plain(text))]
     assert len(seen) > 500
 

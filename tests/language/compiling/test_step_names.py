@@ -9,7 +9,7 @@ from tests.narrowing import present
 
 
 @pytest.mark.req("VAL-01")
-def test_two_steps_of_one_name_are_shown_with_both_indexes_and_lines(compiled: Compile) -> None:
+def test_two_steps_with_one_name_are_reported_with_both_indexes_and_lines(compiled: Compile) -> None:
     found = compiled("- step: start\n- step: a\n- step: a").only("E_STEP_DUP")
 
     assert "workflow[1] (line 7)" in found.message
@@ -18,7 +18,7 @@ def test_two_steps_of_one_name_are_shown_with_both_indexes_and_lines(compiled: C
 
 
 @pytest.mark.req("DOC-12")
-def test_a_playbook_without_a_step_to_begin_with_is_refused(compiled: Compile) -> None:
+def test_a_playbook_without_a_first_step_is_refused(compiled: Compile) -> None:
     result = compiled("- step: load\n  tool: { kind: noop }")
 
     assert result.only("E_NO_START").hint.endswith("executor: {spec: {entry_step: load}}")
@@ -37,14 +37,14 @@ def test_a_playbook_without_a_step_to_begin_with_is_refused(compiled: Compile) -
         ("- step: a\n  next: { arcs: [{ step: b }] }\n- step: b\n  next: { arcs: [{ step: a }] }", "a"),
     ],
 )
-def test_the_step_that_no_other_leads_to_is_advised_as_the_first(compiled: Compile, steps: str, first: str) -> None:
+def test_the_step_without_incoming_arcs_is_suggested_as_the_first(compiled: Compile, steps: str, first: str) -> None:
     hint = compiled(steps).only("E_NO_START").hint
 
     assert hint == f'rename "{first}" to start, or write executor: {{spec: {{entry_step: {first}}}}}'
 
 
 @pytest.mark.req("DOC-12")
-def test_entry_step_names_another_beginning(compiled: Compile) -> None:
+def test_entry_step_names_another_first_step(compiled: Compile) -> None:
     result = compiled("- step: load\n  tool: { kind: noop }", root="executor: { spec: { entry_step: load } }")
 
     assert result.loud == []
@@ -52,7 +52,7 @@ def test_entry_step_names_another_beginning(compiled: Compile) -> None:
 
 
 @pytest.mark.req("DOC-12")
-def test_an_entry_step_that_is_not_there_is_refused_with_the_nearest(compiled: Compile) -> None:
+def test_an_unknown_entry_step_is_refused_with_the_nearest_name(compiled: Compile) -> None:
     found = compiled("- step: load", root="executor: { spec: { entry_step: laod } }").only("E_NO_START")
 
     assert found.path == "executor.spec.entry_step"
@@ -60,14 +60,14 @@ def test_an_entry_step_that_is_not_there_is_refused_with_the_nearest(compiled: C
 
 
 @pytest.mark.req("TASK-01", "TASK-02")
-def test_unnamed_list_items_are_named_by_their_position(compiled: Compile) -> None:
+def test_unnamed_list_items_are_named_by_position(compiled: Compile) -> None:
     result = compiled("- step: start\n  tool: [{ kind: noop }, { name: x, kind: noop }, { kind: noop }]")
 
     assert [task.name for task in result.step("start").tasks] == ["task_0", "x", "task_2"]
 
 
 @pytest.mark.req("TASK-05")
-def test_names_given_by_position_can_be_jumped_to_and_read(compiled: Compile) -> None:
+def test_positional_names_can_be_read_and_jumped_to(compiled: Compile) -> None:
     rule = "{ else: { then: { do: jump, to: task_1 } } }"
     result = compiled(
         f"""
@@ -98,14 +98,14 @@ def test_a_single_tool_is_named_after_its_step(compiled: Compile) -> None:
         ("[{ name: w, while: { when: true, then: [{ kind: noop }] } }, { name: w__check, kind: noop }]", "w__check"),
     ],
 )
-def test_task_names_are_unique_generated_ones_included(compiled: Compile, tasks: str, name: str) -> None:
+def test_task_names_are_unique_including_generated_ones(compiled: Compile, tasks: str, name: str) -> None:
     found = compiled(f"- step: start\n  tool: {tasks}").only("E_TASK_DUP")
 
     assert f'"{name}"' in found.message
 
 
 @pytest.mark.req("VAL-17")
-def test_two_constructs_of_one_name_are_one_mistake(compiled: Compile) -> None:
+def test_two_constructs_with_one_name_are_one_mistake(compiled: Compile) -> None:
     loop = "{ name: w, while: { when: true, then: [{ kind: noop }] } }"
     found = compiled(f"- step: start\n  tool: [{loop}, {loop.replace('kind: noop', 'name: t, kind: noop')}]")
 
@@ -128,20 +128,20 @@ def test_two_constructs_of_one_name_are_one_mistake(compiled: Compile) -> None:
         ("- step: start\n  loop: { in: [1], iterator: a b }\n  tool: { kind: noop }", "workflow[0].loop.iterator"),
     ],
 )
-def test_names_that_templates_could_not_read_are_refused(compiled: Compile, steps: str, path: str) -> None:
+def test_names_that_templates_cannot_read_are_refused(compiled: Compile, steps: str, path: str) -> None:
     found = compiled(steps).only("E_RESERVED_NAME")
 
     assert found.path == path
 
 
 @pytest.mark.req("VAL-17")
-def test_a_task_name_that_is_no_identifier_gets_one_suggested(compiled: Compile) -> None:
+def test_a_task_name_that_is_not_an_identifier_gets_a_suggestion(compiled: Compile) -> None:
     found = compiled("- step: start\n  tool: [{ name: fetch-page, kind: noop }]").only("E_RESERVED_NAME")
 
     assert '"fetch_page"' in found.hint
 
 
-def test_a_step_name_may_be_any_text(compiled: Compile) -> None:
+def test_a_step_name_can_be_any_text(compiled: Compile) -> None:
     result = compiled('- step: start\n  next: { arcs: [{ step: "load all data!" }] }\n- step: "load all data!"')
 
     assert result.loud == []
@@ -159,7 +159,7 @@ def test_a_step_name_may_be_any_text(compiled: Compile) -> None:
         ("set_iter: { x: 9 }", "x"),
     ],
 )
-def test_what_is_read_only_cannot_be_written(compiled: Compile, then: str, word: str) -> None:
+def test_a_read_only_name_cannot_be_written(compiled: Compile, then: str, word: str) -> None:
     result = compiled(
         f"""
         - step: start
@@ -182,14 +182,14 @@ def test_what_is_read_only_cannot_be_written(compiled: Compile, then: str, word:
         ("set_ctx: { ctx: 1 }", "choose another name"),
     ],
 )
-def test_a_scope_that_names_itself_is_told_to_leave_it_out(compiled: Compile, then: str, hint: str) -> None:
+def test_a_key_that_repeats_its_scope_gets_the_hint_to_omit_it(compiled: Compile, then: str, hint: str) -> None:
     rule = f"{{ else: {{ then: {{ {then} }} }} }}"
     result = compiled(f"- step: start\n  tool: {{ kind: noop, spec: {{ policy: {{ rules: [{rule}] }} }} }}")
 
     assert result.only("E_RESERVED_NAME").hint.startswith(hint)
 
 
-def test_names_of_data_are_free_even_when_a_namespace_has_them(compiled: Compile) -> None:
+def test_names_of_data_may_equal_namespaces(compiled: Compile) -> None:
     """`ctx.token` and `iter.result` are plain data, which nobody takes for the namespaces."""
     rule = "{ else: { then: { set_ctx: { token: 1, result: 2 }, set_iter: { error: 3 } } } }"
     result = compiled(f"- step: start\n  tool: {{ kind: noop, spec: {{ policy: {{ rules: [{rule}] }} }} }}")

@@ -29,9 +29,7 @@ STEPS = """
         ("{{ true }}", "{{ seen.n | default(1) }}", "workflow[1].tool[1].args.x"),
     ],
 )
-def test_a_task_read_outside_of_its_step_is_told_what_can_be_read(
-    compiled: Compile, when: str, read: str, path: str
-) -> None:
+def test_reading_a_task_from_another_step_gets_a_hint(compiled: Compile, when: str, read: str, path: str) -> None:
     """Quietly undefined, the arc would not be taken, and the value be empty."""
     found = compiled(STEPS.replace("WHEN", when).replace("INPUT", read)).only("W_FOREIGN_NAME")
 
@@ -48,14 +46,12 @@ def test_a_task_read_outside_of_its_step_is_told_what_can_be_read(
         ("{{ start.n }}", "{% for seen in [1] %}{{ seen }}{% endfor %}", ""),
     ],
 )
-def test_other_names_and_other_things_of_that_name_are_let_be(
-    compiled: Compile, when: str, read: str, root: str
-) -> None:
+def test_other_uses_of_a_task_name_get_no_finding(compiled: Compile, when: str, read: str, root: str) -> None:
     assert compiled(STEPS.replace("WHEN", when).replace("INPUT", read), root=root).loud == []
 
 
 @pytest.mark.req("SCOPE-10", "V2E-09")
-def test_the_arcs_of_v2_eval_are_told_the_same(compiled: Compile) -> None:
+def test_arcs_of_v2_eval_get_the_same_hint(compiled: Compile) -> None:
     steps = """
     - step: start
       tool: [{ fetch: { kind: noop, args: { n: 1 } } }]
@@ -67,7 +63,7 @@ def test_the_arcs_of_v2_eval_are_told_the_same(compiled: Compile) -> None:
 
 
 @pytest.mark.req("V2C-10")
-def test_a_transition_of_v2_case_reads_the_tasks_of_its_rule(compiled: Compile) -> None:
+def test_a_transition_of_v2_case_can_read_the_tasks_of_its_rule(compiled: Compile) -> None:
     steps = """
     - step: start
       tool: { kind: noop }

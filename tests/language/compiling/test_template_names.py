@@ -57,7 +57,7 @@ def names_at(place: str) -> list[str]:
 
 @pytest.mark.req("TPL-05")
 @pytest.mark.parametrize("place", PLACES)
-def test_no_name_is_offered_that_the_checker_finds_wrong_and_none_left_out_that_it_lets_pass(place: str) -> None:
+def test_completion_offers_exactly_the_names_that_the_checker_accepts(place: str) -> None:
     text, offset = text_and_offset(place)
 
     def is_right(name: str) -> bool:
@@ -73,7 +73,7 @@ def test_no_name_is_offered_that_the_checker_finds_wrong_and_none_left_out_that_
     assert [word for word in RESERVED - set(offered) if is_right(word)] == []
 
 
-def test_what_is_offered_follows_the_place() -> None:
+def test_completion_depends_on_the_place() -> None:
     assert "start" in names_at("A")
     assert "start" not in names_at("B")
     assert {"event", "event.name", "start"} <= set(names_at("C"))
@@ -87,12 +87,12 @@ def test_what_is_offered_follows_the_place() -> None:
     "tail", ["", '"', ' }}"', "}}", '" } }', ' | default(1) }}"\n  - step: more\n    tool: {kind: noop}']
 )
 @pytest.mark.parametrize("begin", ['    args: { a: "{{ ', '    args:\n      a: "{{ 1 + start.da'])
-def test_names_are_offered_while_the_rest_of_the_line_is_not_there_yet(begin: str, tail: str) -> None:
+def test_names_are_offered_while_the_line_is_incomplete(begin: str, tail: str) -> None:
     text = playbook("workflow:\n  - step: start\n    tool: {kind: noop}\n  - step: two\n") + begin
     assert {"start", "workload"} <= set(template_names(text + tail, len(text), KINDS))
 
 
-def test_nothing_is_offered_where_no_template_can_stand() -> None:
+def test_nothing_is_offered_where_no_template_is_allowed() -> None:
     text = playbook('workload: {a: "{{ ')
     assert template_names(text, len(text), KINDS) == []
     assert template_names("{{ ", 3, KINDS) == []

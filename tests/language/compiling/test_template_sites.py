@@ -23,7 +23,7 @@ def with_else(then: str) -> str:
 
 
 @pytest.mark.req("VAL-15")
-def test_a_template_that_does_not_parse_is_shown_at_its_place(compiled: Compile) -> None:
+def test_a_template_syntax_error_is_shown_at_its_place(compiled: Compile) -> None:
     found = compiled('- step: start\n  tool: { kind: http, url: "{{ workload. }}" }').only("E_TEMPLATE")
 
     assert found.path == "workflow[0].tool.url"
@@ -53,12 +53,12 @@ def test_a_template_that_does_not_parse_is_shown_at_its_place(compiled: Compile)
         'spec: { concurrency: { key: "{{ 1 + }}", limit: 1 } }',
     ],
 )
-def test_every_place_that_is_rendered_is_checked(compiled: Compile, text: Any) -> None:
+def test_every_rendered_place_is_checked(compiled: Compile, text: Any) -> None:
     assert compiled(f"- step: start\n  {text}").codes.count("E_TEMPLATE") == 1
 
 
 @pytest.mark.req("DOC-07")
-def test_workload_is_literal_data_and_no_template(compiled: Compile) -> None:
+def test_workload_is_literal_data_without_templates(compiled: Compile) -> None:
     result = compiled("- step: start", root='workload: { t: "{{ 1 + 1 }}", broken: "{{ 1 + " }')
 
     assert result.loud == []
@@ -66,7 +66,7 @@ def test_workload_is_literal_data_and_no_template(compiled: Compile) -> None:
 
 
 @pytest.mark.req("TPL-11")
-def test_what_the_sandbox_refuses_is_an_error_before_anything_runs(compiled: Compile) -> None:
+def test_expressions_that_the_sandbox_refuses_are_errors_before_the_run(compiled: Compile) -> None:
     tool = "{ kind: noop, args: { a: \"{{ ''.__class__.__mro__ }}\" } }"
 
     assert compiled(f"- step: start\n  tool: {tool}").codes == ["E_TEMPLATE"]
@@ -88,7 +88,7 @@ def underlined(text: str, found: Diagnostic) -> str:
         "\n    kind: noop\n    args:\n      a: plain {{ response.x }} text\n",
     ],
 )
-def test_a_name_is_underlined_where_it_stands_whatever_the_quoting(compiled_document: Compile, tool: str) -> None:
+def test_a_name_is_underlined_at_its_place_with_any_quoting(compiled_document: Compile, tool: str) -> None:
     text = (
         "apiVersion: noetl.io/v10\nkind: Playbook\nmetadata: { name: t, path: t/t }\n"
         f"workflow:\n- step: start\n  tool: {tool}"
@@ -111,7 +111,7 @@ def test_a_name_is_underlined_where_it_stands_whatever_the_quoting(compiled_docu
         ("{{ ctx.a", "close {{ with }}"),
     ],
 )
-def test_what_another_language_would_write_gets_the_word_of_this_one(
+def test_syntax_of_another_language_gets_the_jinja_equivalent_as_hint(
     compiled: Compile, expression: str, hint: str
 ) -> None:
     found = compiled(f"- step: start\n  tool: {{ kind: noop, args: {{ a: '{expression}' }} }}").only("E_TEMPLATE")
@@ -121,9 +121,7 @@ def test_what_another_language_would_write_gets_the_word_of_this_one(
 
 @pytest.mark.req("TPL-07", "VAL-17")
 @pytest.mark.parametrize(("workload", "codes"), [("", ["E_UNDEFINED_NAME"]), ("{ get: 2, data: 1 }", [])])
-def test_a_step_whose_name_is_a_subtraction_cannot_be_read(
-    compiled_document: Compile, workload: str, codes: list[str]
-) -> None:
+def test_a_step_name_with_a_dash_cannot_be_read(compiled_document: Compile, workload: str, codes: list[str]) -> None:
     """Unless the author subtracts: a name with a dash may well be made of two others."""
     text = f"""apiVersion: noetl.io/v10
 kind: Playbook
@@ -154,13 +152,13 @@ def test_iter_cannot_be_read_in_an_arc(compiled: Compile) -> None:
     ("name", "instead"),
     [("response.data", "outcome.result"), ("this.status", "outcome"), ("vars.x", "ctx"), ("_retry.index", "_attempt")],
 )
-def test_a_name_of_another_dialect_gets_the_one_of_this(compiled: Compile, name: str, instead: str) -> None:
+def test_a_name_of_another_dialect_gets_the_name_of_this_one(compiled: Compile, name: str, instead: str) -> None:
     found = compiled("- step: start\n  " + with_else(f'set_iter: {{ a: "{{{{ {name} }}}}" }}')).only("E_UNDEFINED_NAME")
 
     assert instead in found.hint
 
 
-def test_no_name_is_suggested_that_cannot_be_read_there_either(compiled: Compile) -> None:
+def test_no_unreadable_name_is_suggested(compiled: Compile) -> None:
     """A task's inputs are rendered before there is an outcome."""
     found = compiled('- step: start\n  tool: { kind: noop, args: { a: "{{ response.x }}" } }').only("E_UNDEFINED_NAME")
 
@@ -168,14 +166,14 @@ def test_no_name_is_suggested_that_cannot_be_read_there_either(compiled: Compile
     assert "fetch.data" in found.hint
 
 
-def test_a_reserved_name_that_cannot_be_seen_here_says_what_can(compiled: Compile) -> None:
+def test_a_reserved_name_out_of_scope_gets_the_readable_names(compiled: Compile) -> None:
     text = '- step: start\n  tool: { kind: noop }\n  next: { arcs: [{ step: start, when: "{{ outcome.status }}" }] }'
     found = compiled(text).only("W_FOREIGN_NAME")
 
     assert "visible here are args, ctx, event" in found.hint
 
 
-def test_a_name_that_is_the_authors_own_data_is_left_alone(compiled: Compile) -> None:
+def test_a_reserved_name_used_as_data_gets_no_finding(compiled: Compile) -> None:
     tool = 'tool: { kind: noop, args: { a: "{{ status_code }} {{ page }}" } }'
     result = compiled(f"- step: start\n  {tool}", root="workload: { status_code: 1, page: 2 }")
 
@@ -195,14 +193,14 @@ def test_a_name_that_is_the_authors_own_data_is_left_alone(compiled: Compile) ->
         with_else('set_ctx: { a: "{{ keychain.k.value }}" }'),
     ],
 )
-def test_secrets_stay_out_of_the_server_and_of_ctx(compiled: Compile, text: Any) -> None:
+def test_secrets_are_not_readable_on_the_server_or_in_ctx(compiled: Compile, text: Any) -> None:
     keychain = "keychain: [{ name: k, kind: env }]"
 
     assert compiled(f"- step: start\n  {text}", root=keychain).only("E_KEYCHAIN")
 
 
 @pytest.mark.req("KEY-03")
-def test_secrets_are_read_in_task_inputs(compiled: Compile) -> None:
+def test_secrets_can_be_read_in_task_inputs(compiled: Compile) -> None:
     tool = 'tool: { kind: http, url: "http://x", headers: { Authorization: "Bearer {{ keychain.k.value }}" } }'
 
     assert compiled(f"- step: start\n  {tool}", root="keychain: [{ name: k, kind: env }]").loud == []
@@ -235,7 +233,7 @@ workflow:
         ("{{ item.x ~ arg.x ~ events.x }}", ""),  # the author's own: an item, a task, an input
     ],
 )
-def test_a_slip_in_a_name_that_can_be_read_is_told(compiled_document: Compile, template: str, meant: str) -> None:
+def test_a_misspelt_readable_name_is_reported(compiled_document: Compile, template: str, meant: str) -> None:
     """What does not exist is undefined, so that a guard with such a slip would be silent forever."""
     hints = slips(compiled_document, template)
 
@@ -243,7 +241,7 @@ def test_a_slip_in_a_name_that_can_be_read_is_told(compiled_document: Compile, t
 
 
 @pytest.mark.req("TPL-05")
-def test_a_slip_in_a_guard_is_told(compiled_document: Compile) -> None:
+def test_a_misspelt_name_in_a_guard_is_reported(compiled_document: Compile) -> None:
     more = "next: { arcs: [{ step: start, when: '{{ evnt.name == 1 }}' }] }"
 
     assert slips(compiled_document, "", more) == ['did you mean "event"?']

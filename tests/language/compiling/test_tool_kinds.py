@@ -27,7 +27,7 @@ def test_an_unknown_kind_is_refused_with_the_known_ones(compiled: Compile) -> No
 
 
 @pytest.mark.req("VAL-04")
-def test_a_registered_plug_in_makes_its_kind_known(compiled: Compile) -> None:
+def test_a_registered_plug_in_defines_its_kind(compiled: Compile) -> None:
     kinds = {**KINDS, "audit_logger": ToolKind(name="audit_logger", open_inputs=True)}
 
     assert compiled(step("{ kind: audit_logger, level: info }"), kinds=kinds).loud == []
@@ -47,7 +47,7 @@ def test_a_misspelled_kind_gets_the_nearest_one(compiled: Compile) -> None:
 
 
 @pytest.mark.parametrize(("word", "kind"), [("bash", "shell"), ("mysql", "sql"), ("curl", "http"), ("mail", "email")])
-def test_words_of_other_systems_lead_to_the_kind(compiled: Compile, word: str, kind: str) -> None:
+def test_kind_names_of_other_systems_suggest_the_kind(compiled: Compile, word: str, kind: str) -> None:
     assert f'did you mean "{kind}"?' in compiled(step(f"{{ kind: {word} }}")).only("E_TOOL_KIND").hint
 
 
@@ -67,14 +67,14 @@ def test_a_misspelt_kind_of_a_keychain_entry_is_refused(compiled: Compile) -> No
     assert (found.path, found.hint) == ("keychain[0].kind", 'did you mean "credential"?')
 
 
-def test_an_unknown_kind_of_a_keychain_entry_may_be_that_of_a_plug_in(compiled: Compile) -> None:
+def test_an_unknown_kind_of_a_keychain_entry_may_belong_to_a_plug_in(compiled: Compile) -> None:
     outcome = compiled(step("{ kind: noop }"), root="keychain: [{name: k, kind: our_own_vault}]")
 
     assert "built in are credential, env" in outcome.only("W_KEYCHAIN").hint
     assert outcome.net is not None
 
 
-def test_arcs_beside_next_are_led_under_it(compiled: Compile) -> None:
+def test_arcs_next_to_next_get_the_hint_to_indent_them(compiled: Compile) -> None:
     """As when its line is not indented far enough."""
     workflow = (
         "- step: start\n  tool: { kind: noop }\n  next:\n    spec: { mode: exclusive }\n  arcs: [{ step: start }]"
@@ -88,7 +88,7 @@ def test_arcs_beside_next_are_led_under_it(compiled: Compile) -> None:
 BROKEN = {**KINDS, "audit_logger": ToolKind(name="audit_logger", plugin="audit:tool in working order")}
 
 
-def test_a_plug_in_that_does_not_work_is_named(compiled: Compile) -> None:
+def test_a_broken_plug_in_is_named(compiled: Compile) -> None:
     found = compiled(step("{ kind: audit_logger, level: info }"), kinds=BROKEN).only("W_TOOL_KIND")
 
     assert found.hint == "install audit:tool in working order where workers run"
@@ -96,7 +96,7 @@ def test_a_plug_in_that_does_not_work_is_named(compiled: Compile) -> None:
 
 @pytest.mark.req("VAL-04", "DOC-10")
 @pytest.mark.parametrize("api", ["noetl.io/v2", "noetl.io/v10"])
-def test_what_only_a_plug_in_runs_takes_what_only_the_plug_in_knows(compiled: Compile, api: str) -> None:
+def test_a_kind_without_its_plug_in_accepts_unknown_inputs(compiled: Compile, api: str) -> None:
     """Such playbooks check, and say which plug-in would run them (design.md §5)."""
     result = compiled(step("{ kind: audit_logger, look: back }"), api=api, kinds=BROKEN)
 
@@ -106,7 +106,7 @@ def test_what_only_a_plug_in_runs_takes_what_only_the_plug_in_knows(compiled: Co
 
 @pytest.mark.req("VAL-04")
 @pytest.mark.parametrize("api", ["noetl.io/v2", "noetl.io/v10"])
-def test_a_container_takes_its_image_under_runtime_too(compiled: Compile, api: str) -> None:
+def test_a_container_accepts_its_image_under_runtime_too(compiled: Compile, api: str) -> None:
     task = "{ kind: container, runtime: { image: python, pull: always }, env: { A: 1 } }"
 
     assert compiled(step(task), api=api).loud == []
@@ -118,7 +118,7 @@ def test_a_container_takes_its_image_under_runtime_too(compiled: Compile, api: s
     ("kind", "code"),
     [("loop", "E_LOOP_KIND"), ("sink", "E_SINK"), ("next", "E_TOOL_KIND"), ("iterator", "E_TOOL_KIND")],
 )
-def test_words_that_are_no_kinds_have_their_own_way_out(compiled: Compile, kind: str, code: str) -> None:
+def test_words_that_are_not_kinds_get_their_own_hint(compiled: Compile, kind: str, code: str) -> None:
     assert not compiled(step(f"{{ kind: {kind} }}")).only(code).hint.startswith("known kinds")
 
 
@@ -132,7 +132,9 @@ def test_words_that_are_no_kinds_have_their_own_way_out(compiled: Compile, kind:
         ("noetl.io/v2", "owner", "W_UNKNOWN_KEY"),
     ],
 )
-def test_an_unknown_input_is_an_error_under_v10_and_for_typos(compiled: Compile, api: str, key: str, code: str) -> None:
+def test_an_unknown_input_is_an_error_in_v10_and_for_misspellings(
+    compiled: Compile, api: str, key: str, code: str
+) -> None:
     found = compiled(step(f'[{{ name: t, kind: http, url: "http://x", {key}: 1 }}]'), api=api)
 
     assert found.loud == [code]
@@ -140,7 +142,7 @@ def test_an_unknown_input_is_an_error_under_v10_and_for_typos(compiled: Compile,
 
 
 @pytest.mark.req("DOC-10")
-def test_strict_makes_unknown_keys_errors_under_v2_too(compiled: Compile) -> None:
+def test_strict_turns_unknown_keys_into_errors_in_v2_too(compiled: Compile) -> None:
     result = compiled(step("[{ name: t, kind: noop, owner: me }]"), api="noetl.io/v2", strict=True)
 
     assert result.loud == ["E_TASK_KEY"]
@@ -155,7 +157,7 @@ def test_strict_makes_unknown_keys_errors_under_v2_too(compiled: Compile) -> Non
         ("{ kind: playbook }", '"path"'),
     ],
 )
-def test_an_input_that_a_kind_needs_is_asked_for(compiled: Compile, tool: str, missing: str) -> None:
+def test_a_missing_required_input_is_reported(compiled: Compile, tool: str, missing: str) -> None:
     assert missing in compiled(step(tool)).only("E_TASK_KEY").message
 
 
@@ -174,7 +176,7 @@ def test_two_spellings_of_one_input_are_refused(compiled: Compile) -> None:
 
 
 @pytest.mark.req("SPEC-05")
-def test_a_knob_beside_kind_is_honoured_under_v2_with_a_note(compiled: Compile) -> None:
+def test_an_option_next_to_kind_is_accepted_in_v2_with_a_note(compiled: Compile) -> None:
     result = compiled(step('[{ name: t, kind: http, url: "http://x", timeout: 5 }]'), api="noetl.io/v2")
 
     assert result.loud == []
@@ -183,7 +185,7 @@ def test_a_knob_beside_kind_is_honoured_under_v2_with_a_note(compiled: Compile) 
 
 
 @pytest.mark.req("SPEC-05")
-def test_a_knob_beside_kind_is_refused_under_v10(compiled: Compile) -> None:
+def test_an_option_next_to_kind_is_refused_in_v10(compiled: Compile) -> None:
     found = compiled(step('{ kind: http, url: "http://x", timeout: 5 }')).only("E_TASK_KEY")
 
     assert found.hint == "move it under spec: spec: {timeout: …}"
@@ -199,7 +201,7 @@ def test_an_unknown_spec_key_is_only_a_warning(compiled: Compile) -> None:
 
 
 @pytest.mark.req("VAL-18")
-def test_options_that_the_v2_case_reader_judges_are_not_judged_twice(compiled: Compile) -> None:
+def test_options_checked_by_the_v2_case_reader_are_not_checked_twice(compiled: Compile) -> None:
     tool = "{ kind: noop, spec: { case_mode: inclusive } }\n  next: end"
 
     assert compiled(step(tool), api="noetl.io/v2").loud == ["E_SPEC_OPTION"]
@@ -232,7 +234,7 @@ def test_a_reference_becomes_the_task_it_names(compiled: Compile) -> None:
 
 
 @pytest.mark.req("TOOL-10")
-def test_a_reference_may_name_its_task_by_its_own_name(compiled: Compile) -> None:
+def test_a_reference_can_use_the_name_of_its_task(compiled: Compile) -> None:
     result = compiled(step("[{ name: double, kind: workbook, args: { n: 4 } }]"), root=DOUBLE)
 
     assert result.loud == []
@@ -240,7 +242,7 @@ def test_a_reference_may_name_its_task_by_its_own_name(compiled: Compile) -> Non
 
 
 @pytest.mark.req("TOOL-10")
-def test_keys_of_the_reference_lie_over_the_definition(compiled: Compile) -> None:
+def test_keys_of_the_reference_override_the_definition(compiled: Compile) -> None:
     book = 'workbook: { get: { kind: http, endpoint: "http://a", headers: { x: 1 }, spec: { timeout: 5, retry: 1 } } }'
     tool = '[{ name: t, kind: workbook, task: get, url: "http://b", spec: { timeout: 9 } }]'
     task = compiled(step(tool), root=book).task("start", "t")
@@ -250,7 +252,7 @@ def test_keys_of_the_reference_lie_over_the_definition(compiled: Compile) -> Non
 
 
 @pytest.mark.req("TOOL-10")
-def test_references_through_each_other_keep_both_arguments(compiled: Compile) -> None:
+def test_chained_references_keep_the_arguments_of_both(compiled: Compile) -> None:
     book = DOUBLE[:-2] + ', four: { kind: workbook, task: double, args: { n: "{{ args.m * 2 }}" } } }'
     result = compiled(step("[{ name: t, kind: workbook, task: four, args: { m: 1 } }]"), root=book.replace("} ,", "},"))
 
@@ -268,7 +270,7 @@ def test_an_unknown_workbook_task_is_refused(compiled: Compile) -> None:
 
 
 @pytest.mark.req("TOOL-10")
-def test_references_in_a_circle_are_refused(compiled: Compile) -> None:
+def test_circular_references_are_refused(compiled: Compile) -> None:
     book = "workbook: { a: { kind: workbook, task: b }, b: { kind: workbook, task: a } }"
     result = compiled(step("{ kind: workbook, task: a }"), root=book)
 
@@ -276,7 +278,7 @@ def test_references_in_a_circle_are_refused(compiled: Compile) -> None:
     assert any('"a" → "b" → "a"' in found.message for found in result.found)
 
 
-def test_a_hook_of_a_definition_may_refer_to_another_by_its_own_name(compiled: Compile) -> None:
+def test_a_hook_of_a_definition_can_reference_another_definition(compiled: Compile) -> None:
     hook = "policy: { before: [{ name: log, kind: workbook }], rules: [{ else: { then: { do: break } } }] }"
     book = f"workbook: {{ log: {{ kind: noop }}, a: {{ kind: noop, spec: {{ {hook} }} }} }}"
 
@@ -284,7 +286,7 @@ def test_a_hook_of_a_definition_may_refer_to_another_by_its_own_name(compiled: C
 
 
 @pytest.mark.parametrize("tool", ["{ kind: workbook }", '{ kind: workbook, task: "{{ workload.t }}" }'])
-def test_a_reference_must_be_a_name_before_anything_runs(compiled: Compile, tool: str) -> None:
+def test_a_reference_must_be_a_literal_name(compiled: Compile, tool: str) -> None:
     assert compiled(step(tool), root=DOUBLE).only("E_WORKBOOK_REF")
 
 
@@ -307,7 +309,7 @@ def test_the_three_spellings_of_a_workbook_compile_alike(compiled: Compile) -> N
 
 @pytest.mark.req("TOOL-10")
 @pytest.mark.parametrize("reference", ["{ kind: workbook, task: double }", "{ kind: workbook, name: double }"])
-def test_args_of_the_step_come_before_the_defaults_of_a_definition(compiled: Compile, reference: str) -> None:
+def test_args_of_the_step_override_the_defaults_of_a_definition(compiled: Compile, reference: str) -> None:
     book = 'workbook: { double: { kind: python, args: { n: 1, m: 2 }, code: "result = n * m" } }'
     handed = compiled(f"- step: start\n  args: {{ n: 4 }}\n  tool: {reference}", root=book).net
     own = compiled(f"- step: start\n  args: {{ n: 4 }}\n  tool: {reference[:-1]}, args: {{ n: 5 }} }}", root=book).net
@@ -328,9 +330,7 @@ def test_args_of_the_step_come_before_the_defaults_of_a_definition(compiled: Com
         ("'{{ workload.n }}'", "{{ args['n'] | default(workload.n) }}"),
     ],
 )
-def test_args_of_an_arc_come_before_the_defaults_of_a_definition(
-    compiled: Compile, default: str, template: str
-) -> None:
+def test_args_of_an_arc_override_the_defaults_of_a_definition(compiled: Compile, default: str, template: str) -> None:
     task = f"{{ kind: python, args: {{ n: {default}, m: 2 }}, code: result = n }}"
     book = f"workload: {{ n: 7 }}\nworkbook: {{ double: {task} }}"
     steps = (
@@ -344,7 +344,7 @@ def test_args_of_an_arc_come_before_the_defaults_of_a_definition(
     assert net.transitions[1].tasks[0].inputs.data["args"] == {"n": template, "m": 2}
 
 
-def test_a_definition_nobody_refers_to_is_checked_all_the_same(compiled: Compile) -> None:
+def test_an_unreferenced_definition_is_checked_too(compiled: Compile) -> None:
     result = compiled(
         "- step: start", root='workbook: { a: { kind: htp }, b: { kind: noop, args: { x: "{{ 1 + }}" } } }'
     )
@@ -366,7 +366,7 @@ def test_a_literal_credential_outside_the_keychain_is_a_warning(compiled: Compil
 
 
 @pytest.mark.req("KEY-03")
-def test_a_keychain_entry_that_is_not_declared_is_a_warning(compiled: Compile) -> None:
+def test_an_undeclared_keychain_entry_is_a_warning(compiled: Compile) -> None:
     tool = '{ kind: http, url: "http://x", headers: { A: "{{ keychain.opnai.value }}" } }'
 
     found = compiled(step(tool), root="keychain: [{ name: openai, kind: env }]").only("W_KEYCHAIN")
@@ -384,7 +384,7 @@ def test_a_keychain_entry_that_is_not_declared_is_a_warning(compiled: Compile) -
         ("{{ keychain.other.value }}", ["W_KEYCHAIN", "W_KEYCHAIN"]),
     ],
 )
-def test_what_a_keychain_entry_may_read(compiled: Compile, auth: str, codes: list[str]) -> None:
+def test_keychain_entries_can_read_the_workload_only(compiled: Compile, auth: str, codes: list[str]) -> None:
     keychain = f'keychain: [{{ name: api, kind: bearer, auth: "{auth}" }}]'
 
     assert compiled(step("{ kind: noop }"), root=f"workload: {{ login: a }}\n{keychain}").loud == codes
@@ -416,7 +416,7 @@ def test_a_command_that_is_one_expression_is_dynamic_sql(compiled: Compile) -> N
         ("a = {{ workload.ids | join(', ') }}", []),
     ],
 )
-def test_a_joined_list_is_one_value_to_sql_unless_it_is_plainly_that_of_in(
+def test_a_joined_list_is_one_sql_value_unless_it_is_clearly_an_in_list(
     compiled: Compile, condition: str, codes: list[str]
 ) -> None:
     """Quietly no row would match, or the database would take the text for a number."""
@@ -450,7 +450,7 @@ def test_a_joined_list_is_one_value_to_sql_unless_it_is_plainly_that_of_in(
         "{{ kind: transfer, source: {{ kind: duckdb, query: select 1 }}, target: {{ kind: duckdb, command: {} }} }}",
     ],
 )
-def test_sql_that_no_value_could_make_run_is_an_error(compiled: Compile, tool: str, sql: str, why: str) -> None:
+def test_sql_that_no_value_can_make_valid_is_an_error(compiled: Compile, tool: str, sql: str, why: str) -> None:
     keychain = "keychain: [{ name: pg, kind: postgres_credential }]"
     outcome = compiled(step(tool.format(f'"{sql}"')), root=keychain)
 
@@ -460,7 +460,7 @@ def test_sql_that_no_value_could_make_run_is_an_error(compiled: Compile, tool: s
         assert outcome.loud == []
 
 
-def test_the_place_of_a_template_that_sql_cannot_have_is_the_templates_own(compiled: Compile) -> None:
+def test_a_misplaced_template_in_sql_is_reported_at_the_template(compiled: Compile) -> None:
     sql = "|\n        select {{ workload.a }},\n          1{{ workload.b }}\n"
     found = compiled(f"- step: start\n  tool:\n    kind: duckdb\n    command: {sql}").only("E_TEMPLATE")
 
@@ -476,7 +476,7 @@ def test_the_place_of_a_template_that_sql_cannot_have_is_the_templates_own(compi
         ("{ kind: noop }", None),
     ],
 )
-def test_a_v2_case_step_hands_its_args_to_its_tool_under_the_tools_own(tool: str, args: dict[str, Any] | None) -> None:
+def test_a_v2_case_step_passes_its_args_below_those_of_its_tool(tool: str, args: dict[str, Any] | None) -> None:
     text = "apiVersion: noetl.io/v2\nkind: Playbook\nname: a\npath: x/a\nworkflow:\n"
     text += f"  - step: start\n    args: {{ a: 1, b: 1 }}\n    tool: {tool}\n    next: end\n"
 

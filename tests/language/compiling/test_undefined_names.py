@@ -39,7 +39,7 @@ LOOPED = """- step: start
     ],
 )
 @pytest.mark.parametrize("api", ["v10", "v2"])
-def test_a_name_that_nothing_defines_is_found_wherever_it_is_read(compiled: Compile, text: str, api: str) -> None:
+def test_an_undefined_name_is_found_in_every_template(compiled: Compile, text: str, api: str) -> None:
     code = {"v10": "E_UNDEFINED_NAME", "v2": "W_UNDEFINED_NAME"}[api]
 
     found = compiled(f"- step: start\n  {text}", api=f"noetl.io/{api}").only(code)
@@ -65,7 +65,7 @@ def test_a_name_that_nothing_defines_is_found_wherever_it_is_read(compiled: Comp
         'tool: { kind: noop, args: { a: "{{ now() }} {{ range(3) | list }}" } }',
     ],
 )
-def test_a_name_that_something_defines_is_fine(compiled: Compile, text: str) -> None:
+def test_a_defined_name_gets_no_finding(compiled: Compile, text: str) -> None:
     assert "E_UNDEFINED_NAME" not in compiled(f"- step: start\n  {text}").codes
 
 
@@ -74,7 +74,7 @@ def test_a_name_that_something_defines_is_fine(compiled: Compile, text: str) -> 
     ("read", "meant"),
     [("iter.pgae", "page"), ("iter.sene", "seen"), ("iter.indx", "index")],
 )
-def test_a_key_that_iter_never_has_is_found(compiled: Compile, read: str, meant: str) -> None:
+def test_an_unknown_key_of_iter_is_found(compiled: Compile, read: str, meant: str) -> None:
     found = compiled(LOOPED.format(read)).only("E_UNDEFINED_NAME")
 
     assert f'did you mean "{meant}"?' in found.hint
@@ -82,7 +82,7 @@ def test_a_key_that_iter_never_has_is_found(compiled: Compile, read: str, meant:
 
 @pytest.mark.req("TPL-03")
 @pytest.mark.parametrize("read", ["iter.page", "iter.seen", "iter.index", "iter.parent.x", "iter.more | default(1)"])
-def test_a_key_that_iter_can_have_is_fine(compiled: Compile, read: str) -> None:
+def test_a_known_key_of_iter_gets_no_finding(compiled: Compile, read: str) -> None:
     assert "E_UNDEFINED_NAME" not in compiled(LOOPED.format(read)).codes
 
 
@@ -114,7 +114,7 @@ workflow:
         ("pages", 'vars: {pages: "{{ pages }}"}', []),
     ],
 )
-def test_pages_that_another_step_collected_are_not_read_by_their_bare_name(
+def test_collected_pages_of_another_step_are_not_readable_by_bare_name(
     compiled_document: Compile, read: str, vars_: str, warned: list[str]
 ) -> None:
     found = compiled_document(_PAGES.format(read=read, vars=vars_))
@@ -126,7 +126,7 @@ def test_pages_that_another_step_collected_are_not_read_by_their_bare_name(
 @pytest.mark.parametrize(
     "option", ["timeout: '{{ workloadd.n }}'", "concurrency: {key: '{{ workloadd.n }}', limit: 1}"]
 )
-def test_the_options_of_the_executor_are_template_sites_too(compiled: Compile, option: str) -> None:
+def test_options_of_the_executor_are_templates_too(compiled: Compile, option: str) -> None:
     text = "- step: start\n  tool: {kind: noop}\n"
 
     assert "workloadd" in compiled(text, root=f"executor: {{spec: {{{option}}}}}").only("E_UNDEFINED_NAME").message
@@ -141,7 +141,7 @@ def test_the_options_of_the_executor_are_template_sites_too(compiled: Compile, o
         ("token.arg.n", "token", "arg"),
     ],
 )
-def test_keys_that_an_outcome_or_a_token_never_has_are_found(compiled: Compile, read: str, root: str, key: str) -> None:
+def test_unknown_keys_of_an_outcome_or_a_token_are_found(compiled: Compile, read: str, root: str, key: str) -> None:
     rule = f'{{ when: "{{{{ {read} }}}}", then: {{ do: continue }} }}'
     found = compiled(f"- step: start\n  tool: {{ kind: http, url: u, spec: {{ policy: {{ rules: [{rule}] }} }} }}\n")
 
@@ -149,7 +149,7 @@ def test_keys_that_an_outcome_or_a_token_never_has_are_found(compiled: Compile, 
 
 
 @pytest.mark.req("TPL-03")
-def test_the_keys_that_a_token_and_an_outcome_have_are_no_finding(compiled: Compile) -> None:
+def test_known_keys_of_a_token_and_an_outcome_get_no_finding(compiled: Compile) -> None:
     rule = '{ when: "{{ token.args.n and outcome.http.status and outcome.data }}", then: { do: continue } }'
     found = compiled(f"- step: start\n  tool: {{ kind: http, url: u, spec: {{ policy: {{ rules: [{rule}] }} }} }}\n")
 
@@ -174,7 +174,7 @@ def found(expression: str, workload: str = "", api: str = "noetl.io/v10") -> lis
         ("workload: {}", "it declares none"),
     ],
 )
-def test_a_key_that_is_not_declared_is_warned_of_once(api: str, workload: str, declared: str) -> None:
+def test_an_undeclared_key_gets_one_warning(api: str, workload: str, declared: str) -> None:
     (one,) = found("{{ workload.customer.id }}", workload, api)
 
     assert (one.code, one.span.column) == ("W_WORKLOAD_KEY", 49)
@@ -195,9 +195,9 @@ def test_a_key_that_is_not_declared_is_warned_of_once(api: str, workload: str, d
         "{{ workload[region] }}",
     ],
 )
-def test_a_key_that_is_declared_provided_for_or_brought_by_noetl_is_not(expression: str) -> None:
+def test_a_declared_or_built_in_key_gets_no_warning(expression: str) -> None:
     assert found(expression, "workload: { region: eu, later: null }") == []
 
 
-def test_a_bare_name_before_or_is_still_an_error() -> None:
+def test_a_bare_name_before_or_is_an_error() -> None:
     assert {one.code for one in found("{{ customer or 1 }}")} == {"E_UNDEFINED_NAME"}

@@ -36,7 +36,7 @@ from tests.language.drawing.nets import guard, net, step
         ("one\n  two", "one two"),
     ],
 )
-def test_authored_values_are_said_in_few_words(written: object, shown: str) -> None:
+def test_authored_values_are_shortened(written: object, shown: str) -> None:
     assert words(Authored(written)) == shown
 
 
@@ -49,12 +49,12 @@ def test_authored_values_are_said_in_few_words(written: object, shown: str) -> N
         ("ctx.n > 1", "ctx.n > 1"),
     ],
 )
-def test_guards_that_name_an_event_show_the_event(condition: str, shown: str) -> None:
+def test_guards_on_an_event_show_the_event(condition: str, shown: str) -> None:
     assert guard_words(guard(condition)).startswith(shown)
     assert len(guard_words(guard("ctx.value == " + "x" * 200))) <= 44
 
 
-def test_arcs_are_ways_and_the_unguarded_one_after_guards_is_else() -> None:
+def test_the_unguarded_arc_after_guards_is_labelled_else() -> None:
     drawn = ways_of(net(step("start", ("a", "ctx.n > 1"), ("b", "event.name == 'step.failed'"), "c"), step("a")))
 
     assert [(way.target, way.label, way.manner) for way in drawn] == [
@@ -77,7 +77,7 @@ def test_a_timeout_leads_to_its_alternative() -> None:
     assert ways_of(net(start)) == (Edge("start", "late", "after 300s", Manner.FAILURE),)
 
 
-def test_case_rules_of_an_older_dialect_are_ways_and_lines() -> None:
+def test_case_rules_of_an_older_dialect_are_drawn_as_arcs_and_lines() -> None:
     mail = Task(name="send_email", kind="http")
     case = Case(
         rules=(
@@ -95,7 +95,7 @@ def test_case_rules_of_an_older_dialect_are_ways_and_lines() -> None:
     assert [(line.name, line.note) for line in lines_of(start)] == [("send_email", "http if workload.notify")]
 
 
-def test_a_computed_target_leads_to_its_candidates_or_to_the_unknown() -> None:
+def test_a_computed_target_leads_to_its_candidates_or_to_an_unknown_target() -> None:
     told = Arc(computed=Authored("{{ x }}"), candidates=("a", "b"))
     open_ended = Arc(computed=Authored("{{ x }}"))
     case = Case(rules=(CaseRule(actions=(Action(transition=(told, open_ended)),)),))
@@ -129,11 +129,11 @@ def test_a_computed_target_leads_to_its_candidates_or_to_the_unknown() -> None:
         ({"ends_execution": True}, "end", "ends the execution"),
     ],
 )
-def test_what_a_step_has_besides_tasks_is_marked_in_words(parts: dict[str, Any], word: str, text: str) -> None:
+def test_other_parts_of_a_step_are_marked_in_words(parts: dict[str, Any], word: str, text: str) -> None:
     assert [(mark.word, mark.text) for mark in marks_of(step("start", **parts))] == [(word, text)]
 
 
-def test_admission_that_lets_everything_in_is_not_worth_a_mark() -> None:
+def test_unconditional_admission_has_no_mark() -> None:
     everything = Admission(rules=(AdmitRule(allow=True),))
     some = Admission(rules=(AdmitRule(when=guard("workload.go"), allow=True), AdmitRule(allow=False)))
 
@@ -141,7 +141,7 @@ def test_admission_that_lets_everything_in_is_not_worth_a_mark() -> None:
     assert [mark.text for mark in marks_of(step("start", admission=some))] == ["if workload.go"]
 
 
-def test_tasks_show_where_they_jump() -> None:
+def test_tasks_show_their_jump_targets() -> None:
     jumping = Policy(rules=(Rule(do=Directive.JUMP, to="store"), Rule(do=Directive.JUMP, to="pages__merge")))
     tasks = (Task(name="route", kind="noop", policy=jumping), Task(name="store", kind="postgres"))
 
@@ -150,7 +150,7 @@ def test_tasks_show_where_they_jump() -> None:
     assert [(line.name, line.note) for line in shown] == [("route", "noop ↷ store"), ("store", "postgres")]
 
 
-def test_what_the_compiler_made_of_sugar_is_folded_up_again() -> None:
+def test_tasks_generated_from_sugar_are_folded_again() -> None:
     check = Policy(rules=(Rule(when=guard("iter.more")), Rule(do=Directive.JUMP, to="pages__merge")))
     tasks = (
         Task(name="pages__check", kind="noop", policy=check, generated="while"),
@@ -173,13 +173,13 @@ def test_what_the_compiler_made_of_sugar_is_folded_up_again() -> None:
     ]
 
 
-def test_a_name_that_the_compiler_gave_is_not_shown() -> None:
+def test_generated_task_names_are_hidden() -> None:
     shown = lines_of(step("load", tasks=(Task(name="load_task", kind="http"),)))
 
     assert [(line.name, line.note) for line in shown] == [("http", "")]
 
 
-def test_roles_tell_the_start_the_waits_and_the_ends() -> None:
+def test_roles_mark_the_start_waits_and_ends() -> None:
     waiting = step("wait", "end", signal=Signal(name=Authored("go")))
 
     drawn = draw(net(step("start", "wait"), waiting, step("end")))

@@ -34,7 +34,7 @@ def laid_out(seed: int) -> DrawingLayout:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_no_box_and_no_label_lies_on_another(seed: int) -> None:
+def test_boxes_and_labels_do_not_overlap(seed: int) -> None:
     layout = laid_out(seed)
     boxes = [rectangle(box) for box in layout.boxes]
     labels = [label_rectangle(way) for way in layout.ways if way.label is not None]
@@ -45,7 +45,7 @@ def test_no_box_and_no_label_lies_on_another(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_ways_begin_and_end_at_their_boxes_and_cross_no_other(seed: int) -> None:
+def test_arcs_start_and_end_at_their_boxes_and_cross_no_other(seed: int) -> None:
     layout = laid_out(seed)
     boxes = {box.box.name: box for box in layout.boxes}
     for way in layout.ways:
@@ -63,7 +63,7 @@ def test_ways_begin_and_end_at_their_boxes_and_cross_no_other(seed: int) -> None
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_forward_ways_lead_down_and_the_rest_stay_inside_the_picture(seed: int) -> None:
+def test_forward_arcs_lead_down_and_the_rest_stay_inside_the_picture(seed: int) -> None:
     layout = laid_out(seed)
     for way in layout.ways:
         if not way.back:
@@ -71,32 +71,32 @@ def test_forward_ways_lead_down_and_the_rest_stay_inside_the_picture(seed: int) 
         assert all(layout.left - 0.01 <= point.x <= layout.right + 0.01 for point in way.points)
 
 
-def test_a_chain_stands_in_one_line() -> None:
+def test_a_chain_is_drawn_in_one_line() -> None:
     layout = lay_out(draw(net(*(step(f"s{n}", f"s{n + 1}") for n in range(8)), step("s8"))))
 
     assert len({round(box.middle, 3) for box in layout.boxes}) == 1
 
 
-def test_a_step_that_leads_to_itself_is_drawn_at_its_side() -> None:
+def test_a_step_that_leads_to_itself_has_a_loop_at_its_side() -> None:
     layout = lay_out(draw(net(step("start", ("start", "ctx.n < 3"), "end"), step("end"))))
 
     assert [way.back for way in layout.ways if way.way.target == "start"] == [True]
 
 
-def test_back_edges_are_those_that_close_a_cycle() -> None:
+def test_an_arc_that_closes_a_cycle_is_a_back_edge() -> None:
     names = ["a", "b", "c", "d"]
     edges = [("a", "b"), ("b", "c"), ("c", "a"), ("a", "d"), ("d", "c"), ("b", "b")]
 
     assert back_edges(names, edges, "a") == {("c", "a"), ("b", "b")}
 
 
-def test_a_box_stands_below_everything_that_leads_to_it() -> None:
+def test_a_box_is_below_all_its_predecessors() -> None:
     names = ["a", "b", "c", "d"]
 
     assert ranks(names, [("a", "b"), ("b", "c"), ("a", "c"), ("c", "d")]) == {"a": 0, "b": 1, "c": 2, "d": 3}
 
 
-def test_branches_meet_where_they_parted() -> None:
+def test_branches_are_centred_where_they_fork_and_join() -> None:
     names = ["start", "a", "b", "merge", "after", "lost"]
     edges = [("start", "a"), ("start", "b"), ("a", "merge"), ("b", "merge"), ("merge", "after"), ("lost", "merge")]
 
@@ -112,7 +112,7 @@ def test_crossings_are_counted_and_removed() -> None:
     assert crossings(ordered(rows, above, below), below) == 0
 
 
-def test_things_of_a_row_keep_their_order_and_distance() -> None:
+def test_boxes_of_a_row_keep_their_order_and_distance() -> None:
     rows = [[0], [1, 2, 3]]
     above, below = [[], [0], [0], [0]], [[1, 2, 3], [], [], []]
     widths = [50.0, 100.0, 40.0, 80.0]

@@ -28,7 +28,7 @@ HOSTILE = net(
 )
 
 
-def test_text_shows_branches_and_where_they_meet_again() -> None:
+def test_text_shows_branches_and_where_they_join() -> None:
     assert ladder(draw(JOIN)) == (
         "join\n"
         "tests/drawn · v10\n"
@@ -47,7 +47,7 @@ def test_text_shows_branches_and_where_they_meet_again() -> None:
     )
 
 
-def test_text_names_what_is_never_reached() -> None:
+def test_text_lists_unreachable_steps() -> None:
     shown = ladder(draw(net(step("start"), step("lost", "start"))))
 
     assert shown.endswith("start\n\nnever reached:\nlost\n└─ → start ↑\n")
@@ -64,7 +64,7 @@ def test_a_long_chain_stays_in_one_column() -> None:
 
 
 @pytest.mark.parametrize("drawn", [JOIN, HOSTILE, thirty()], ids=["join", "hostile", "thirty"])
-def test_svg_is_xml_that_needs_nothing_else(drawn: Net) -> None:
+def test_svg_is_self_contained_xml(drawn: Net) -> None:
     picture = svg(draw(drawn))
     root = ElementTree.fromstring(picture)
 
@@ -86,7 +86,7 @@ def test_svg_shows_every_name_and_label_as_text() -> None:
     assert "http\ufffd[31m" in texts
 
 
-def test_a_cut_label_is_told_in_full() -> None:
+def test_a_truncated_label_has_its_full_text_in_the_title() -> None:
     long = "event.result.score > 0.9 and event.result.amount > 1000 and ctx.limit"
     drawn = draw(net(step("start", ("end", long)), step("end")))
 
@@ -95,7 +95,7 @@ def test_a_cut_label_is_told_in_full() -> None:
     assert guard(long) is not None
 
 
-def test_mermaid_escapes_what_its_language_reads() -> None:
+def test_mermaid_escapes_special_characters() -> None:
     text = mermaid(draw(HOSTILE))
 
     assert "<script>" not in text
@@ -105,7 +105,7 @@ def test_mermaid_escapes_what_its_language_reads() -> None:
     assert text.startswith("---\ntitle: '")
 
 
-def test_mermaid_draws_failures_apart() -> None:
+def test_mermaid_styles_failure_arcs() -> None:
     text = mermaid(draw(net(step("start", "a", ("b", "event.name == 'step.failed'")), step("a"), step("b"))))
 
     assert 's0 -.->|"step.failed"| s2' in text
@@ -121,6 +121,6 @@ def test_dot_escapes_quotes_and_breaks() -> None:
 
 
 @pytest.mark.parametrize("write", [svg, ladder, mermaid, dot])
-def test_the_same_net_is_drawn_the_same(write: object) -> None:
+def test_drawing_is_deterministic(write: object) -> None:
     assert callable(write)
     assert write(draw(thirty())) == write(draw(thirty()))

@@ -47,7 +47,7 @@ def holds(text: str) -> None:
 
 
 @pytest.mark.parametrize("path", FIXTURES, ids=lambda path: path.stem)
-def test_fixtures_keep_meaning_and_comments_and_settle_at_once(path: Path) -> None:
+def test_formatting_fixtures_keeps_meaning_and_comments_and_is_idempotent(path: Path) -> None:
     text = path.read_text()
     holds(text)
 
@@ -56,7 +56,7 @@ def test_fixtures_keep_meaning_and_comments_and_settle_at_once(path: Path) -> No
 
 @settings(max_examples=150, deadline=None)
 @given(documents())
-def test_any_document_keeps_meaning_and_comments_and_settles_at_once(text: str) -> None:
+def test_formatting_any_document_keeps_meaning_and_comments_and_is_idempotent(text: str) -> None:
     holds(text)
 
 
@@ -74,7 +74,7 @@ VALUES = st.recursive(
 @given(
     st.dictionaries(st.sampled_from(["kind", "workflow", "a"]), VALUES, min_size=1), st.booleans(), st.integers(1, 7)
 )
-def test_what_other_programs_write_can_be_formatted(value: dict[str, object], flow: bool, indent: int) -> None:
+def test_output_of_other_yaml_programs_can_be_formatted(value: dict[str, object], flow: bool, indent: int) -> None:
     text = yaml.safe_dump(value, default_flow_style=flow, indent=indent, width=40, allow_unicode=True)
     holds(text)
 
@@ -142,7 +142,7 @@ workflow:
 """
 
 
-def test_a_whole_playbook_gets_its_order_its_indentation_and_its_space() -> None:
+def test_a_whole_playbook_is_ordered_indented_and_spaced() -> None:
     assert formatted(UNTIDY) == TIDY
     holds(UNTIDY)
 
@@ -190,7 +190,7 @@ def test_a_whole_playbook_gets_its_order_its_indentation_and_its_space() -> None
         ("a: &n x\nb:\n  *n : 1\n", "a: &n x\n\nb:\n  *n : 1\n"),
     ],
 )
-def test_one_layout(before: str, after: str) -> None:
+def test_a_layout_is_normalised(before: str, after: str) -> None:
     assert formatted(before) == after
     holds(before)
 
@@ -211,19 +211,19 @@ def test_tasks_with_labels_are_ordered_below_their_label() -> None:
 # refusals ---------------------------------------------------------------------------------------------------------
 
 
-def test_text_that_does_not_read_is_refused_with_its_diagnostics() -> None:
+def test_unreadable_text_is_refused_with_its_diagnostics() -> None:
     with pytest.raises(FormatError) as refused:
         formatted("a: 1\na: 2\n")
 
     assert [found.code for found in refused.value.findings] == ["E_YAML"]
 
 
-def test_a_key_longer_than_a_line_is_left_as_it_is() -> None:
+def test_a_key_longer_than_a_line_is_refused() -> None:
     with pytest.raises(FormatError, match="longer than a line"):
         formatted(f"? {'k' * 1100}\n: 1\n")
 
 
-def test_a_formatter_that_changes_the_meaning_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_formatter_that_changes_the_meaning_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     """The result is read again before anybody writes it."""
     monkeypatch.setattr(formatting, "write_layout", lambda layout: "a: 2\n")
 
@@ -231,7 +231,7 @@ def test_a_formatter_that_changes_the_meaning_is_caught(monkeypatch: pytest.Monk
         formatted("a: 1\n")
 
 
-def test_a_formatter_that_loses_a_comment_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_formatter_that_loses_a_comment_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(formatting, "write_layout", lambda layout: "a: 1\n")
 
     with pytest.raises(FormatError, match="would change its meaning"):

@@ -63,7 +63,7 @@ def forms(path: Path) -> list[tuple[Source, str, int]]:
     return found
 
 
-def test_the_steps_of_every_example_come_back_to_the_letter() -> None:
+def test_reading_and_writing_the_steps_of_every_example_changes_nothing() -> None:
     shown = [one for path in EXAMPLES if path.name != "broken.yaml" for one in forms(path)]
 
     assert len(shown) > 30
@@ -82,7 +82,7 @@ def test_the_steps_of_every_example_come_back_to_the_letter() -> None:
             assert step_form(Source(source.name, back), step, task).inputs == form.inputs, (source.name, step, name)
 
 
-def test_one_input_is_changed_and_nothing_else() -> None:
+def test_changing_one_input_changes_nothing_else() -> None:
     after = changed(TEXT, "start", url="https://example.org/all", method="POST", json="{ a: 1 }")
 
     assert after == TEXT.replace('"https://example.org/{{ workload.n }}"', '"https://example.org/all"').replace(
@@ -90,7 +90,7 @@ def test_one_input_is_changed_and_nothing_else() -> None:
     )
 
 
-def test_data_over_several_lines_is_kept_as_it_is_written() -> None:
+def test_data_over_several_lines_keeps_its_layout() -> None:
     assert step_form(Source("t", TEXT), "start").inputs["headers"] == "Accept: text/plain"
     after = changed(TEXT, "start", headers="Accept: text/html\nX-Who: me")
 
@@ -135,17 +135,17 @@ def test_a_step_without_arcs_gets_one() -> None:
         (NewStep(name="x", kind="noop", after="end", inputs={"args": "{ a: "}), "args"),
     ],
 )
-def test_what_cannot_be_inserted_is_told(new: NewStep, words: str) -> None:
+def test_an_impossible_insertion_is_reported(new: NewStep, words: str) -> None:
     with pytest.raises(InvalidError, match=words):
         with_step(Source("t", TEXT), new, KINDS)
 
 
-def test_a_text_that_is_no_yaml_is_left_alone() -> None:
+def test_a_text_that_is_not_yaml_is_left_unchanged() -> None:
     with pytest.raises(FormatError):
         step_form(Source("t", "workflow: ["), "start")
 
 
-def test_every_kind_says_how_it_is_asked_for() -> None:
+def test_every_kind_declares_its_form_controls() -> None:
     controls = {kind.name: {one.name: control_of(one) for one in form_inputs(kind)} for kind in KINDS.values()}
 
     assert controls["http"]["method"] == "choice"

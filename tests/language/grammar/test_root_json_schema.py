@@ -38,7 +38,7 @@ def accepts(document: Any) -> bool:
 
 
 @pytest.mark.req("DOC-13")
-def test_it_is_a_schema_of_draft_2020_12() -> None:
+def test_the_schema_is_valid_draft_2020_12() -> None:
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
 
     assert SCHEMA["$schema"] == "https://json-schema.org/draft/2020-12/schema"
@@ -52,7 +52,7 @@ def test_every_v10_fixture_is_accepted(name: str) -> None:
 
 
 @pytest.mark.req("DOC-13")
-def test_every_v10_playbook_that_checks_without_a_word_is_accepted() -> None:
+def test_every_v10_playbook_without_findings_is_accepted() -> None:
     for path in sorted((FIXTURES.parent / "golden" / "check" / "ok").glob("*.yaml")):
         text = path.read_text()
         if "apiVersion: noetl.io/v10" in text:
@@ -140,7 +140,7 @@ REFUSED = {
 
 @pytest.mark.req("DOC-13")
 @pytest.mark.parametrize("document", REFUSED.values(), ids=list(REFUSED))
-def test_mistakes_of_shape_are_refused(document: Any) -> None:
+def test_structural_mistakes_are_refused(document: Any) -> None:
     assert not accepts(document)
 
 
@@ -196,18 +196,18 @@ def golden(prefixes: tuple[str, ...]) -> list[Path]:
 
 @pytest.mark.req("DOC-13")
 @pytest.mark.parametrize("path", golden(("E_",)), ids=lambda path: path.stem)
-def test_what_the_checker_refuses_by_shape_the_schema_refuses_too(path: Path) -> None:
+def test_the_schema_refuses_structural_errors_that_the_checker_refuses(path: Path) -> None:
     assert not accepts(quick_yaml.loaded(path.read_text())) or path.stem.split("-")[0] in BEYOND
 
 
 @pytest.mark.req("DOC-13")
 @pytest.mark.parametrize("path", golden(("W_", "I_")), ids=lambda path: path.stem)
-def test_what_the_checker_only_remarks_on_is_accepted(path: Path) -> None:
+def test_playbooks_with_remarks_only_are_accepted(path: Path) -> None:
     assert [error.message for error in VALIDATOR.iter_errors(quick_yaml.loaded(path.read_text()))] == []
 
 
 @pytest.mark.parametrize("text", ["90", "1.5", "48h", "1h30m", "300ms", "PT2H30M", "P2D", "PT0,5S", "{{ ctx.d }}"])
-def test_lengths_of_time_are_written_as_people_write_them(text: str) -> None:
+def test_durations_are_accepted_in_common_notations(text: str) -> None:
     if "{{" not in text:
         seconds(text)
 
@@ -215,7 +215,7 @@ def test_lengths_of_time_are_written_as_people_write_them(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["soon", "", "P", "PT", "5 m", "P1Y", "1x"])
-def test_other_texts_are_no_lengths_of_time(text: str) -> None:
+def test_other_texts_are_not_durations(text: str) -> None:
     with pytest.raises(ValueError, match=r"duration|length"):
         seconds(text)
 
@@ -232,7 +232,7 @@ def test_the_example_of_the_specification_with_a_labelled_task_is_refused() -> N
 
 @pytest.mark.req("DOC-02", "DOC-03")
 @pytest.mark.parametrize("key", ["vars", "steps", "spec", "name"])
-def test_root_sections_are_closed(key: str) -> None:
+def test_root_sections_accept_no_unknown_keys(key: str) -> None:
     document = step()
     document[key] = {}
 
@@ -255,7 +255,7 @@ def test_the_workbook_has_three_spellings() -> None:
         assert not accepts(step() | {"workbook": json.loads(json.dumps(spelling).replace("python", "pyton"))})
 
 
-def test_an_editor_finds_words_for_every_key_of_a_step_and_every_input() -> None:
+def test_every_key_of_a_step_and_every_input_has_a_description() -> None:
     """A completion without a word of explanation teaches nobody."""
     undocumented = [
         key
@@ -271,7 +271,7 @@ def test_an_editor_finds_words_for_every_key_of_a_step_and_every_input() -> None
     assert {knob.name for knob in COMMON_SPEC} == set(SCHEMA["$defs"]["knobs"]["properties"])
 
 
-def test_a_template_is_offered_once_and_only_where_text_is_not_taken_anyway() -> None:
+def test_a_template_is_offered_once_and_only_where_plain_text_is_not_accepted() -> None:
     number = {"type": "number"}
     original = copy.deepcopy(number)
 

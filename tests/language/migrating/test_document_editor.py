@@ -13,7 +13,7 @@ from tests.language.migrating.migrated import HEAD, document, migrated
 
 
 @pytest.mark.req("MIG-01")
-def test_comments_stay_with_what_they_are_about() -> None:
+def test_comments_stay_with_their_elements() -> None:
     text = (
         "# at the top\n"
         + HEAD
@@ -59,7 +59,7 @@ workflow:
 
 
 @pytest.mark.req("MIG-01")
-def test_comments_at_the_end_of_a_block_stay_in_it_and_keep_the_blank_line_below() -> None:
+def test_comments_at_the_end_of_a_block_stay_in_it_with_the_blank_line_below() -> None:
     text = HEAD + dedent("""\
         workflow:
           - step: start
@@ -78,7 +78,7 @@ def test_comments_at_the_end_of_a_block_stay_in_it_and_keep_the_blank_line_below
 
 
 @pytest.mark.req("MIG-01")
-def test_code_is_moved_but_never_rewritten() -> None:
+def test_code_is_moved_but_not_rewritten() -> None:
     text = (
         HEAD
         + """workflow:
@@ -101,7 +101,7 @@ def test_code_is_moved_but_never_rewritten() -> None:
 
 
 @pytest.mark.req("MIG-01")
-def test_line_ends_of_other_systems_are_kept() -> None:
+def test_line_endings_of_other_systems_are_kept() -> None:
     text = (HEAD + "workflow:\n  - step: start\n    next: end   # go\n").replace("\n", "\r\n")
 
     new = migrated(text).text
@@ -111,7 +111,7 @@ def test_line_ends_of_other_systems_are_kept() -> None:
 
 
 @pytest.mark.req("MIG-01")
-def test_aliases_are_written_out_and_noted() -> None:
+def test_aliases_are_expanded_and_noted() -> None:
     text = (
         HEAD
         + "workflow:\n  - step: start\n    tool: &t {kind: noop}\n    next: b\n  - {step: b, tool: *t, next: end}\n"
@@ -126,7 +126,7 @@ def test_aliases_are_written_out_and_noted() -> None:
 
 @pytest.mark.req("MIG-01")
 @pytest.mark.parametrize("items", ["[&a {x: 1}, *a, 2]", "[[&a 1, 2], *a]", "[&a [1], {b: *a}]", "[&a t, *a]"])
-def test_aliases_in_lists_are_written_out_too(items: str) -> None:
+def test_aliases_in_lists_are_expanded_too(items: str) -> None:
     text = f"{HEAD}workload: {{items: {items}}}\nworkflow: [{{step: start, next: [{{step: end}}]}}, {{step: end}}]\n"
 
     assert document(migrated(text).text)["workload"] == document(text)["workload"]
@@ -149,18 +149,18 @@ def test_aliases_in_lists_are_written_out_too(items: str) -> None:
         ("{{ vars.x ? }}", None),
     ],
 )
-def test_names_are_changed_by_token(text: str, changed: str | None) -> None:
+def test_names_are_replaced_token_by_token(text: str, changed: str | None) -> None:
     assert renamed(text, {"vars": "ctx", "page": "call", "page.data": "call.result"}) == changed
 
 
 @pytest.mark.req("MIG-02")
-def test_a_template_whose_quotes_are_escaped_is_written_anew() -> None:
+def test_a_template_with_escaped_quotes_is_rewritten() -> None:
     text = HEAD + 'workflow:\n  - {step: start, tool: {kind: http, url: "{{ vars[\\"x\\"] }}"}, next: end}\n'
 
     assert document(migrated(text).text)["workflow"][0]["tool"]["url"] == '{{ ctx["x"] }}'
 
 
-def test_expressions_and_paths_are_told_apart() -> None:
+def test_expressions_and_paths_are_distinguished() -> None:
     assert expression(" {{ a.b == 1 }} ") == "a.b == 1"
     assert expression("{{ a }}{{ b }}") is None
     assert expression("text {{ a }}") is None
@@ -169,7 +169,7 @@ def test_expressions_and_paths_are_told_apart() -> None:
 
 @settings(deadline=None)
 @given(st.text(alphabet="{}%# \"'ab.|()[]=\n", max_size=40))
-def test_text_without_renames_comes_back_as_it_was(text: str) -> None:
+def test_text_without_renames_is_unchanged(text: str) -> None:
     found = tokens(text)
 
     assert renamed(text, {}) in (text, None)
@@ -178,7 +178,7 @@ def test_text_without_renames_comes_back_as_it_was(text: str) -> None:
 
 
 @pytest.mark.req("MIG-03")
-def test_a_block_under_a_new_key_keeps_its_shape() -> None:
+def test_a_block_under_a_new_key_keeps_its_layout() -> None:
     text = HEAD + dedent("""\
         workflow:
           - step: start

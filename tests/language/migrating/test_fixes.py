@@ -52,7 +52,7 @@ READ_THERE = {("arc", "if"), ("arc", "condition"), ("spec of a task", "retry"), 
 @pytest.mark.parametrize("value", ["5s", "{ a: b }"])
 @pytest.mark.parametrize("word", WAYS)
 @pytest.mark.parametrize("place", PLACES)
-def test_a_word_of_another_system_leads_to_the_right_key_wherever_it_stands(place: str, word: str, value: str) -> None:
+def test_a_key_of_another_system_suggests_the_right_key_in_any_place(place: str, word: str, value: str) -> None:
     text = HEAD.removesuffix("workflow:\n") + PLACES[place].replace("WORD", f"{word}: {value}")
     found = check(Source("a.yaml", text), kinds=KINDS)
 
@@ -65,7 +65,7 @@ def test_a_word_of_another_system_leads_to_the_right_key_wherever_it_stands(plac
 
 
 @pytest.mark.parametrize("place", ["step", "task", "task of a list", "whole task"])
-def test_a_retry_that_is_no_rule_is_refused_once_with_the_rule_to_write(place: str) -> None:
+def test_a_retry_that_is_not_a_rule_is_refused_once_with_the_rule_to_write(place: str) -> None:
     text = HEAD.removesuffix("workflow:\n") + PLACES[place].replace("WORD", "retry: often")
     found = check(Source("a.yaml", text), kinds=KINDS)
 
@@ -73,7 +73,7 @@ def test_a_retry_that_is_no_rule_is_refused_once_with_the_rule_to_write(place: s
 
 
 @pytest.mark.parametrize("word", ["retry_count", "max_attempts", "attempts"])
-def test_a_number_of_attempts_leads_to_the_rule_that_counts_them(word: str) -> None:
+def test_a_number_of_attempts_suggests_the_rule_with_attempts(word: str) -> None:
     found = checked(f"  - step: start\n    tool: {{ kind: http, url: 'http://a', {word}: 3 }}\n")
 
     assert ["then: {do: retry, attempts: 4" in one.hint for one in found.refusals] == [True]
@@ -81,14 +81,14 @@ def test_a_number_of_attempts_leads_to_the_rule_that_counts_them(word: str) -> N
 
 @pytest.mark.parametrize("word", ["retry", "retries", "max_retries"])
 @pytest.mark.parametrize("place", ["step", "task", "task of a list", "whole task"])
-def test_a_retry_of_another_system_is_read_as_a_rule(place: str, word: str) -> None:
+def test_a_retry_of_another_system_is_converted_to_a_rule(place: str, word: str) -> None:
     text = HEAD.removesuffix("workflow:\n") + PLACES[place].replace("WORD", f"{word}: 3")
     found = check(Source("a.yaml", text), kinds=KINDS)
 
     assert [one for one in found.diagnostics if "a rule with do: retry in spec.policy.rules" in one.message]
 
 
-def test_a_task_whose_kind_was_forgotten_is_told_so() -> None:
+def test_a_task_without_a_kind_is_reported() -> None:
     found = checked("  - step: start\n    tool: { url: 'http://a', form: { a: 1 } }\n")
 
     assert [one.message for one in found.refusals] == ["this task has no kind"]
@@ -115,7 +115,7 @@ def test_a_task_whose_kind_was_forgotten_is_told_so() -> None:
         ),
     ],
 )
-def test_a_fix_makes_the_finding_go(step: str, fixed: str) -> None:
+def test_a_fix_resolves_the_finding(step: str, fixed: str) -> None:
     found = checked(step)
     fixes = tried_fixes(found, KINDS)
 
@@ -125,7 +125,7 @@ def test_a_fix_makes_the_finding_go(step: str, fixed: str) -> None:
     assert check(Source("a.yaml", text), kinds=KINDS).ok
 
 
-def test_a_fix_that_is_refused_in_its_place_is_not_offered() -> None:
+def test_a_fix_that_is_invalid_in_its_place_is_not_offered() -> None:
     # the only key near to "stepp" is "step", which the mapping has already
     found = checked("  - step: start\n    stepp: again\n    tool: { kind: noop }\n")
 
@@ -140,7 +140,7 @@ def test_a_fix_that_is_refused_in_its_place_is_not_offered() -> None:
         "  - step: start\n    tool: { kind: duckdb, table: t, args: { a: 1 }, mode: upsrt }\n",  # upsert needs a key
     ],
 )
-def test_a_fix_after_which_something_else_is_refused_is_not_offered(step: str) -> None:
+def test_a_fix_that_causes_another_error_is_not_offered(step: str) -> None:
     found = checked(step)
 
     assert "did you mean" in found.refusals[0].hint
@@ -161,7 +161,7 @@ def test_a_fix_after_which_something_else_is_refused_is_not_offered(step: str) -
         ),
     ],
 )
-def test_a_mistake_that_was_made_twice_is_fixed_one_press_after_the_other(step: str, fixed: str) -> None:
+def test_a_repeated_mistake_is_fixed_one_click_at_a_time(step: str, fixed: str) -> None:
     found = checked(step)
     for _ in range(2):
         fix = next(iter(tried_fixes(found, KINDS).values()))
@@ -182,7 +182,7 @@ def test_a_mistake_that_was_made_twice_is_fixed_one_press_after_the_other(step: 
         ),
     ],
 )
-def test_what_is_to_happen_after_an_error_leads_to_where_that_is_decided(step: str, way: str) -> None:
+def test_an_error_handler_key_suggests_where_errors_are_handled(step: str, way: str) -> None:
     found = checked("  - step: start\n" + step)
 
     assert [way in one.hint for one in (*found.refusals, *found.warnings)] == [True]
@@ -206,7 +206,7 @@ LOOPING = "    loop: { in: '{{ [1] }}', iterator: x, LOOP }\n" + NOOP
         "    tool: { kind: noop, spec: { WORD } }\n",
     ],
 )
-def test_on_error_is_never_proposed_because_no_place_takes_it(step: str, word: str) -> None:
+def test_on_error_is_never_suggested(step: str, word: str) -> None:
     found = checked("  - step: start\n" + step.replace("WORD", f"{word}: continue"))
 
     said = [*found.refusals, *found.warnings]
@@ -215,11 +215,11 @@ def test_on_error_is_never_proposed_because_no_place_takes_it(step: str, word: s
 
 
 @pytest.mark.parametrize("method", ["GET", "get", "Get"])
-def test_a_method_may_be_written_in_any_case(method: str) -> None:
+def test_a_method_is_accepted_in_any_case(method: str) -> None:
     assert checked(f"  - step: start\n    tool: {{ kind: http, method: {method}, url: 'http://a' }}\n").ok
 
 
-def test_a_method_that_does_not_exist_is_refused() -> None:
+def test_an_unknown_method_is_refused() -> None:
     found = checked("  - step: start\n    tool: { kind: http, method: FETCH, url: 'http://a' }\n")
 
     assert [(one.code, one.hint) for one in found.refusals] == [
@@ -260,7 +260,7 @@ def spoiled(found: Checked) -> list[tuple[Diagnostic, str]]:
 
 
 @pytest.mark.parametrize("path", BROKEN, ids=lambda path: path.stem)
-def test_after_each_offered_fix_there_is_one_finding_less_and_no_new_one(path: Path) -> None:
+def test_each_offered_fix_removes_one_finding_and_adds_none(path: Path) -> None:
     found = check(Source(path.name, path.read_text("utf-8")), kinds=KINDS)
 
     # Where the jump leads nowhere, that its cycle has no end cannot be said; where it leads somewhere, it is so.
@@ -268,7 +268,7 @@ def test_after_each_offered_fix_there_is_one_finding_less_and_no_new_one(path: P
 
 
 @pytest.mark.parametrize("path", WHOLE, ids=lambda path: path.stem)
-def test_a_letter_that_is_missing_is_put_back_by_a_fix_or_by_none(path: Path) -> None:
+def test_a_missing_letter_is_restored_correctly_or_not_at_all(path: Path) -> None:
     for text in misspelled(path.read_text("utf-8"), random.Random(path.stem)):
         assert spoiled(check(Source(path.name, text), kinds=KINDS)) == []
 
@@ -289,7 +289,7 @@ def test_a_letter_that_is_missing_is_put_back_by_a_fix_or_by_none(path: Path) ->
         ),
     ],
 )
-def test_a_line_in_words_of_others_is_put_right_with_one_press(written: str, fixed: str) -> None:
+def test_a_line_in_the_words_of_another_system_is_fixed_with_one_click(written: str, fixed: str) -> None:
     text = HEAD + f"  - step: start\n{written}  - step: end\n"
     fixes = tried_fixes(check(Source("a.yaml", text), kinds=KINDS), KINDS)
 
@@ -308,7 +308,7 @@ def test_a_line_in_words_of_others_is_put_right_with_one_press(written: str, fix
         "    tool: {kind: noop}\n    foreach:\n      - 1\n",
     ],
 )
-def test_a_line_is_left_to_its_author_where_its_other_words_do_not_check(written: str) -> None:
+def test_a_line_with_other_errors_is_not_fixed(written: str) -> None:
     found = checked(f"  - step: start\n{written}")
 
     assert found.diagnostics
@@ -318,7 +318,7 @@ def test_a_line_is_left_to_its_author_where_its_other_words_do_not_check(written
 @pytest.mark.parametrize(
     "written", ["    retry: 3\n", "      retry: 3\n", "      retry: {max_attempts: 3, delay: 2}\n"]
 )
-def test_the_advice_for_a_retry_checks_as_it_is_written(written: str) -> None:
+def test_the_suggested_retry_rule_passes_the_check(written: str) -> None:
     task = "  - step: start\n    tool:\n      kind: http\n      url: http://a/\n"
     (advice,) = checked(task + written).diagnostics
 
@@ -327,20 +327,20 @@ def test_the_advice_for_a_retry_checks_as_it_is_written(written: str) -> None:
     assert list(checked(f"{task}      {rule}\n").diagnostics) == []
 
 
-def test_a_word_that_is_read_in_two_steps_is_told_once_with_its_end() -> None:
+def test_a_word_that_is_rewritten_in_two_steps_is_reported_once_with_the_final_word() -> None:
     (advice,) = checked("  - step: start\n    tool: {kind: noop}\n    timeout: 5m\n").diagnostics
 
     assert advice.message == '"timeout" of a step is read as spec.policy.lifecycle.timeout_s'
     assert advice.hint == "write spec: {policy: {lifecycle: {timeout_s: 5m}}}"
 
 
-def test_a_misspelt_input_is_told_and_not_that_it_is_missing() -> None:
+def test_a_misspelt_input_is_reported_and_not_as_missing() -> None:
     (found,) = checked("  - step: start\n    tool: {kind: http, urll: http://a/}\n").diagnostics
 
     assert (found.message, found.hint) == ('"urll" is not an input of kind http', 'did you mean "url"?')
 
 
-def test_a_misspelt_kind_is_told_without_all_the_others() -> None:
+def test_a_misspelt_kind_is_reported_with_one_suggestion() -> None:
     found = checked("  - step: start\n    tool: {kind: pyhton, code: result = 1}\n").diagnostics
 
     assert [one.hint for one in found] == ['did you mean "python"?']

@@ -47,7 +47,7 @@ def test_pagination_calls_waits_collects_and_stores_as_before() -> None:
 
 
 @pytest.mark.req("MIG-03", "V2C-19")
-def test_five_refusals_exhaust_the_retry() -> None:
+def test_five_failing_responses_exhaust_the_retry() -> None:
     ran = run_migrated("F-001-B", start_task=refused(503))
 
     assert ran.result.status == "failed"
@@ -104,7 +104,7 @@ def test_polling_waits_as_before_and_stores_the_counts() -> None:
         (True, (False, False, 10), [], "error_handler"),
     ],
 )
-def test_an_inclusive_case_runs_what_matches_in_order(
+def test_an_inclusive_case_runs_matches_in_order(
     fails: bool, flags: tuple[bool, bool, int], tasks: list[str], last: str
 ) -> None:
     text = migrated(fixture("F-002-B")).text
@@ -132,7 +132,7 @@ def test_a_failing_task_of_a_list_stops_it_and_fails_the_step() -> None:
 @pytest.mark.parametrize(
     ("spec", "status", "ran_b"), [("", "failed", False), ("on_error: continue", "completed", True)]
 )
-def test_a_failed_call_takes_next_only_where_errors_are_tolerated(spec: str, status: str, ran_b: bool) -> None:
+def test_a_failed_call_takes_next_only_if_errors_are_tolerated(spec: str, status: str, ran_b: bool) -> None:
     text = (
         f"{HEAD}workflow:\n  - {{step: start, spec: {{{spec}}}, tool: {{kind: http, url: x}}, next: b}}\n"
         "  - {step: b, next: end}\n"
@@ -179,7 +179,7 @@ EVAL = f"""{HEAD}workflow:
         [refused(404)],  # matched by no rule: fails in v2-eval, and would go on in v10 (C-03)
     ],
 )
-def test_old_and_new_give_the_same_task_events_and_the_same_end(fetched: list[Any]) -> None:
+def test_the_old_and_the_new_form_give_the_same_task_events_and_end(fetched: list[Any]) -> None:
     old = run_case(EVAL, fetch=list(fetched), last=5)
     new = run_case(migrated(EVAL).text, fetch=list(fetched), last=5)
 
@@ -222,7 +222,7 @@ workflow:
         (("summarise", "complain"), ["start_task", "summarise", "complain"], "failed"),
     ],
 )
-def test_work_after_a_success_and_after_a_failure_is_done_as_before(
+def test_work_after_success_and_after_failure_runs_as_before(
     failing: tuple[str, ...], calls: list[str], status: str
 ) -> None:
     answers: dict[str, Any] = {"start_task": answer({"n": 1}), "summarise": {"n": 1}, "complain": {"n": 1}}
@@ -239,7 +239,7 @@ def test_work_after_a_success_and_after_a_failure_is_done_as_before(
 
 @pytest.mark.req("MIG-03", "V2C-08")
 @pytest.mark.parametrize(("fails", "status"), [(False, "completed"), (True, "failed")])
-def test_else_is_not_taken_when_the_work_of_another_rule_fails(fails: bool, status: str) -> None:
+def test_else_is_not_taken_if_a_task_of_another_rule_fails(fails: bool, status: str) -> None:
     text = (
         HEAD
         + """\
@@ -272,7 +272,7 @@ workflow:
     ("kept", "written", "ctx"),
     [("x: 1", "x: 5", {"x": 1}), ("y: '{{ vars.x }}'", "x: 5", {"x": 5, "y": 5})],
 )
-def test_vars_of_a_step_are_written_after_what_its_rule_sets(kept: str, written: str, ctx: dict[str, int]) -> None:
+def test_vars_of_a_step_are_written_after_the_values_of_its_rule(kept: str, written: str, ctx: dict[str, int]) -> None:
     text = (
         HEAD
         + f"""\

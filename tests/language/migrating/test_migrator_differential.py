@@ -127,7 +127,7 @@ def compared(kind: str, seed: int) -> list[str] | None:
 @pytest.mark.parametrize(
     ("kind", "first"), [(kind, first) for kind, count in SEEDS.items() for first in range(0, count, CHUNK)]
 )
-def test_a_playbook_and_its_migrated_form_do_the_same(kind: str, first: int) -> None:
+def test_a_playbook_and_its_migrated_form_behave_the_same(kind: str, first: int) -> None:
     found = {seed: compared(kind, seed) for seed in range(first, first + CHUNK)}
 
     assert {seed: one for seed, one in found.items() if one} == {}
@@ -146,17 +146,17 @@ def test_a_playbook_and_its_migrated_form_do_the_same(kind: str, first: int) -> 
         ("any", 400368),  # an arc set a variable from one that the vars had just written
     ],
 )
-def test_seeds_that_once_differed_do_the_same(kind: str, seed: int) -> None:
+def test_seeds_that_once_differed_behave_the_same(kind: str, seed: int) -> None:
     assert compared(kind, seed) == []
 
 
-def test_a_step_that_may_run_nothing_is_refused_where_several_ends_give_the_result() -> None:
+def test_a_step_that_may_run_nothing_is_refused_if_several_ends_give_the_result() -> None:
     assert texts("any", 500463) is None
 
 
 @pytest.mark.req("MIG-03")
 @pytest.mark.parametrize("kind", SEEDS)
-def test_nine_of_ten_playbooks_are_compared(kind: str) -> None:
+def test_nine_of_ten_playbooks_can_be_compared(kind: str) -> None:
     """The others need a person, and the migration says where."""
     seeds = range(SEEDS[kind])
 

@@ -20,7 +20,7 @@ CANONICAL = [path.stem for path in sorted(FIXTURES.glob("F-*.yaml")) if path.ste
 
 @pytest.mark.req("MIG-01", "MIG-03", "CLI-03")
 @pytest.mark.parametrize("name", WHOLE)
-def test_a_fixture_migrates_wholly_and_checks_as_v10(name: str) -> None:
+def test_a_fixture_migrates_completely_and_checks_as_v10(name: str) -> None:
     migration = migrated(fixture(name))
 
     playbook, net, found = compiled(migration.text)
@@ -40,7 +40,7 @@ def test_migrating_again_changes_nothing(name: str) -> None:
 
 @pytest.mark.req("MIG-01")
 @pytest.mark.parametrize("name", CANONICAL)
-def test_a_v10_document_stays_as_it_is_to_the_byte(name: str) -> None:
+def test_a_v10_document_is_unchanged_byte_for_byte(name: str) -> None:
     text = fixture(name)
     if compiled(text)[0].dialect is not Dialect.V10:
         pytest.skip("of an older dialect")
@@ -50,7 +50,7 @@ def test_a_v10_document_stays_as_it_is_to_the_byte(name: str) -> None:
 
 @pytest.mark.req("MIG-01")
 @pytest.mark.parametrize("name", WHOLE)
-def test_every_comment_is_still_there(name: str) -> None:
+def test_every_comment_is_preserved(name: str) -> None:
     text = fixture(name)
     migration = migrated(text)
 
@@ -59,7 +59,7 @@ def test_every_comment_is_still_there(name: str) -> None:
 
 @pytest.mark.req("MIG-01", "MIG-03")
 @pytest.mark.parametrize("name", WHOLE)
-def test_sections_without_routing_are_carried_over(name: str) -> None:
+def test_sections_without_routing_are_copied(name: str) -> None:
     old, new = document(fixture(name)), document(migrated(fixture(name)).text)
 
     for section in ("workload", "executor", "trigger", "kind"):
@@ -69,7 +69,7 @@ def test_sections_without_routing_are_carried_over(name: str) -> None:
 
 @pytest.mark.req("MIG-02", "V2E-04")
 @pytest.mark.parametrize("name", ["F-000-B", "F-000-D", "F-000-E", "F-003-A"])
-def test_old_and_new_compile_to_the_same_net(name: str) -> None:
+def test_the_old_and_the_new_form_compile_to_the_same_net(name: str) -> None:
     """Same tasks, rules, order, loops and arcs: then the same events follow, whatever the endpoints answer."""
     text = fixture(name)
 
@@ -77,7 +77,7 @@ def test_old_and_new_compile_to_the_same_net(name: str) -> None:
 
 
 @pytest.mark.req("MIG-01")
-def test_fetch_all_says_what_the_canonical_example_says() -> None:
+def test_the_migrated_fetch_all_equals_the_canonical_example() -> None:
     new = _step(document(migrated(fixture("F-003-A")).text), "fetch_all_endpoints")
     canonical = _step(document(fixture("F-004-H")), "fetch_all_endpoints")
 

@@ -85,7 +85,7 @@ def documents() -> Iterator[tuple[str, dict[str, Any]]]:
 
 @pytest.mark.req("MIG-06")
 @pytest.mark.parametrize(("name", "document"), list(documents()), ids=[name for name, _ in documents()])
-def test_a_key_that_nobody_knows_is_kept_or_named(name: str, document: dict[str, Any]) -> None:
+def test_an_unknown_key_is_kept_or_reported(name: str, document: dict[str, Any]) -> None:
     lost = []
     for path in one_in(3, list(places(document)), first=len(name)):  # another third in each document
         done = convert(Source("test.yaml", with_key(document, path)), kinds=KINDS, extensions=True)

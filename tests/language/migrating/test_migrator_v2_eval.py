@@ -106,7 +106,7 @@ def test_a_list_of_nexts_becomes_a_router_with_its_mode() -> None:
         ("loop: {in: [1], iterator: x}", "[{step: b}]", "ctx.start_n"),
     ],
 )
-def test_a_step_variable_lives_where_its_readers_can_see_it(loop: str, next_: str, home: str) -> None:
+def test_a_step_variable_moves_to_the_scope_of_its_readers(loop: str, next_: str, home: str) -> None:
     """`iter` when only the pipeline reads it; else `ctx`: arcs do not see `iter`, and iterations do not share it."""
     steps = steps_of(
         f"""
@@ -150,7 +150,7 @@ def test_a_shared_variable_becomes_a_reducer_of_the_loop() -> None:
 
 
 @pytest.mark.req("MIG-02", "V2E-08")
-def test_set_prev_becomes_a_task_whose_result_it_is() -> None:
+def test_set_prev_becomes_a_task_with_that_result() -> None:
     steps = steps_of(
         """
         - step: start
@@ -168,7 +168,7 @@ def test_set_prev_becomes_a_task_whose_result_it_is() -> None:
 @pytest.mark.parametrize(
     ("next_", "home"), [("[{step: b}]", "iter.page"), ("[{step: b, when: '{{ vars.page.n > 1 }}'}]", "ctx.start_page")]
 )
-def test_a_part_of_a_variable_lives_where_the_variable_does(next_: str, home: str) -> None:
+def test_a_part_of_a_variable_moves_with_the_variable(next_: str, home: str) -> None:
     steps = steps_of(
         f"""
         - step: start
@@ -208,7 +208,7 @@ def test_a_part_of_a_variable_lives_where_the_variable_does(next_: str, home: st
         ),
     ],
 )
-def test_what_v10_cannot_say_is_reported(step: str, words: str) -> None:
+def test_constructs_without_a_v10_form_are_reported(step: str, words: str) -> None:
     migration = migrated(f"{HEAD}workflow:\n  - {step}\n")
 
     assert [words in item.message for item in migration.blocked] == [True]

@@ -61,7 +61,7 @@ CASE_RETRY = """workflow:
         (CASE + CASE_RETRY, "{max_attempts: 3, delay: 2, spec: {mode: expo}}", [2, 4]),
     ],
 )
-def test_a_retry_without_a_bound_or_with_a_word_of_its_own_is_written_out(
+def test_a_retry_without_a_bound_or_with_a_custom_word_is_written_out(
     text: str, retry: str, slept: list[float]
 ) -> None:
     new = rescued(text.replace("RETRY", retry))
@@ -78,7 +78,7 @@ def test_a_retry_without_a_bound_or_with_a_word_of_its_own_is_written_out(
     ("head", "loop"),
     [(HEAD, "{in: [1, 2]}"), (CASE, "{collection: [1, 2], iterator: item}"), (CASE, "{in: [1, 2], element: item}")],
 )
-def test_a_loop_gets_the_name_of_its_elements(head: str, loop: str) -> None:
+def test_a_loop_gets_an_iterator_name(head: str, loop: str) -> None:
     end = "next: end" if head is CASE else "next: {arcs: [{step: end}]}"
     text = (
         f"{head}workflow:\n  - step: start\n    loop: {loop}\n"
@@ -115,7 +115,7 @@ NEXT_WHEN = """workflow:
         (9, refused(500), ["start_task", "sorry_task"], {"bad": True}),
     ],
 )
-def test_a_condition_in_the_next_of_a_case_step_is_that_of_its_arc(
+def test_a_condition_in_the_next_of_a_case_step_becomes_a_guard(
     number: int, answer: Any, tasks: list[str], ctx: dict[str, Any]
 ) -> None:
     new = rescued(f"{CASE}workload: {{n: {number}}}\n{NEXT_WHEN}")
@@ -142,7 +142,7 @@ WORK = """workflow:
 
 
 @pytest.mark.req("MIG-06", "DIA-04")
-def test_the_tasks_of_a_case_rule_beside_a_task_list_are_its_last_ones() -> None:
+def test_tasks_of_a_case_rule_next_to_a_task_list_become_its_last_tasks() -> None:
     ran = run_case(rescued(HEAD + WORK), fetch={"n": 1}, shape={"n": 7}, save={"saved": 1})
 
     assert called(ran) == ["fetch", "shape", "save", "b_task"]
@@ -150,14 +150,14 @@ def test_the_tasks_of_a_case_rule_beside_a_task_list_are_its_last_ones() -> None
 
 
 @pytest.mark.req("MIG-06", "DIA-04")
-def test_a_failed_task_of_such_a_rule_goes_to_the_rule_on_errors() -> None:
+def test_a_failed_task_of_a_merged_rule_leads_to_the_error_rule() -> None:
     ran = run_case(rescued(HEAD + WORK), fetch={"n": 1}, shape={"n": 7}, save=refused(500))
 
     assert called(ran) == ["fetch", "shape", "save", "c_task"]
 
 
 @pytest.mark.req("MIG-06")
-def test_a_first_step_of_another_name_is_named_as_the_entry() -> None:
+def test_a_first_step_with_another_name_becomes_the_entry() -> None:
     text = f"{HEAD}workflow:\n  - {{step: begin, tool: {{kind: http, url: u}}, next: {{arcs: [{{step: b}}]}}}}\n"
     text += "  - {step: b, tool: {kind: noop}}\n"
     before = convert(Source("test.yaml", text), kinds=KINDS).before
@@ -177,7 +177,7 @@ def test_a_first_step_of_another_name_is_named_as_the_entry() -> None:
         ("steps: [{step: start, tool: {kind: http, url: u}}]\n", ("workflow", 0, "step")),
     ],
 )
-def test_a_key_that_has_another_place_in_v10_is_read_and_put_there(text: str, place: tuple[Any, ...]) -> None:
+def test_a_key_with_another_place_in_v10_is_moved_there(text: str, place: tuple[Any, ...]) -> None:
     done = convert(Source("test.yaml", HEAD + text), kinds=KINDS)
 
     assert {one.code for one in done.before.diagnostics} == {"I_ALIAS"}

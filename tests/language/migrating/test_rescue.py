@@ -64,7 +64,7 @@ ARCS_AND_EVAL = """
         ([refused(404)], 1, "bad"),  # matched by no rule: eval fails, where a policy of v10 would go on
     ],
 )
-def test_arcs_of_v10_beside_tasks_of_v2_eval(answers: list[Any], calls: int, last: str) -> None:
+def test_v10_arcs_next_to_v2_eval_tasks_are_migrated(answers: list[Any], calls: int, last: str) -> None:
     ran = run_case(rescued(V2, ARCS_AND_EVAL), fetch=answers)
 
     assert called(ran) == ["fetch"] * calls
@@ -97,7 +97,7 @@ ARCS_AND_CASE = """
     ("call", "last", "stored"),
     [(answer({"n": 5}), "many", [{"n": 5}]), (answer({"n": 1}), "few", []), (refused(500), "bad", [])],
 )
-def test_steps_of_v2_case_beside_steps_of_v10(call: Any, last: str, stored: list[Any]) -> None:
+def test_v2_case_steps_next_to_v10_steps_are_migrated(call: Any, last: str, stored: list[Any]) -> None:
     ran = run_case(rescued(V2, ARCS_AND_CASE), call_task=[call])
 
     assert visited(ran)[-1] == last
@@ -105,7 +105,7 @@ def test_steps_of_v2_case_beside_steps_of_v10(call: Any, last: str, stored: list
 
 
 @pytest.mark.parametrize(("works", "last"), [(True, "good"), (False, "bad")])
-def test_a_case_that_leads_on_from_a_pipeline_of_v10(works: bool, last: str) -> None:
+def test_a_case_after_a_v10_pipeline_is_migrated(works: bool, last: str) -> None:
     text = rescued(
         V2,
         """
@@ -148,7 +148,7 @@ def test_a_construct_with_a_plain_v10_form_is_rewritten(steps: str, words: str) 
 
 
 @pytest.mark.req("MIG-06")
-def test_a_document_of_v2_eval_without_start_is_migrated_by_its_own_rules() -> None:
+def test_a_v2_eval_document_without_start_is_migrated_by_its_own_rules() -> None:
     """The repairs of single constructs know nothing of `set_shared`; the rules of v2-eval do."""
     done = converted(
         V2
@@ -171,7 +171,7 @@ def test_a_document_of_v2_eval_without_start_is_migrated_by_its_own_rules() -> N
 
 
 @pytest.mark.req("MIG-06")
-def test_a_step_of_v2_case_that_does_nothing_ends_its_path() -> None:
+def test_a_v2_case_step_that_does_nothing_ends_its_path() -> None:
     done = converted(
         V2
         + dedent("""\
@@ -188,7 +188,7 @@ def test_a_step_of_v2_case_that_does_nothing_ends_its_path() -> None:
     assert visited(run_case(done.text or "", start_task=[refused(500)]))[-1] == "dead_letter"
 
 
-def test_a_template_without_quotes_gets_them() -> None:
+def test_an_unquoted_template_gets_quotes() -> None:
     done = converted(
         f"{V10}workload: {{n: 1}}\nworkflow:\n  - step: start\n    set_ctx:\n      n: {{{{ workload.n }}}}\n"
     )
@@ -197,7 +197,7 @@ def test_a_template_without_quotes_gets_them() -> None:
     assert 'n: "{{ workload.n }}"' in (done.text or "")
 
 
-def test_what_is_left_is_refused_with_what_is_wrong_and_where() -> None:
+def test_the_remaining_errors_are_reported_with_their_places() -> None:
     done = converted(V10 + 'workflow: [{step: start, when: "{{ true }}", next: {arcs: [{step: nowhere_near}]}}]\n')
 
     assert done.outcome is ConversionOutcome.REFUSED
@@ -205,7 +205,7 @@ def test_what_is_left_is_refused_with_what_is_wrong_and_where() -> None:
     assert [found.code for found in done.after.refusals] == ["E_NEXT_REF"]
 
 
-def test_comments_and_what_is_not_touched_stay_as_they_were() -> None:
+def test_comments_and_untouched_parts_are_unchanged() -> None:
     text = V2 + dedent("""\
         # what comes in
         workload: { n:   1 }   # kept
@@ -228,7 +228,7 @@ def test_comments_and_what_is_not_touched_stay_as_they_were() -> None:
 
 
 @pytest.mark.parametrize("file", sorted(ERRORS.glob("*.yaml")), ids=lambda file: file.stem)
-def test_no_refused_example_becomes_a_text_that_does_not_check(file: Path) -> None:
+def test_no_refused_example_migrates_to_an_invalid_text(file: Path) -> None:
     done = converted(file.read_text())
 
     assert done.outcome in (ConversionOutcome.REFUSED, ConversionOutcome.BLOCKED) or (

@@ -86,13 +86,13 @@ def test_the_reason_why_a_cycle_ends_is_named(around: Transition, why: str) -> N
     ],
 )
 @pytest.mark.req("ADV-06", "ROUTE-10")
-def test_a_cycle_whose_guards_no_round_can_change_is_reported(around: Transition) -> None:
+def test_a_cycle_whose_guards_never_change_is_reported(around: Transition) -> None:
     certificate = proof(step("start", arc("a")), around, step("z"), workload={"again": True})
 
     assert [finding.code for finding in certificate.findings if finding.code in (CODE, NO_END)] in ([CODE], [NO_END])
 
 
-def test_a_cycle_that_is_never_left_is_told_once() -> None:
+def test_an_endless_cycle_is_reported_once() -> None:
     certificate = proof(step("start", arc("a")), step("a", arc("b")), step("b", arc("a")))
 
     assert [finding.code for finding in certificate.findings] == [NO_END]
@@ -101,7 +101,7 @@ def test_a_cycle_that_is_never_left_is_told_once() -> None:
 
 
 @pytest.mark.req("ADV-06")
-def test_a_good_cycle_does_not_hide_an_endless_one_beside_it() -> None:
+def test_a_terminating_cycle_does_not_hide_an_endless_one() -> None:
     certificate = proof(
         step("start", arc("a")),
         step("a", arc("b")),
@@ -174,7 +174,7 @@ def test_a_retry_is_bounded_by_its_attempts() -> None:
 
 
 @pytest.mark.req("ADV-06", "PIPE-03")
-def test_a_task_that_every_way_jumps_over_is_unreachable() -> None:
+def test_a_task_that_is_always_jumped_over_is_unreachable() -> None:
     jumping = (task("a", rule(None, JUMP, to="c")), task("b"), task("c"))
     guarded = (task("a", rule("{{ iter.x }}", JUMP, to="c")), task("b"), task("c"))
 
@@ -185,7 +185,7 @@ def test_a_task_that_every_way_jumps_over_is_unreachable() -> None:
 
 
 @pytest.mark.req("ADV-06")
-def test_generated_tasks_are_never_called_unreachable() -> None:
+def test_generated_tasks_are_never_reported_as_unreachable() -> None:
     """A merge point behind bodies that all break is the compiler's business, not the author's."""
     generated = (task("a", rule(None, BREAK)), task("x__merge", generated="choose"))
 

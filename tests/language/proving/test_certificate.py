@@ -25,7 +25,7 @@ FIXTURES = sorted((Path(__file__).parents[2] / "fixtures").glob("*.yaml"))
 
 @pytest.mark.parametrize("path", FIXTURES, ids=lambda path: path.stem)
 @pytest.mark.req("ADV-06")
-def test_nothing_is_found_in_the_fixtures(path: Path) -> None:
+def test_fixtures_have_no_findings(path: Path) -> None:
     certificate = check(Source(path.name, path.read_text()), kinds=KINDS, extensions=True).certificate
 
     assert certificate is not None
@@ -34,7 +34,7 @@ def test_nothing_is_found_in_the_fixtures(path: Path) -> None:
 
 
 @pytest.mark.req("ADV-06")
-def test_the_pagination_of_the_long_example_is_known_to_end() -> None:
+def test_the_pagination_of_the_long_example_is_proved_to_end() -> None:
     text = (FIXTURES[0].parent / "F-004-H.yaml").read_text()
 
     certificate = check(Source("F-004-H.yaml", text), kinds=KINDS).certificate
@@ -44,7 +44,7 @@ def test_the_pagination_of_the_long_example_is_known_to_end() -> None:
 
 
 @pytest.mark.req("ADV-06")
-def test_findings_stand_where_the_author_wrote_the_step() -> None:
+def test_findings_are_placed_at_the_source_of_the_step() -> None:
     span = Span(7, 11, 7, 17)
 
     certificate = analyse(
@@ -55,7 +55,7 @@ def test_findings_stand_where_the_author_wrote_the_step() -> None:
 
 
 @pytest.mark.req("ADV-06")
-def test_a_certificate_is_json_and_names_the_net_it_is_for() -> None:
+def test_a_certificate_is_json_and_names_its_net() -> None:
     lonely = net(step("start", arc("a")), step("a", arc("a")), step("lonely"))
 
     certificate = analyse(lonely, {})
@@ -65,7 +65,7 @@ def test_a_certificate_is_json_and_names_the_net_it_is_for() -> None:
 
 
 @pytest.mark.req("ADV-06")
-def test_the_drawing_colours_what_was_found() -> None:
+def test_the_drawing_colours_the_findings() -> None:
     drawn = net(step("start", arc("a"), arc("b", "{{ false }}")), step("a"), step("b"), step('q"uote'))
 
     text = findings_dot(drawn, analyse(drawn, {}))
@@ -107,7 +107,7 @@ def test_the_next_shortcut_is_taken_only_when_no_case_rule_has_decided(
 
 
 @pytest.mark.req("ADV-06", "C-40")
-def test_the_implicit_end_of_v2_case_is_a_place_nobody_is_told_about() -> None:
+def test_the_implicit_end_of_v2_case_is_not_reported() -> None:
     certificate = analyse(net(step("start", arc("end")), dialect="v2-case"), {})
 
     assert certificate.verdict == "sound"
@@ -150,7 +150,7 @@ def rounds(count: int) -> Net:
     ids=["wide", "nested", "rounds"],
 )
 @pytest.mark.req("ADV-06")
-def test_a_thousand_steps_take_about_twice_the_work_of_half_of_them(large: Net, half: Net) -> None:
+def test_checking_a_thousand_steps_takes_about_twice_the_work_of_five_hundred(large: Net, half: Net) -> None:
     """beyond.md §2 says half a second: `make bench` measures that."""
     parse.cache_clear()  # the guards of the one are not to be known from the other
     _, fewer = count_calls(lambda: analyse(half, {}))
@@ -164,7 +164,7 @@ def test_a_thousand_steps_take_about_twice_the_work_of_half_of_them(large: Net, 
 
 
 @pytest.mark.req("ADV-06")
-def test_a_fork_of_forty_guarded_branches_does_not_explode() -> None:
+def test_a_fork_of_forty_guarded_branches_is_checked_in_bounded_work() -> None:
     """2 to the 40 sets of branches; the members are taken one after another instead."""
     names = [f"b{i}" for i in range(40)]
     optional = net(

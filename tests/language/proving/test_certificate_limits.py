@@ -39,7 +39,7 @@ def messages(checked: Net) -> list[str]:
     ],
 )
 @pytest.mark.req("ADV-06")
-def test_a_playbook_that_waits_for_itself_under_its_own_limit(
+def test_a_playbook_that_waits_for_itself_under_its_own_limit_is_reported(
     task: Task, concurrency: Concurrency | None, count: int
 ) -> None:
     recursive = net(step("start", tasks=(task,)), executor=Executor(concurrency=concurrency))
@@ -48,7 +48,7 @@ def test_a_playbook_that_waits_for_itself_under_its_own_limit(
 
 
 @pytest.mark.req("ADV-06")
-def test_a_child_never_waits_for_the_slot_of_its_parents_step() -> None:
+def test_a_child_that_waits_for_the_slot_of_its_parent_is_not_reported() -> None:
     """A step's slot belongs to one execution, keyed or not, and the child is another one."""
     assert messages(net(step("start", tasks=(calling(),), concurrency=limit(1, "k")))) == []
 
@@ -65,6 +65,6 @@ def listening(key: str) -> Net:
 
 
 @pytest.mark.req("ADV-06")
-def test_a_slot_held_while_waiting_for_someone_who_queues_for_it() -> None:
+def test_a_slot_held_while_waiting_for_a_step_that_queues_for_it_is_reported() -> None:
     assert len(messages(listening("slot"))) == 1
     assert messages(listening("another")) == []

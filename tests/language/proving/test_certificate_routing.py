@@ -47,7 +47,7 @@ def found(first: Transition, code: str) -> list[str]:
     ],
 )
 @pytest.mark.req("ADV-06")
-def test_an_event_that_no_arc_takes_is_named(first: Transition, event: str) -> None:
+def test_an_event_without_a_matching_arc_is_reported(first: Transition, event: str) -> None:
     [message] = found(first, "W_EVENT_UNROUTED")
 
     assert f'takes "{event}"' in message
@@ -65,7 +65,7 @@ def test_an_event_that_no_arc_takes_is_named(first: Transition, event: str) -> N
     ],
 )
 @pytest.mark.req("ADV-06", "ROUTE-07")
-def test_a_token_may_end_where_that_can_be_meant(first: Transition) -> None:
+def test_a_token_that_may_intentionally_end_is_not_reported(first: Transition) -> None:
     assert found(first, "W_EVENT_UNROUTED") == []
 
 
@@ -81,14 +81,14 @@ def test_a_token_may_end_where_that_can_be_meant(first: Transition) -> None:
     ],
 )
 @pytest.mark.req("ADV-06")
-def test_a_guard_behind_a_wider_one_never_decides(guards: tuple[str, ...], fork: bool, count: int) -> None:
+def test_a_guard_after_a_wider_one_is_reported(guards: tuple[str, ...], fork: bool, count: int) -> None:
     first = step("start", *(arc(f"t{i}", guard) for i, guard in enumerate(guards)), fork=fork)
 
     assert len(found(first, "W_GUARD_OVERLAP")) == count
 
 
 @pytest.mark.req("ADV-06")
-def test_policy_rules_shadow_one_another_too() -> None:
+def test_policy_rules_can_shadow_each_other() -> None:
     rules = (
         Rule(when=Authored("{{ outcome.status == 'error' }}"), do=Directive.FAIL),
         Rule(when=Authored("{{ outcome.status == 'error' and outcome.http.status == 404 }}"), do=Directive.CONTINUE),
@@ -119,14 +119,14 @@ def test_an_arc_with_a_false_guard_never_fires() -> None:
     ],
 )
 @pytest.mark.req("ADV-06", "ADM-04")
-def test_a_step_that_admits_nobody_never_runs(rules: tuple[AdmitRule, ...], count: int) -> None:
+def test_a_step_that_admits_no_token_never_runs(rules: tuple[AdmitRule, ...], count: int) -> None:
     gated = step("start", admission=Admission(rules=rules))
 
     assert len(found(gated, "W_UNREACHABLE")) == count
 
 
 @pytest.mark.req("ADV-06", "ROUTE-05")
-def test_unguarded_always_takes_failures_too() -> None:
+def test_an_unguarded_always_arc_handles_failures_too() -> None:
     """A finally-like router: the step behind it is reached on failure as well, so nothing is unrouted."""
     router = Router(arcs=(arc("tidy"),), unguarded_always=True)
 
@@ -160,7 +160,7 @@ workflow:
         ("StepStarted", "ToolCompleted"),
     ],
 )
-def test_rules_that_name_events_as_older_playbooks_do_can_be_reached(error: str, done: str) -> None:
+def test_rules_with_legacy_event_names_are_reachable(error: str, done: str) -> None:
     text = CASE.replace("ERROR", error).replace("DONE", done)
 
     assert [found for found in check(Source("t.yaml", text), kinds=KINDS).diagnostics if found.code[0] == "W"] == []

@@ -26,7 +26,7 @@ def messages(*steps: Transition, **more: Any) -> list[str]:
 
 
 @pytest.mark.req("ADV-06")
-def test_a_key_that_nothing_sets_is_reported_with_the_nearest_one() -> None:
+def test_a_key_that_is_never_set_is_reported_with_the_nearest_one() -> None:
     certificate = analyse(
         net(step("start", arc("b"), tasks=(sets(total=1),)), step("b", tasks=(reads("{{ ctx.totl }}"),))), {}
     )
@@ -108,12 +108,12 @@ def test_a_key_that_only_later_steps_set_is_reported() -> None:
     ],
 )
 @pytest.mark.req("ADV-06")
-def test_what_some_path_may_have_set_is_not_reported(steps: tuple[Transition, ...]) -> None:
+def test_a_key_that_some_path_may_have_set_is_not_reported(steps: tuple[Transition, ...]) -> None:
     assert messages(*steps) == []
 
 
 @pytest.mark.req("ADV-06")
-def test_a_task_cannot_read_what_a_later_task_sets() -> None:
+def test_a_key_that_only_a_later_task_sets_is_reported() -> None:
     assert len(messages(step("start", tasks=(reads("{{ ctx.n }}"), sets(n=1))))) == 1
 
 
@@ -128,7 +128,7 @@ def test_a_task_cannot_read_what_a_later_task_sets() -> None:
         ("{{ event.result }}", None, 0),  # any key, as far as can be told
     ],
 )
-def test_args_come_from_the_arcs_that_lead_here(args: Any, own: Any, count: int) -> None:
+def test_args_come_from_the_incoming_arcs(args: Any, own: Any, count: int) -> None:
     first = step("start", arc("b", args=None if args is None else Authored(args)))
     second = step("b", tasks=(reads("{{ args.n }}"),), args=None if own is None else Authored(own))
 
@@ -136,7 +136,7 @@ def test_args_come_from_the_arcs_that_lead_here(args: Any, own: Any, count: int)
 
 
 @pytest.mark.req("ADV-06", "V2C-25")
-def test_args_of_an_arc_whose_target_is_computed_may_come_to_any_step() -> None:
+def test_args_of_an_arc_with_a_computed_target_can_reach_any_step() -> None:
     computed = arc("", args=Authored({"n": 1}), computed=Authored("{{ event.result.target }}"))
 
     second = step("b", tasks=(reads("{{ args.n }}"), reads("{{ args.m }}", name="other")))
@@ -145,12 +145,12 @@ def test_args_of_an_arc_whose_target_is_computed_may_come_to_any_step() -> None:
 
 
 @pytest.mark.req("ADV-06", "TOOL-10")
-def test_the_args_of_a_workbook_task_are_its_own() -> None:
+def test_args_of_a_workbook_task_are_its_own() -> None:
     assert messages(step("start", tasks=(reads("{{ args.n }}", args=Authored({"n": 1})),))) == []
 
 
 @pytest.mark.req("ADV-06")
-def test_a_step_result_is_read_only_after_the_step_ran() -> None:
+def test_reading_a_step_result_before_the_step_ran_is_reported() -> None:
     early = messages(step("start", arc("b"), tasks=(reads("{{ b.data }}"),)), step("b"))
     late = messages(step("start", arc("b")), step("b", arc("c", "{{ start.data and b.data }}")), step("c"))
 
@@ -166,12 +166,12 @@ def test_a_step_result_is_read_only_after_the_step_ran() -> None:
     ],
 )
 @pytest.mark.req("ADV-06", "TPL-06")
-def test_a_task_or_iterator_of_a_steps_name_is_not_that_step(first: Transition) -> None:
+def test_a_task_or_iterator_with_the_name_of_a_step_is_not_that_step(first: Transition) -> None:
     assert messages(first, step("b")) == []
 
 
 @pytest.mark.req("ADV-06")
-def test_a_workload_key_of_a_steps_name_may_be_meant() -> None:
+def test_a_workload_key_with_the_name_of_a_step_is_not_reported() -> None:
     assert messages(step("start", arc("b"), tasks=(reads("{{ b }}"),)), step("b"), workload={"b": 1}) == []
 
 

@@ -32,7 +32,7 @@ from noetl.templates.values import Authored
     ],
 )
 @pytest.mark.req("ADV-06")
-def test_a_guard_is_certain_only_where_no_value_could_change_it(
+def test_a_guard_is_certain_only_if_no_value_can_change_it(
     guard: object, event: str | None, truth: bool | None
 ) -> None:
     assert guards.truth(Authored(guard), event) is truth
@@ -52,7 +52,7 @@ def test_a_guard_is_certain_only_where_no_value_could_change_it(
         ([], False),
     ],
 )
-def test_complementary_tests_cover_every_case(conditions: list[str], covered: bool) -> None:
+def test_complementary_guards_cover_every_case(conditions: list[str], covered: bool) -> None:
     assert guards.covered([Authored(condition) for condition in conditions], "step.done") is covered
 
 
@@ -73,7 +73,7 @@ def test_a_narrower_guard_is_implied_by_a_wider_one(guard: str, earlier: str, im
     assert guards.implied(Authored(guard), [Authored(earlier)], None) is implied
 
 
-def test_too_many_things_to_try_leave_everything_possible() -> None:
+def test_too_many_combinations_leave_the_guard_undecided() -> None:
     wide = " or ".join(f"ctx.k{i} == {i}" for i in range(30))
 
     assert guards.truth(Authored(f"{{{{ ({wide}) and false }}}}"), None) in (False, None)

@@ -31,7 +31,7 @@ def test_the_search_alone_agrees_with_the_token_game(seed: int, withdrawing: boo
 
 
 @pytest.mark.req("ADV-06")
-def test_a_token_that_goes_round_for_ever_does_not_keep_the_others_from_moving() -> None:
+def test_an_endlessly_moving_token_does_not_starve_the_others() -> None:
     """The ignoring problem of stubborn sets: the quiet token may not always be the one that moves."""
     spinning = net(
         step("start", arc("a_spin"), arc("b"), fork=True),
@@ -66,7 +66,7 @@ def test_independent_branches_are_not_interleaved() -> None:
 
 
 @pytest.mark.req("ADV-06")
-def test_what_was_found_before_the_budget_ended_stands() -> None:
+def test_findings_before_the_end_of_the_budget_are_reported() -> None:
     names = [f"b{i}" for i in range(12)]
     ring = net(
         step("start", *(arc(name) for name in names), fork=True),

@@ -41,7 +41,7 @@ def diamond(join: Join | str | int | None, *, second: Transition | None = None, 
 
 
 @pytest.mark.req("ADV-06", "ROUTE-11")
-def test_a_fork_that_meets_in_one_join_is_sound() -> None:
+def test_a_fork_with_one_join_is_sound() -> None:
     certificate = proof(MET)
 
     assert certificate.verdict == "sound"
@@ -66,7 +66,7 @@ def test_two_joins_that_wait_for_each_other_are_a_deadlock() -> None:
 
 
 @pytest.mark.req("ADV-06")
-def test_a_witness_can_be_played_as_moving_tokens() -> None:
+def test_a_witness_can_be_replayed_as_moving_tokens() -> None:
     [witness] = proof(CROSSED).witnesses
 
     assert [move.tokens for move in witness.moves][:3] == [("a", "b"), ("b", "left"), ("left", "right")]
@@ -76,7 +76,7 @@ def test_a_witness_can_be_played_as_moving_tokens() -> None:
 
 @pytest.mark.req("ADV-06", "ROUTE-11")
 @pytest.mark.parametrize("mode", ["any", "active"])
-def test_joins_that_do_not_wait_for_everyone_cannot_deadlock(mode: str) -> None:
+def test_a_join_that_does_not_wait_for_all_cannot_deadlock(mode: str) -> None:
     crossed = net(
         step("start", arc("a"), arc("b"), fork=True),
         step("a", arc("left")),
@@ -96,14 +96,14 @@ def test_a_counting_join_needs_as_many_tokens_as_the_fork_sends(count: int, foun
 
 @pytest.mark.req("ADV-06")
 @pytest.mark.parametrize(("tokens", "found"), [(3, []), (2, ["W_JOIN_UNFILLED"])])
-def test_tokens_of_one_arc_count(tokens: int, found: list[str]) -> None:
+def test_several_tokens_of_one_arc_are_counted(tokens: int, found: list[str]) -> None:
     split = net(step("start", arc("work", tokens=tokens)), step("work", arc("merge")), step("merge", join=3))
 
     assert codes(split) == found
 
 
 @pytest.mark.req("ADV-06")
-def test_a_branch_that_may_stay_silent_can_leave_a_counting_join_unfilled() -> None:
+def test_a_branch_that_may_send_no_token_can_leave_a_counting_join_unfilled() -> None:
     optional = net(
         step("start", arc("a"), arc("b"), arc("c", "{{ workload.c }}"), fork=True),
         *(step(name, arc("merge")) for name in "abc"),
@@ -116,13 +116,13 @@ def test_a_branch_that_may_stay_silent_can_leave_a_counting_join_unfilled() -> N
 
 
 @pytest.mark.req("ADV-06")
-def test_a_single_token_passes_straight_through_a_counting_join() -> None:
+def test_a_single_token_passes_a_counting_join() -> None:
     """One arc of an inclusive router opens no group (O-01)."""
     assert codes(net(step("start", arc("merge")), step("merge", join=5))) == []
 
 
 @pytest.mark.req("ADV-06")
-def test_a_token_that_ends_beside_the_join_is_left() -> None:
+def test_a_token_that_ends_next_to_the_join_is_reported() -> None:
     aside = net(
         step("start", arc("a"), arc("b"), fork=True),
         step("a", arc("merge")),
@@ -142,7 +142,7 @@ def test_a_token_that_ends_beside_the_join_is_left() -> None:
 
 
 @pytest.mark.req("ADV-06", "ROUTE-11")
-def test_join_active_says_that_a_branch_may_end_elsewhere() -> None:
+def test_join_active_allows_a_branch_to_end_elsewhere() -> None:
     aside = net(
         step("start", arc("a"), arc("b"), fork=True),
         step("a", arc("merge")),
@@ -155,7 +155,7 @@ def test_join_active_says_that_a_branch_may_end_elsewhere() -> None:
 
 
 @pytest.mark.req("ROUTE-11")
-def test_a_branch_that_admission_may_deny_is_not_left() -> None:
+def test_a_branch_that_admission_may_deny_is_not_reported() -> None:
     """A branch that ended early does not block the join, and F-R-JOIN counts on it."""
     gate = Admission(rules=(AdmitRule(when=Authored("{{ workload.go }}"), allow=True), AdmitRule(allow=False)))
 
@@ -163,7 +163,7 @@ def test_a_branch_that_admission_may_deny_is_not_left() -> None:
 
 
 @pytest.mark.req("ADV-06", "ROUTE-05")
-def test_a_plain_failure_is_not_unsound_but_a_routed_one_is_followed() -> None:
+def test_an_unhandled_failure_is_not_unsound_but_a_routed_one_is_followed() -> None:
     plain = diamond("all", second=step("b", arc("merge", DONE)))
     routed = net(
         step("start", arc("a"), arc("b"), fork=True),
@@ -198,7 +198,7 @@ def test_complementary_guards_leave_no_token_behind(guards: tuple[str, str], fou
 
 
 @pytest.mark.req("ADV-06")
-def test_guards_that_exclude_each_other_never_fork() -> None:
+def test_mutually_exclusive_guards_never_fork() -> None:
     either = net(
         step("start", arc("a", "{{ workload.x }}"), arc("b", "{{ not workload.x }}"), fork=True),
         step("a", arc("left")),
@@ -211,7 +211,7 @@ def test_guards_that_exclude_each_other_never_fork() -> None:
 
 
 @pytest.mark.req("ADV-06")
-def test_a_nested_fork_must_join_before_the_join_around_it() -> None:
+def test_a_nested_fork_must_join_before_the_outer_join() -> None:
     """The inner group joins first and its token passes on, so that the outer join runs without it."""
     shared = net(
         step("start", arc("a"), arc("b"), fork=True),
@@ -234,7 +234,7 @@ def test_a_nested_fork_must_join_before_the_join_around_it() -> None:
 
 
 @pytest.mark.req("ADV-06", "ROUTE-11")
-def test_a_nested_fork_that_may_send_one_token_holds_up_the_join_around_it() -> None:
+def test_a_nested_fork_that_may_send_one_token_blocks_the_outer_join() -> None:
     """One arc alone opens no group (O-01), so its token waits at the inner join for the tokens of the outer fork."""
 
     def nested(guard: str | None) -> Net:

@@ -19,7 +19,7 @@ MET = net(
 
 
 @pytest.mark.req("ADV-06")
-def test_a_step_no_arc_leads_to_is_unreachable() -> None:
+def test_a_step_without_incoming_arcs_is_unreachable() -> None:
     [finding] = proof(net(step("start"), step("lonely"))).findings
 
     assert finding.code == "W_UNREACHABLE"
@@ -44,14 +44,14 @@ def test_a_closed_cycle_has_no_end() -> None:
 
 
 @pytest.mark.req("ADV-06")
-def test_a_cycle_with_a_guarded_way_back_has_an_end() -> None:
+def test_a_cycle_with_a_guarded_back_arc_has_an_end() -> None:
     found = codes(net(step("start", arc("a")), step("a", arc("b")), step("b", arc("a", "{{ event.result.more }}"))))
 
     assert found == []
 
 
 @pytest.mark.req("ADV-06")
-def test_a_cycle_whose_own_branches_feed_it_for_ever_has_no_end() -> None:
+def test_a_cycle_fed_forever_by_its_own_branches_has_no_end() -> None:
     """One branch ends in every round, the other always comes back: no execution of it is ever over."""
     fed = net(
         step("start", arc("a"), arc("b"), fork=True),
@@ -65,7 +65,7 @@ def test_a_cycle_whose_own_branches_feed_it_for_ever_has_no_end() -> None:
 
 
 @pytest.mark.req("ADV-06")
-def test_a_fork_in_a_cycle_without_a_join_grows() -> None:
+def test_a_fork_in_a_cycle_without_a_join_is_unbounded() -> None:
     growing = net(
         step("start", arc("crawl")),
         step("crawl", arc("crawl", "{{ event.result.more }}"), arc("store"), fork=True),
@@ -83,7 +83,7 @@ def test_a_fork_in_a_cycle_without_a_join_grows() -> None:
 
 
 @pytest.mark.req("ADV-06")
-def test_an_arc_that_sends_two_tokens_back_grows() -> None:
+def test_an_arc_that_sends_two_tokens_back_is_unbounded() -> None:
     again = "{{ event.result.more }}"
 
     assert codes(net(step("start", arc("start", again, tokens=2)))) == ["W_TOKEN_GROWTH"]
@@ -91,7 +91,7 @@ def test_an_arc_that_sends_two_tokens_back_grows() -> None:
 
 
 @pytest.mark.req("ADV-06")
-def test_a_fork_that_joins_in_two_places_grows_when_one_of_them_leads_back() -> None:
+def test_a_fork_with_two_joins_is_unbounded_if_one_leads_back() -> None:
     twice = net(
         step("start", arc("a"), arc("b"), fork=True),
         step("a", arc("left")),
@@ -104,7 +104,7 @@ def test_a_fork_that_joins_in_two_places_grows_when_one_of_them_leads_back() -> 
 
 
 @pytest.mark.req("ADV-06")
-def test_a_step_that_ends_the_execution_frees_whoever_waits() -> None:
+def test_a_step_that_ends_the_execution_releases_waiting_tokens() -> None:
     stopping = net(
         step("start", arc("a"), arc("b"), arc("c"), fork=True),
         step("a", arc("left")),
@@ -138,7 +138,7 @@ def test_a_cancel_list_is_searched_token_by_token() -> None:
 
 
 @pytest.mark.req("ADV-06")
-def test_a_blocking_join_can_wait_for_a_group_inside_the_one_it_holds() -> None:
+def test_a_blocking_join_can_wait_for_a_group_nested_in_its_own() -> None:
     """The rest of the outer group forks again and comes to the same join, which admits no new group before it."""
 
     def shaped(rest: str) -> Net:
@@ -156,7 +156,7 @@ def test_a_blocking_join_can_wait_for_a_group_inside_the_one_it_holds() -> None:
 
 
 @pytest.mark.req("ADV-06")
-def test_a_join_that_withdraws_the_rest_ends_a_branch_that_would_go_on_for_ever() -> None:
+def test_a_join_that_cancels_the_rest_ends_an_endless_branch() -> None:
     """A race against a loop that only stops when somebody else has won."""
 
     def race(rest: str) -> Net:
@@ -173,7 +173,7 @@ def test_a_join_that_withdraws_the_rest_ends_a_branch_that_would_go_on_for_ever(
 
 
 @pytest.mark.req("ADV-06")
-def test_a_counting_join_that_withdraws_the_rest_must_still_fill() -> None:
+def test_a_counting_join_that_cancels_the_rest_must_still_fill() -> None:
     def first(count: int) -> Net:
         return net(
             step("start", arc("a"), arc("b"), arc("c"), fork=True),
@@ -186,7 +186,7 @@ def test_a_counting_join_that_withdraws_the_rest_must_still_fill() -> None:
 
 
 @pytest.mark.req("ADV-06")
-def test_what_the_budget_does_not_allow_is_not_decided() -> None:
+def test_a_net_beyond_the_budget_is_not_decided() -> None:
     certificate = proof(MET, budget=3)
 
     assert certificate.verdict == "not decided"
@@ -194,7 +194,7 @@ def test_what_the_budget_does_not_allow_is_not_decided() -> None:
 
 
 @pytest.mark.req("ADV-06")
-def test_a_target_that_cannot_be_told_is_not_decided() -> None:
+def test_a_net_with_an_unknown_target_is_not_decided() -> None:
     computed = net(
         step("start", arc("", computed=Authored("{{ vars.where }}"))), step("a"), step("b"), dialect="v2-case"
     )
@@ -203,7 +203,7 @@ def test_a_target_that_cannot_be_told_is_not_decided() -> None:
 
 
 @pytest.mark.req("ADV-06")
-def test_a_computed_target_with_candidates_leads_to_each_of_them() -> None:
+def test_a_computed_target_leads_to_each_of_its_candidates() -> None:
     computed = net(
         step("start", arc("", computed=Authored("{{ 'a' if workload.x else 'b' }}"), candidates=("a", "b"))),
         step("a"),

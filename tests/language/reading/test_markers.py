@@ -116,12 +116,12 @@ def test_every_marker_of_the_table_has_a_document_above() -> None:
         document(),
     ],
 )
-def test_data_and_neutral_constructs_say_nothing(text: str) -> None:
+def test_data_and_neutral_constructs_are_no_markers(text: str) -> None:
     assert detected(text) == (V10, [])
 
 
 @pytest.mark.req("DIA-02")
-def test_then_in_rules_admission_and_sugar_is_not_a_mark_of_v2_case() -> None:
+def test_then_in_rules_admission_and_sugar_is_not_a_v2_case_marker() -> None:
     step = (
         "spec: { policy: { admit: { rules: [{ else: { then: { allow: true } } }] } } }\n"
         "tool:\n  - name: a\n    kind: noop\n    spec: { policy: { rules: [{ when: true, then: { do: break } }] } }\n"
@@ -142,7 +142,7 @@ def test_markers_inside_sugar_and_the_workbook_count() -> None:
 
 
 @pytest.mark.req("DIA-02", "KEY-01")
-def test_a_keychain_says_nothing_about_the_dialect() -> None:
+def test_a_keychain_is_not_a_marker() -> None:
     assert detected(document(root="keychain: []")) == (V10, [])
     assert detected(document("    case: []", root="keychain: []")) == (V2_CASE, [])
     assert detected(document("    tool: [{ a: { kind: noop, eval: [] } }]", root="keychain: []")) == (V2_EVAL, [])
@@ -161,7 +161,7 @@ def test_a_keychain_says_nothing_about_the_dialect() -> None:
         ("next: [{ step: b, when: '{{ a }}' }]\ntool: [{ name: a, kind: noop }]", V10),
     ],
 )
-def test_a_spelling_that_another_dialect_reads_too_is_no_mixture(step: str, dialect: Dialect) -> None:
+def test_a_spelling_that_two_dialects_accept_is_not_a_mixture(step: str, dialect: Dialect) -> None:
     assert detected(on_step(step)) == (dialect, [])
 
 
@@ -172,7 +172,7 @@ def test_a_spelling_that_another_dialect_reads_too_is_no_mixture(step: str, dial
 @pytest.mark.parametrize(
     ("fixture", "dialect"), [("F-004-H", V10), ("F-000-E", V2_EVAL), ("F-003-A", V2_EVAL), ("F-001-E", V2_CASE)]
 )
-def test_fixtures_are_of_the_dialect_of_their_seed(fixture: str, dialect: Dialect) -> None:
+def test_fixtures_have_the_expected_dialect(fixture: str, dialect: Dialect) -> None:
     text = (FIXTURES / f"{fixture}.yaml").read_text()
 
     assert detected(text) == (dialect, [])
@@ -189,7 +189,7 @@ def test_every_fixture_has_a_dialect_and_only_one() -> None:
 
 
 @pytest.mark.req("DIA-01")
-def test_a_named_dialect_decides_before_all_shapes() -> None:
+def test_a_declared_dialect_overrides_all_markers() -> None:
     eval_text = on_step("tool: [{ a: { kind: noop, eval: [] } }]")
     named = eval_text.replace("path: x/a", "path: x/a, dialect: v2-case")
 
@@ -200,7 +200,7 @@ def test_a_named_dialect_decides_before_all_shapes() -> None:
 
 
 @pytest.mark.req("DIA-01")
-def test_a_dialect_nobody_knows_is_refused_and_the_shape_decides() -> None:
+def test_an_unknown_declared_dialect_is_refused_and_the_markers_decide() -> None:
     text = on_step("case: []").replace("path: x/a", "path: x/a, dialect: v2-cases")
     dialect, (found,) = detected(text)
 
@@ -210,7 +210,7 @@ def test_a_dialect_nobody_knows_is_refused_and_the_shape_decides() -> None:
 
 @pytest.mark.req("DIA-01", "DIA-05")
 @pytest.mark.parametrize("by_option", [True, False])
-def test_an_older_dialect_named_under_v10_is_refused(by_option: bool) -> None:
+def test_an_older_dialect_declared_under_v10_is_refused(by_option: bool) -> None:
     text = document(api="noetl.io/v10", metadata="" if by_option else ", dialect: v2-eval")
     dialect, (found,) = detected(text, V2_EVAL if by_option else None)
 
@@ -233,7 +233,7 @@ def test_an_older_dialect_named_under_v10_is_refused(by_option: bool) -> None:
         ("[{ step: start, next: }]", V10),
     ],
 )
-def test_weak_markers_decide_when_there_is_no_strong_one(steps: str, dialect: Dialect) -> None:
+def test_weak_markers_decide_without_strong_ones(steps: str, dialect: Dialect) -> None:
     text = f"apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {{ name: a, path: a }}\nworkflow: {steps}\n"
 
     assert detected(text) == (dialect, [])
@@ -261,7 +261,7 @@ workflow:
 
 
 @pytest.mark.req("DIA-04")
-def test_a_mixture_is_refused_naming_a_marker_of_each_and_what_each_would_write() -> None:
+def test_a_mixture_is_refused_with_a_marker_and_the_rewrite_of_each_dialect() -> None:
     dialect, (found,) = detected(MIXED)
 
     assert dialect is None
@@ -276,7 +276,7 @@ def test_a_mixture_is_refused_naming_a_marker_of_each_and_what_each_would_write(
 @pytest.mark.req("DIA-04")
 @pytest.mark.parametrize("first", MARKERS[::4])
 @pytest.mark.parametrize("other", MARKERS[1::5])
-def test_two_dialects_in_one_document_are_refused_unless_one_of_them_or_v10_reads_both(
+def test_two_dialects_in_one_document_are_refused_unless_one_reader_accepts_both(
     first: tuple[Dialect, str], other: tuple[Dialect, str]
 ) -> None:
     head, _, steps = first[1].partition("workflow:\n")
@@ -302,14 +302,14 @@ def test_a_mixture_of_three_names_all_three() -> None:
 
 
 @pytest.mark.req("V2C-04", "DIA-02")
-def test_a_guarded_next_entry_beside_case_is_left_to_the_reader_of_v2_case() -> None:
+def test_a_guarded_next_entry_next_to_case_is_read_as_v2_case() -> None:
     """`E_NEXT_WHEN` explains it better than a mixture would (C-04)."""
     assert detected(on_step("case: []\nnext: [{ step: a, when: '{{ b }}' }]")) == (V2_CASE, [])
 
 
 @pytest.mark.req("DIA-05")
 @pytest.mark.parametrize(("_", "text"), MARKERS)
-def test_v10_by_api_version_or_override_is_never_taken_for_something_older(_: Dialect, text: str) -> None:
+def test_v10_by_api_version_or_option_is_never_read_as_an_older_dialect(_: Dialect, text: str) -> None:
     assert detected(text.replace("noetl.io/v2", "noetl.io/v10")) == (V10, [])
     assert detected(text, V10) == (V10, [])
 
@@ -329,7 +329,7 @@ def test_v10_by_api_version_or_override_is_never_taken_for_something_older(_: Di
         ("", "apiVersion is missing"),
     ],
 )
-def test_an_older_unknown_or_missing_api_version_is_refused_and_the_shape_decides(written: str, shown: str) -> None:
+def test_an_unknown_or_missing_api_version_is_refused_and_the_markers_decide(written: str, shown: str) -> None:
     dialect, (found,) = detected(on_step("case: []").replace("apiVersion: noetl.io/v2", written))
 
     assert dialect is V2_CASE, "so that the other mistakes are found too"
@@ -358,7 +358,7 @@ def test_an_older_unknown_or_missing_api_version_is_refused_and_the_shape_decide
         "next: { arcs: [{ step: b, when: '{{ output.data.n > 1 }}' }] }",
     ],
 )
-def test_input_set_and_output_are_the_words_of_v10_io(step: str, api: str) -> None:
+def test_input_set_and_output_are_markers_of_v10_io(step: str, api: str) -> None:
     assert detected(on_step(step).replace("noetl.io/v2", api)) == (Dialect.V10_IO, [])
 
 
@@ -373,5 +373,5 @@ def test_input_set_and_output_are_the_words_of_v10_io(step: str, api: str) -> No
         (document("    next: { arcs: [{ step: b, when: '{{ output > 1 }}' }] }", root="workload: { output: 2 }"), V10),
     ],
 )
-def test_the_same_words_elsewhere_are_no_marks_of_v10_io(text: str, dialect: Dialect) -> None:
+def test_the_same_words_elsewhere_are_not_markers_of_v10_io(text: str, dialect: Dialect) -> None:
     assert detected(text) == (dialect, [])

@@ -36,7 +36,7 @@ def found(text: str, code: str) -> list[Diagnostic]:
         ('unless: "{{ workload.go }}"', "condition stands on the arc"),
     ],
 )
-def test_a_step_does_not_run_with_a_condition_or_a_loop_ignored(key: str, way_out: str) -> None:
+def test_an_unknown_condition_or_loop_key_of_a_step_is_refused(key: str, way_out: str) -> None:
     (one,) = found(f"workflow:\n  - step: start\n    {key}\n    {NOOP}\n", "E_STEP_KEY")
 
     assert way_out in one.hint
@@ -53,7 +53,7 @@ def test_a_step_does_not_run_with_a_condition_or_a_loop_ignored(key: str, way_ou
         ("concurrency: 1", "concurrency: {limit: 1}"),
     ],
 )
-def test_a_playbook_does_not_run_with_a_word_for_when_or_how_often_ignored(key: str, way_out: str) -> None:
+def test_an_unknown_scheduling_key_of_a_playbook_is_refused(key: str, way_out: str) -> None:
     (one,) = found(f"{key}\nworkflow:\n  - step: start\n    {NOOP}\n", "E_ROOT_KEY")
 
     assert way_out in one.hint
@@ -64,7 +64,7 @@ def test_a_playbook_does_not_run_with_a_word_for_when_or_how_often_ignored(key: 
     ("key", "way_out"),
     [("loop: {in: [1], iterator: x}", "a loop stands on the step"), ('if: "{{ workload.go }}"', "choose")],
 )
-def test_a_task_does_not_run_with_a_condition_or_a_loop_ignored(key: str, way_out: str) -> None:
+def test_an_unknown_condition_or_loop_key_of_a_task_is_refused(key: str, way_out: str) -> None:
     (one,) = found(f"workflow:\n  - step: start\n    tool:\n      - kind: noop\n        {key}\n", "E_TASK_KEY")
 
     assert way_out in one.hint
@@ -80,7 +80,7 @@ def test_a_task_does_not_run_with_a_condition_or_a_loop_ignored(key: str, way_ou
         ("steps.start.outputs.v", "STEP.data"),
     ],
 )
-def test_a_name_of_another_system_leads_to_where_this_one_has_it(read: str, way_out: str) -> None:
+def test_a_name_of_another_system_suggests_the_equivalent_here(read: str, way_out: str) -> None:
     text = f'workflow:\n  - step: start\n    tool: {{kind: noop, args: {{v: "{{{{ {read} }}}}"}}}}\n'
 
     (one,) = found(text, "W_UNDEFINED_NAME")
@@ -89,7 +89,7 @@ def test_a_name_of_another_system_leads_to_where_this_one_has_it(read: str, way_
 
 
 @pytest.mark.req("DOC-07")
-def test_a_template_under_workload_is_said_to_stay_as_it_is() -> None:
+def test_a_template_under_workload_gets_the_note_that_it_is_not_rendered() -> None:
     text = 'workload: {host: h, url: "{{ workload.host }}/x", other: "{{ customer }}"}\n'
 
     (one,) = found(f"{text}workflow: [{{step: start}}]\n", "W_WORKLOAD_VALUE")
@@ -98,7 +98,7 @@ def test_a_template_under_workload_is_said_to_stay_as_it_is() -> None:
 
 
 @pytest.mark.req("DOC-07")
-def test_yes_and_no_under_workload_are_said_to_be_text_unless_they_are_quoted() -> None:
+def test_unquoted_yes_and_no_under_workload_get_the_note_that_they_are_text() -> None:
     text = 'workload: {archive: yes, answer: "no", country: NO, flag: true}\n'
 
     (one,) = found(f"{text}workflow: [{{step: start}}]\n", "W_WORKLOAD_VALUE")
@@ -107,7 +107,7 @@ def test_yes_and_no_under_workload_are_said_to_be_text_unless_they_are_quoted() 
 
 
 @pytest.mark.req("DIA-08")
-def test_data_that_has_a_type_of_its_own_is_no_declared_input() -> None:
+def test_data_with_a_type_key_is_not_a_declared_input() -> None:
     text = "inputs: {car: {type: van, wheels: 4}, who: {type: string, default: Ada}, n: {default: 5}}\n"
 
     playbook = checked_text(f"apiVersion: noetl.io/v2\n{HEAD}{text}workflow: [{{step: start}}]\n")

@@ -52,7 +52,7 @@ def test_a_policy_reads_its_rules_in_order() -> None:
         ("{rules: [], exec: local}", "E_POLICY_SCOPE", '"exec"'),
     ],
 )
-def test_a_policy_of_another_shape_is_refused(policy: str, code: str, said: str) -> None:
+def test_a_malformed_policy_is_refused(policy: str, code: str, said: str) -> None:
     found = only(read_policy(policy)[1])
 
     assert found.code == code
@@ -84,7 +84,7 @@ def test_a_policy_of_another_shape_is_refused(policy: str, code: str, said: str)
         ("[{when: 1, then: {}}]", ["E_GUARD_LITERAL"], "{{"),
     ],
 )
-def test_a_rule_of_another_shape_is_refused(rules: str, expected: list[str], hint: str) -> None:
+def test_a_malformed_rule_is_refused(rules: str, expected: list[str], hint: str) -> None:
     _, found = read_rules(rules)
 
     assert codes(found) == expected
@@ -95,7 +95,7 @@ def test_a_rule_of_another_shape_is_refused(rules: str, expected: list[str], hin
 @pytest.mark.parametrize(
     "rule", ["{else: {then: {do: break}}}", "{else: {do: break}}", "{else: null, then: {do: break}}"]
 )
-def test_else_may_be_written_three_ways(rule: str) -> None:
+def test_else_can_be_written_in_three_ways(rule: str) -> None:
     """004 lost its indentation, and playbooks in the wild leave out the inner then (C-35)."""
     policy, found = read_policy(f"{{rules: [{rule}]}}")
 
@@ -117,7 +117,7 @@ def test_a_rule_cannot_start_a_step() -> None:
     ("write", "replacement"),
     [("set_vars", "set_iter"), ("set_shared", "loop.spec.policy.reducers"), ("set_prev", "set_iter")],
 )
-def test_writes_of_older_dialects_are_refused_with_their_replacement(write: str, replacement: str) -> None:
+def test_assignments_of_older_dialects_are_refused_with_their_replacement(write: str, replacement: str) -> None:
     found = only(read_then(f"{{{write}: {{a: 1}}}}")[1])
 
     assert found.code == "E_SET_SCOPE"
@@ -133,7 +133,7 @@ def test_do_is_one_of_five_words(do: str) -> None:
 
 
 @pytest.mark.req("VAL-08", "POL-10")
-def test_do_may_be_left_out_and_means_continue() -> None:
+def test_do_can_be_omitted_and_means_continue() -> None:
     then, found = read_then("{set_iter: {a: 1}, set_ctx: {b: 2}}")
 
     assert (then.do, data(then.set_iter), data(then.set_ctx), found) == ("continue", {"a": 1}, {"b": 2}, [])
@@ -190,7 +190,7 @@ def test_a_retry_without_a_usable_bound_is_refused(then: str, code: str, hint: s
     ("then", "owner"),
     [("{do: continue, to: x}", "jump"), ("{delay: 5}", "retry"), ("{do: jump, to: x, attempts: 3}", "retry")],
 )
-def test_a_bound_without_its_directive_is_not_ignored(then: str, owner: str) -> None:
+def test_a_bound_without_a_retry_is_reported(then: str, owner: str) -> None:
     found = only(read_then(then)[1])
 
     assert found.code == "E_RULE_SHAPE"
@@ -216,7 +216,7 @@ def test_hooks_are_lists_of_plain_tasks() -> None:
         ("before: [{kind: noop, when: true}]", "E_TASK_WHEN"),
     ],
 )
-def test_hooks_have_no_control_flow(hook: str, code: str) -> None:
+def test_hooks_accept_no_control_flow(hook: str, code: str) -> None:
     assert codes(read_policy(f"{{rules: [], {hook}}}")[1]) == [code]
 
 
@@ -259,7 +259,7 @@ def test_admission_reads_rules_parking_and_token_metadata() -> None:
         ("{rules: [{else: {then: {allow: true}}}], else: 1}", "E_POLICY_SHAPE", '"else"'),
     ],
 )
-def test_admission_only_allows_denies_or_parks(admit: str, code: str, said: str) -> None:
+def test_admission_can_only_allow_deny_or_park(admit: str, code: str, said: str) -> None:
     found = [d for d in read_admit(admit)[1] if said in d.message]
 
     assert only(found).code == code

@@ -76,7 +76,7 @@ def fixture(name: str) -> str:
 
 @pytest.mark.req("DIA-06", "DIA-01")
 @pytest.mark.parametrize(("name", "dialect"), [("F-000-E", Dialect.V2_EVAL), ("F-001-E", Dialect.V2_CASE)])
-def test_an_older_dialect_gives_one_note_that_names_it_and_the_way_to_v10(name: str, dialect: Dialect) -> None:
+def test_an_older_dialect_gets_one_note_with_its_name_and_the_migration(name: str, dialect: Dialect) -> None:
     playbook, found = read(fixture(name))
 
     assert playbook
@@ -96,7 +96,7 @@ def test_a_v10_document_gets_no_note() -> None:
 
 @pytest.mark.req("VAL-19")
 @pytest.mark.parametrize("text", ["- a", "", "a: [", "just text"])
-def test_nothing_is_read_from_what_is_no_mapping(text: str) -> None:
+def test_text_that_is_not_a_mapping_is_refused(text: str) -> None:
     playbook, found = read(text)
 
     assert playbook is None
@@ -104,7 +104,7 @@ def test_nothing_is_read_from_what_is_no_mapping(text: str) -> None:
 
 
 @pytest.mark.req("VAL-19")
-def test_a_playbook_with_mistakes_is_read_as_far_as_it_goes() -> None:
+def test_a_playbook_with_mistakes_is_read_as_far_as_possible() -> None:
     playbook, found = read(
         "apiVersion: noetl.io/v10\nkind: Playbook\nworkflow: [{step: start, next: [end, end]}, {step: end}, 7]\n"
     )
@@ -115,7 +115,7 @@ def test_a_playbook_with_mistakes_is_read_as_far_as_it_goes() -> None:
 
 
 @pytest.mark.req("DOC-10")
-def test_strict_makes_unknown_keys_errors() -> None:
+def test_strict_turns_unknown_keys_into_reader_errors() -> None:
     text = (
         "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t, path: t}\nworkflow: [{step: start, owner: x}]\n"
     )
@@ -125,7 +125,7 @@ def test_strict_makes_unknown_keys_errors() -> None:
 
 
 @pytest.mark.req("DIA-05")
-def test_a_document_that_says_v10_is_never_read_as_something_older() -> None:
+def test_a_document_declared_as_v10_is_never_read_as_an_older_dialect() -> None:
     text = fixture("F-000-E").replace("noetl.io/v2", "noetl.io/v10")
 
     playbook, found = read(text)
@@ -136,7 +136,7 @@ def test_a_document_that_says_v10_is_never_read_as_something_older() -> None:
 
 
 @pytest.mark.req("V2E-10")
-def test_a_named_dialect_decides_before_the_markers() -> None:
+def test_a_declared_dialect_overrides_the_markers() -> None:
     text = (
         "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t, path: t}\nworkflow: [{step: start, case: []}]\n"
     )
@@ -146,7 +146,7 @@ def test_a_named_dialect_decides_before_the_markers() -> None:
 
 @pytest.mark.req("VAL-19", "MIG-04")
 @pytest.mark.parametrize("path", ERROR_INPUTS, ids=lambda path: path.stem)
-def test_an_error_input_gives_nothing_but_its_own_code(path: Path) -> None:
+def test_an_invalid_input_gives_only_its_own_code(path: Path) -> None:
     """Each golden input holds one mistake: a reader that reports another one on top misleads its author."""
     code = path.stem.split("-")[0]
     _, found = read(path.read_text())
@@ -158,5 +158,5 @@ def test_an_error_input_gives_nothing_but_its_own_code(path: Path) -> None:
 
 @pytest.mark.req("VAL-19")
 @pytest.mark.parametrize("code", OWN_CODES)
-def test_every_code_of_the_readers_has_a_golden_input(code: str) -> None:
+def test_every_reader_code_has_a_golden_input(code: str) -> None:
     assert any(path.stem.split("-")[0] == code for path in ERROR_INPUTS)

@@ -28,7 +28,7 @@ def policy_of(step: StepSyntax) -> PolicySyntax:
 
 @pytest.mark.req("V2E-01", "V2E-03", "V2E-09", "V2E-11")
 @pytest.mark.parametrize("name", EVAL_FIXTURES)
-def test_every_fixture_of_the_dialect_reads_without_a_finding(name: str) -> None:
+def test_every_fixture_of_the_dialect_is_read_without_findings(name: str) -> None:
     _, found = read_text((FIXTURES / f"{name}.yaml").read_text(), Dialect.V2_EVAL)
 
     assert found == []
@@ -45,7 +45,7 @@ def test_labels_name_the_tasks_of_a_pipeline() -> None:
 
 
 @pytest.mark.req("V2E-01")
-def test_a_single_mapping_is_a_one_task_list() -> None:
+def test_a_single_mapping_is_a_list_of_one_task() -> None:
     step, found = read("tool: {kind: noop}")
 
     assert (found, step.single, len(step.tasks)) == ([], True, 1)
@@ -64,7 +64,7 @@ def test_a_single_mapping_is_a_one_task_list() -> None:
         ("[{choose: [{else: {then: []}}]}]", "E_TASK_KEY", "migrate"),
     ],
 )
-def test_a_task_stands_under_its_label(tool: str, code: str, hint: str) -> None:
+def test_a_task_is_nested_under_its_label(tool: str, code: str, hint: str) -> None:
     found = only(read(f"tool: {tool}")[1])
 
     assert found.code == code
@@ -72,7 +72,7 @@ def test_a_task_stands_under_its_label(tool: str, code: str, hint: str) -> None:
 
 
 @pytest.mark.req("V2E-02")
-def test_when_on_a_step_is_admission() -> None:
+def test_when_of_a_step_is_read_as_admission() -> None:
     step, found = read('when: "{{ workload.go }}"')
 
     assert found == []
@@ -124,7 +124,7 @@ def test_eval_entries_become_strict_rules_in_the_same_order() -> None:
         ("[{expr: true, set_vars: 1}]", "E_RULE_SHAPE", "set_vars"),
     ],
 )
-def test_an_eval_entry_of_another_shape_is_refused(entries: str, code: str, hint: str) -> None:
+def test_a_malformed_eval_entry_is_refused(entries: str, code: str, hint: str) -> None:
     found = only(read_rules(entries, Dialect.V2_EVAL)[1])
 
     assert found.code == code
@@ -132,7 +132,7 @@ def test_an_eval_entry_of_another_shape_is_refused(entries: str, code: str, hint
 
 
 @pytest.mark.req("V2E-05", "V2E-07", "V2E-08")
-def test_the_writes_of_the_dialect_are_read() -> None:
+def test_assignments_of_the_dialect_are_read() -> None:
     step, found = read_rules(
         "[{else: {set_iter: {a: 1}, set_ctx: {b: 2}, set_vars: {c: 3}, "
         "set_shared: {n: {op: sum, value: 1}, last: 5}, set_prev: 7}}]",
@@ -170,7 +170,7 @@ def test_next_is_a_list_with_its_mode_on_the_step(spec: str, mode: str) -> None:
         ("next: [{step: a, spec: {mode: inclusive}}]", "E_SPEC_OPTION", "next[0].spec.mode"),
     ],
 )
-def test_next_of_another_shape_is_refused(body: str, code: str, path: str) -> None:
+def test_a_malformed_next_is_refused(body: str, code: str, path: str) -> None:
     assert places(read(body)[1]) == [(code, f"workflow[0].{path}")]
 
 
@@ -198,7 +198,7 @@ def test_next_of_another_shape_is_refused(body: str, code: str, path: str) -> No
         ("loop: {in: [1], iterator: x, spec: {policy: {}}}", "E_SPEC_OPTION", "loop.spec.policy", "migrate"),
     ],
 )
-def test_what_is_not_part_of_the_dialect_is_refused_with_the_way_out(
+def test_constructs_of_other_dialects_are_refused_with_their_replacement(
     body: str, code: str, path: str, replacement: str
 ) -> None:
     found = only(read(body)[1])
@@ -208,13 +208,13 @@ def test_what_is_not_part_of_the_dialect_is_refused_with_the_way_out(
 
 
 @pytest.mark.req("V2E-01", "WRK-03")
-def test_the_spec_of_a_step_knows_timeout_and_lease() -> None:
+def test_the_spec_of_a_step_accepts_timeout_and_lease() -> None:
     assert read("spec: {timeout: 300, lease: {mode: single_owner, ttl: 30, heartbeat: 5}}")[1] == []
     assert codes(read("spec: {timeout: soon}")[1]) == ["E_DURATION"]
 
 
 @pytest.mark.req("V2E-01", "DOC-10")
-def test_step_level_args_set_ctx_and_result_mean_the_same_as_elsewhere() -> None:
+def test_args_set_ctx_and_result_of_a_step_are_read_as_in_other_dialects() -> None:
     step, found = read("args: {a: 1}\nset_ctx: {b: 2}\nresult: {output_select: [n]}")
 
     assert found == []

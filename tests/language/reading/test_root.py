@@ -10,7 +10,7 @@ from tests.language.reading.documents import codes, only, places, read_root_text
 
 
 @pytest.mark.req("DOC-02")
-def test_an_unknown_root_section_is_an_error_that_lists_the_known_ones_under_v10() -> None:
+def test_an_unknown_root_section_is_an_error_under_v10() -> None:
     found = only(read_root_text("stages: []")[1])
 
     assert (found.code, found.path) == ("E_ROOT_KEY", "stages")
@@ -19,7 +19,7 @@ def test_an_unknown_root_section_is_an_error_that_lists_the_known_ones_under_v10
 
 
 @pytest.mark.req("DOC-02", "DOC-10")
-def test_an_unknown_root_section_is_a_warning_under_v2_where_files_of_several_ages_live() -> None:
+def test_an_unknown_root_section_is_a_warning_under_v2() -> None:
     assert codes(read_root_text("steps: []", api="v2")[1]) == ["W_UNKNOWN_KEY"]
 
 
@@ -31,7 +31,7 @@ def test_a_misspelt_root_section_is_an_error_under_v2_too() -> None:
 
 
 @pytest.mark.req("DOC-02")
-def test_a_playbook_without_workload_has_none_and_no_finding() -> None:
+def test_a_playbook_without_workload_has_no_finding() -> None:
     playbook, found = read_root_text("")
 
     assert (playbook.workload, found) == (None, [])
@@ -48,7 +48,7 @@ def test_a_playbook_without_workload_has_none_and_no_finding() -> None:
         ("path: a/b", "E_ROOT_NAME", ("metadata.path",)),
     ],
 )
-def test_a_root_key_that_belongs_elsewhere_says_where(
+def test_a_misplaced_root_key_gets_the_right_place_as_hint(
     section: str, code: str, named: tuple[str, ...], api: str
 ) -> None:
     found = only(read_root_text(section, api=api)[1])
@@ -66,14 +66,14 @@ def test_kind_is_exactly_playbook(kind: str) -> None:
 
 
 @pytest.mark.req("DOC-04")
-def test_a_missing_kind_is_noted() -> None:
+def test_a_missing_kind_gets_a_note() -> None:
     _, found = read_text("apiVersion: noetl.io/v10\nmetadata: {name: t, path: t}\nworkflow: [{step: start}]\n")
 
     assert codes(found) == ["E_KIND"]
 
 
 @pytest.mark.req("DOC-05")
-def test_identity_is_read_from_metadata_and_further_keys_are_kept() -> None:
+def test_identity_is_read_from_metadata_and_further_keys_are_preserved() -> None:
     playbook, found = read_root_text(
         'metadata: {name: n, path: a/n, version: "2.0", description: d, owner: {team: x}}',
     )
@@ -103,14 +103,14 @@ def test_identity_needs_a_name_and_a_path(metadata: str, missing: str) -> None:
 
 
 @pytest.mark.req("DOC-05", "DOC-02")
-def test_missing_metadata_is_one_finding_not_three() -> None:
+def test_missing_metadata_is_one_finding() -> None:
     _, found = read_text("apiVersion: noetl.io/v10\nkind: Playbook\nworkflow: [{step: start}]\n")
 
     assert codes(found) == ["E_METADATA"]
 
 
 @pytest.mark.req("DOC-06")
-def test_kind_and_profile_of_the_executor_are_one_thing() -> None:
+def test_kind_and_profile_of_the_executor_are_read_alike() -> None:
     by_profile, _ = read_root_text("executor: {profile: local, version: noetl-runtime/1}")
     by_kind, _ = read_root_text("executor: {kind: local}")
 
@@ -131,7 +131,7 @@ def test_kind_and_profile_of_the_executor_are_one_thing() -> None:
         ("{spec: []}", "executor.spec"),
     ],
 )
-def test_an_executor_that_cannot_be_meant_is_refused(executor: str, path: str) -> None:
+def test_an_invalid_executor_is_refused(executor: str, path: str) -> None:
     assert places(read_root_text(f"executor: {executor}")[1]) == [("E_EXECUTOR", path)]
 
 
@@ -157,7 +157,7 @@ def test_an_executor_that_cannot_be_meant_is_refused(executor: str, path: str) -
         ("{defaults: {timeouts: {http: soon}}}", "E_DURATION", "defaults.timeouts.http"),
     ],
 )
-def test_executor_policy_has_its_own_keys_and_no_control(policy: str, code: str, path: str) -> None:
+def test_executor_policy_accepts_its_own_keys_and_no_control_flow(policy: str, code: str, path: str) -> None:
     expected = "executor.spec.policy" + (f".{path}" if path else "")
 
     found = read_root_text(f"executor: {{spec: {{policy: {policy}}}}}")[1]
@@ -191,12 +191,12 @@ def test_every_executor_policy_key_is_accepted() -> None:
 
 @pytest.mark.req("ROUTE-05", "DOC-12")
 @pytest.mark.parametrize("option", ["unguarded: never", "entry_step: [a]", "concurrency: 3", "pool: 7"])
-def test_executor_options_have_shapes(option: str) -> None:
+def test_executor_options_are_checked_for_their_type(option: str) -> None:
     assert codes(read_root_text(f"executor: {{spec: {{{option}}}}}")[1]) == ["E_SPEC_OPTION"]
 
 
 @pytest.mark.req("DOC-07")
-def test_workload_is_a_mapping_kept_as_written() -> None:
+def test_workload_is_a_mapping_preserved_as_written() -> None:
     playbook, found = read_root_text('workload: {t: "{{ 1 + 1 }}"}')
 
     assert (data(playbook.workload), found) == ({"t": "{{ 1 + 1 }}"}, [])
@@ -205,13 +205,13 @@ def test_workload_is_a_mapping_kept_as_written() -> None:
 
 @pytest.mark.req("DOC-08")
 @pytest.mark.parametrize("workflow", ["{}", "[]", "start", "{start: {}}", "[start]", ""])
-def test_workflow_is_a_list_of_steps_with_at_least_one(workflow: str) -> None:
+def test_workflow_is_a_list_with_at_least_one_step(workflow: str) -> None:
     assert codes(read_root_text(f"workflow: {workflow}")[1]) == ["E_WORKFLOW"]
 
 
 @pytest.mark.req("DOC-08")
 @pytest.mark.parametrize("item", ["{desc: x}", "{step: 7}", '{step: ""}', "{step: [a]}"])
-def test_a_step_without_a_name_is_found_by_its_index(item: str) -> None:
+def test_a_step_without_a_name_is_reported_by_index(item: str) -> None:
     playbook, found = read_root_text(f"workflow: [{{step: start}}, {item}]")
 
     assert only(found).code == "E_STEP_NAME"
@@ -220,7 +220,7 @@ def test_a_step_without_a_name_is_found_by_its_index(item: str) -> None:
 
 
 @pytest.mark.req("VAL-19", "DOC-08")
-def test_a_nameless_step_still_shows_its_other_mistakes() -> None:
+def test_other_mistakes_of_a_nameless_step_are_reported_too() -> None:
     _, found = read_root_text("workflow: [{step: start}, {when: true, next: start}]")
 
     assert sorted(codes(found)) == ["E_NEXT_SHAPE", "E_STEP_NAME", "E_STEP_WHEN"]
@@ -237,7 +237,7 @@ def test_a_nameless_step_still_shows_its_other_mistakes() -> None:
     ],
 )
 @pytest.mark.parametrize("dialect", [Dialect.V10, Dialect.V2_EVAL])
-def test_the_spellings_of_a_workbook_give_the_same_task(workbook: str, dialect: Dialect) -> None:
+def test_the_spellings_of_a_workbook_are_read_alike(workbook: str, dialect: Dialect) -> None:
     playbook, found = read_root_text(f"workbook: {workbook}", dialect)
 
     task = playbook.workbook["double"]
@@ -269,13 +269,13 @@ def test_a_task_may_be_called_tasks() -> None:
         ("{a: noop}", "E_TOOL_KIND"),
     ],
 )
-def test_a_workbook_that_cannot_be_read_is_refused(workbook: str, code: str) -> None:
+def test_a_malformed_workbook_is_refused(workbook: str, code: str) -> None:
     assert codes(read_root_text(f"workbook: {workbook}")[1]) == [code]
 
 
 @pytest.mark.req("DOC-09")
 @pytest.mark.parametrize("workbook", ["", "{}", "{tasks: {}}", "[]"])
-def test_an_empty_workbook_is_none(workbook: str) -> None:
+def test_an_empty_workbook_has_no_finding(workbook: str) -> None:
     playbook, found = read_root_text(f"workbook: {workbook}")
 
     assert (playbook.workbook, found) == ({}, [])
@@ -316,7 +316,7 @@ def test_a_trigger_is_read() -> None:
 
 
 @pytest.mark.req("DOC-09", "V2E-01")
-def test_a_v2_eval_workbook_task_may_carry_eval() -> None:
+def test_a_v2_eval_workbook_task_can_have_eval() -> None:
     playbook, found = read_root_text("workbook: {a: {kind: noop, eval: [{else: {do: break}}]}}", Dialect.V2_EVAL, "v2")
 
     task = playbook.workbook["a"]

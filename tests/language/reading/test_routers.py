@@ -58,7 +58,7 @@ def test_next_is_a_router_object(following: str, path: str) -> None:
 
 @pytest.mark.req("ROUTE-01", "VAL-19")
 @pytest.mark.parametrize("following", ["a", "[a]", "[{step: a, when: true}]"])
-def test_targets_of_a_refused_shape_still_count(following: str) -> None:
+def test_targets_of_a_malformed_next_count_as_referenced(following: str) -> None:
     """Otherwise one mistake would be reported again as unreachable steps."""
     step, _ = read_step(f"next: {following}")
 
@@ -83,7 +83,7 @@ def test_a_templated_target_is_refused() -> None:
         ("{step: a, when: }", "E_GUARD_LITERAL"),
     ],
 )
-def test_an_arc_has_one_kind_of_condition(arc: str, code: str) -> None:
+def test_an_arc_accepts_one_condition_key(arc: str, code: str) -> None:
     assert codes(read_step(f"next: {{arcs: [{arc}]}}")[1]) == [code]
 
 
@@ -129,7 +129,7 @@ def test_every_option_of_an_arc_is_accepted(spec: str) -> None:
         ("retry: 3", "E_POLICY_SCOPE"),
     ],
 )
-def test_an_arc_option_that_cannot_be_meant_is_refused(spec: str, code: str) -> None:
+def test_an_invalid_arc_option_is_refused(spec: str, code: str) -> None:
     assert codes(read_step(f"next: {{arcs: [{{step: a, spec: {{{spec}}}}}]}}")[1]) == [code]
 
 
@@ -146,7 +146,7 @@ def test_an_arc_option_that_cannot_be_meant_is_refused(spec: str, code: str) -> 
         ("modes: 1", "E_SPEC_OPTION", "modes"),
     ],
 )
-def test_router_spec_has_its_own_keys_and_no_control(spec: str, code: str, path: str) -> None:
+def test_router_spec_accepts_its_own_keys_and_no_control_flow(spec: str, code: str, path: str) -> None:
     assert places(read_step(f"next: {{spec: {{{spec}}}, arcs: []}}")[1]) == [(code, f"workflow[0].next.spec.{path}")]
 
 
@@ -161,7 +161,7 @@ def test_a_loop_reads_items_iterator_mode_and_bound() -> None:
 
 
 @pytest.mark.req("LOOP-04", "LOOP-12")
-def test_a_loop_is_sequential_by_default_and_may_walk_a_mapping() -> None:
+def test_a_loop_is_sequential_by_default_and_can_iterate_over_a_mapping() -> None:
     step, found = read_step("loop: {in: {a: 1}, iterator: x}")
 
     assert found == []
@@ -170,7 +170,7 @@ def test_a_loop_is_sequential_by_default_and_may_walk_a_mapping() -> None:
 
 
 @pytest.mark.req("LOOP-07")
-def test_loops_nest_each_with_its_own_spec() -> None:
+def test_nested_loops_have_a_spec_for_each_level() -> None:
     step, found = read_step("""
         loop:
           in: "{{ workload.cities }}"
@@ -221,7 +221,7 @@ def test_a_loop_needs_both_in_and_iterator(loop: str) -> None:
         ("{in: [1], iterator: x, spec: {policy: {ordering: random}}}", "E_POLICY_SHAPE"),
     ],
 )
-def test_a_loop_that_cannot_be_meant_is_refused(loop: str, code: str) -> None:
+def test_an_invalid_loop_is_refused(loop: str, code: str) -> None:
     assert codes(read_step(f"loop: {loop}")[1]) == [code]
 
 
@@ -253,5 +253,5 @@ def test_every_loop_option_is_accepted() -> None:
 @pytest.mark.parametrize(
     "spec", ["{mode: parallel, policy: {mode: sequential}}", "{max_in_flight: 2, policy: {max_in_flight: 3}}"]
 )
-def test_a_loop_setting_written_twice_must_agree(spec: str) -> None:
+def test_a_loop_option_written_twice_must_agree(spec: str) -> None:
     assert codes(read_step(f"loop: {{in: [1], iterator: x, spec: {spec}}}")[1]) == ["E_LOOP_MODE"]

@@ -40,13 +40,13 @@ def same_net(older: Net | None, canonical: Net | None) -> bool:
     return older is not None and canonical is not None and replace(older, dialect=canonical.dialect) == canonical
 
 
-def test_no_two_rows_have_one_id() -> None:
+def test_row_ids_are_unique() -> None:
     assert len({row.id for row in SPELLINGS}) == len(SPELLINGS)
 
 
 @pytest.mark.req("DIA-08")
 @pytest.mark.parametrize(("row", "dialect"), CASES)
-def test_the_older_spelling_becomes_the_canonical_one_with_notes_only(row: Spelling, dialect: Dialect) -> None:
+def test_an_older_spelling_becomes_the_canonical_one_with_notes_only(row: Spelling, dialect: Dialect) -> None:
     root, found = rewritten(document_of(example(row).older, dialect), dialect)
 
     assert data(root) == data(tree(document_of(example(row).canonical, dialect)))
@@ -56,7 +56,7 @@ def test_the_older_spelling_becomes_the_canonical_one_with_notes_only(row: Spell
 
 @pytest.mark.req("DIA-08")
 @pytest.mark.parametrize(("row", "dialect"), CASES)
-def test_the_canonical_spelling_stays_as_it_is(row: Spelling, dialect: Dialect) -> None:
+def test_the_canonical_spelling_is_unchanged(row: Spelling, dialect: Dialect) -> None:
     text = tree(document_of(example(row).canonical, dialect))
     findings = Findings()
 
@@ -78,7 +78,7 @@ def test_a_document_with_the_older_spelling_checks_without_errors(row: Spelling,
 
 @pytest.mark.req("DIA-08")
 @pytest.mark.parametrize("row", [pytest.param(row, id=row.id) for row in ROWS if row.refused_by_v10])
-def test_what_a_source_document_refuses_stays_refused_under_v10_and_has_a_fix(row: Spelling) -> None:
+def test_a_spelling_refused_under_v10_has_a_fix(row: Spelling) -> None:
     text = document_of(example(row).older, Dialect.V10, api="v10")
 
     assert [one.code for one in checked_text(text).diagnostics if one.code[0] == "E"]
@@ -86,7 +86,7 @@ def test_what_a_source_document_refuses_stays_refused_under_v10_and_has_a_fix(ro
     assert data(fixed) == data(tree(document_of(example(row).canonical, Dialect.V10, api="v10")))
 
 
-def test_no_word_for_every_task_is_an_input_of_some_kind() -> None:
+def test_no_common_task_key_is_an_input_of_a_kind() -> None:
     """An input would be taken for that word, which stands for something else."""
     words = {*KEYS_OF_TASKS, "id", "label", "ignore_errors", "allow_failure"}
     inputs = {(name, word) for name, kind in KINDS.items() for one in kind.inputs for word in (one.name, *one.aliases)}

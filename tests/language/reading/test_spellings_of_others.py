@@ -115,7 +115,7 @@ def equals(step: str, value: str) -> str:
         ),
     ],
 )
-def test_words_of_other_systems_mean_what_the_canonical_ones_mean(written: str, canonical: str) -> None:
+def test_words_of_other_systems_mean_the_same_as_the_canonical_ones(written: str, canonical: str) -> None:
     found, wanted = checked(written), checked(canonical)
 
     assert found.refusals == ()
@@ -125,7 +125,7 @@ def test_words_of_other_systems_mean_what_the_canonical_ones_mean(written: str, 
     assert replace(found.net, dialect="v10") == wanted.net
 
 
-def test_a_count_of_retries_stays_with_a_kind_that_has_one_of_its_own() -> None:
+def test_a_retry_count_stays_an_input_of_a_kind_that_has_one() -> None:
     found = checked("    tool: {kind: dask, auth: cluster, retries: 2, code: 'def main(): return 1'}")
 
     assert found.net is not None
@@ -133,7 +133,7 @@ def test_a_count_of_retries_stays_with_a_kind_that_has_one_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("task", ["{kind: log, count: '007', limit: '3'}", "{kind: noop, args: {attempts: '3'}}"])
-def test_texts_that_look_like_numbers_stay_texts_where_they_are_data(task: str) -> None:
+def test_numeric_text_in_data_stays_text(task: str) -> None:
     found = checked(f"    tool: {task}")
 
     assert [one.code for one in found.diagnostics if one.code == "I_ALIAS"] == []
@@ -149,7 +149,7 @@ def test_texts_that_look_like_numbers_stay_texts_where_they_are_data(task: str) 
     ],
 )
 @pytest.mark.parametrize("api", ["v2", "v10"])
-def test_parts_of_an_option_that_nothing_reads_are_refused(spec: str, code: str, api: str) -> None:
+def test_unread_parts_of_an_option_are_refused(spec: str, code: str, api: str) -> None:
     found = checked(f"    tool: {{{CALL}, spec: {{{spec}}}}}", api)
 
     assert [one.code for one in found.refusals] == [code]
@@ -163,11 +163,11 @@ def test_parts_of_an_option_that_nothing_reads_are_refused(spec: str, code: str,
         "{switch: [{default: b}, {if: x, then: end}]}",
     ],
 )
-def test_a_choice_that_leaves_something_open_is_refused(next_: str) -> None:
+def test_an_ambiguous_choice_is_refused(next_: str) -> None:
     assert checked(f"{NOOP}    next: {next_}{B}").refusals != ()
 
 
-def test_a_limit_of_a_looped_step_may_be_one_of_its_iterations_and_is_refused() -> None:
+def test_an_ambiguous_limit_of_a_looped_step_is_refused() -> None:
     found = checked(f"    concurrency: 2\n    loop: {{in: [1], iterator: item}}\n{NOOP}")
 
     assert [one.code for one in found.refusals] == ["E_STEP_KEY"]
@@ -196,11 +196,11 @@ def same(written: str, canonical: str) -> None:
     "reference",
     ["workbook: double", "tool: double", "tool: {workbook: double}", "tool: {kind: double}", "tool: {tool: double}"],
 )
-def test_a_task_of_the_workbook_may_be_named_alone(reference: str) -> None:
+def test_a_workbook_task_can_be_referenced_by_name_alone(reference: str) -> None:
     same(f"{WORKBOOK}  - step: start\n    {reference}\n", f"{WORKBOOK}  - step: start\n    {REFERENCE}\n")
 
 
-def test_a_kind_comes_before_a_task_of_the_workbook_of_its_name() -> None:
+def test_a_kind_takes_precedence_over_a_workbook_task_with_its_name() -> None:
     found = whole(f"{WORKBOOK}  - step: start\n    tool: {{kind: log, message: hello}}\n")
 
     assert found.net is not None
@@ -208,7 +208,7 @@ def test_a_kind_comes_before_a_task_of_the_workbook_of_its_name() -> None:
 
 
 @pytest.mark.parametrize("kind", ["own", "csv"])
-def test_a_word_that_is_a_kind_stays_one(kind: str) -> None:
+def test_a_word_that_is_a_kind_is_read_as_the_kind(kind: str) -> None:
     book = f"workbook: [{{name: {kind}, kind: {kind}}}]\nworkflow:\n"
 
     found = whole(f"{book}  - step: start\n    tool: {{kind: {kind}}}\n")
@@ -217,7 +217,7 @@ def test_a_word_that_is_a_kind_stays_one(kind: str) -> None:
 
 
 @pytest.mark.parametrize("task", ["kind: log", "kind: dask, auth: cluster, code: 'def main(): return 1'"])
-def test_a_call_of_a_tool_is_no_reference_to_a_task_of_its_name(task: str) -> None:
+def test_a_tool_call_is_not_a_reference_to_a_task_with_its_name(task: str) -> None:
     book = "workbook: [{name: log, kind: noop}, {name: dask, kind: noop}]\nworkflow:\n"
 
     found = whole(f"{book}  - step: start\n    tool: {{{task}}}\n")
@@ -240,11 +240,11 @@ FLOW = "workflow:\n  - {step: start, tool: {kind: noop}}\n"
         ),
     ],
 )
-def test_a_trigger_may_name_its_schedule_alone(written: str, canonical: str) -> None:
+def test_a_trigger_can_consist_of_its_schedule(written: str, canonical: str) -> None:
     same(f"trigger: {written}\n{FLOW}", f"trigger: {canonical}\n{FLOW}")
 
 
-def test_the_one_step_without_dependencies_is_the_start() -> None:
+def test_the_only_step_without_dependencies_is_the_start() -> None:
     steps = "workflow:\n  - {step: b, depends_on: [a], tool: {kind: noop}}\n  - {step: a, tool: {kind: noop}}\n"
     entry = "executor: {spec: {entry_step: a}}\n"
     turned = (
@@ -254,7 +254,7 @@ def test_the_one_step_without_dependencies_is_the_start() -> None:
     same(steps, entry + turned)
 
 
-def test_two_names_as_next_are_refused_with_both_ways_to_write_them() -> None:
+def test_two_names_as_next_are_refused_with_both_rewrites() -> None:
     found = whole(f"workflow:\n  - step: start\n{NOOP}    next: [b, end]{B}\n")
 
     assert {one.code for one in found.refusals} == {"E_NEXT_SHAPE"}

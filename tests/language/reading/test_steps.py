@@ -15,7 +15,7 @@ V10_FIXTURES = sorted(path.stem for pattern in ("F-004-*", "F-R-*") for path in 
 
 @pytest.mark.req("DOC-10", "TASK-01", "ADM-01", "ROUTE-01", "SPEC-01", "SUGAR-01", "KEY-01", "VAL-19")
 @pytest.mark.parametrize("name", [*V10_FIXTURES, "F-000-A"])
-def test_every_v10_fixture_reads_without_a_finding(name: str) -> None:
+def test_every_v10_fixture_is_read_without_findings(name: str) -> None:
     _, found = read_text((FIXTURES / f"{name}.yaml").read_text())
 
     assert found == []
@@ -44,7 +44,7 @@ def test_an_unknown_step_key_is_an_error_under_v10_and_a_warning_under_v2() -> N
         ("save: {}", "a task of its own"),
     ],
 )
-def test_a_key_of_another_place_is_told_where_it_belongs(key: str, hint: str) -> None:
+def test_a_misplaced_key_gets_the_right_place_as_hint(key: str, hint: str) -> None:
     [found] = read_step(key, api="v2")[1]
 
     assert hint in found.hint
@@ -128,7 +128,7 @@ def test_a_step_needs_neither_tool_nor_next() -> None:
         ),
     ],
 )
-def test_each_older_construct_is_refused_with_its_code_and_the_way_out(
+def test_each_older_construct_is_refused_with_its_code_and_replacement(
     body: str, code: str, path: str, replacement: str, api: str
 ) -> None:
     """Whatever the apiVersion: a v10 document is never read as something older."""
@@ -139,7 +139,7 @@ def test_each_older_construct_is_refused_with_its_code_and_the_way_out(
 
 
 @pytest.mark.req("VAL-19")
-def test_all_mistakes_of_a_step_come_at_once_in_document_order() -> None:
+def test_all_mistakes_of_a_step_are_reported_in_document_order() -> None:
     _, found = read_step("""
         when: true
         vars: {}
@@ -175,11 +175,11 @@ def test_all_mistakes_of_a_step_come_at_once_in_document_order() -> None:
         "spec: {result: {store: []}}",
     ],
 )
-def test_the_data_of_a_step_has_shapes(body: str) -> None:
+def test_data_of_a_step_is_checked_for_its_type(body: str) -> None:
     assert codes(read_step(body)[1]) == ["E_STEP_KEY"]
 
 
-def test_result_may_also_stand_under_spec() -> None:
+def test_result_can_also_be_written_under_spec() -> None:
     step, found = read_step("spec: {result: {output_select: [data.n]}}")
 
     assert (data(step.result), found) == ({"output_select": ["data.n"]}, [])
@@ -208,7 +208,7 @@ def test_result_may_also_stand_under_spec() -> None:
         ("{tracing: {enabled: 1}}", "E_POLICY_SHAPE", "tracing.enabled", ""),
     ],
 )
-def test_step_policy_has_its_own_keys_and_no_control(policy: str, code: str, path: str, named: str) -> None:
+def test_step_policy_accepts_its_own_keys_and_no_control_flow(policy: str, code: str, path: str, named: str) -> None:
     found = only(
         [d for d in read_step(f"spec: {{policy: {policy}}}")[1] if not d.message.startswith('"fail" is not a key')]
     )

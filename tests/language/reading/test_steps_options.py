@@ -31,7 +31,7 @@ def test_every_form_of_join_is_accepted(join: str) -> None:
         "{mode: all, mod: 1}",
     ],
 )
-def test_a_join_that_cannot_be_meant_is_refused(join: str) -> None:
+def test_an_invalid_join_is_refused(join: str) -> None:
     found = only(read_step(f"spec: {{join: {join}}}")[1])
 
     assert found.code == "E_SPEC_OPTION"
@@ -76,7 +76,7 @@ def test_every_option_of_a_step_is_accepted(option: str) -> None:
         ("timeout: {read: -1}", "E_DURATION", "timeout.read"),
     ],
 )
-def test_an_option_that_cannot_be_meant_is_refused(option: str, code: str, path: str) -> None:
+def test_an_invalid_step_option_is_refused(option: str, code: str, path: str) -> None:
     found = only(read_step(f"spec: {{{option}}}")[1])
 
     assert (found.code, found.path) == (code, f"workflow[0].spec.{path}")

@@ -10,7 +10,7 @@ from tests.language.reading.documents import codes, only, places, read_step
 
 
 @pytest.mark.req("TASK-01")
-def test_the_canonical_form_is_kept_as_it_is() -> None:
+def test_the_canonical_form_is_read_unchanged() -> None:
     step, found = read_step("""
         tool:
           - {name: a, kind: http, desc: first, url: u, spec: {timeout: 5}}
@@ -26,7 +26,7 @@ def test_the_canonical_form_is_kept_as_it_is() -> None:
 
 
 @pytest.mark.req("TASK-02", "TASK-05")
-def test_an_unnamed_task_of_a_list_has_no_name_yet() -> None:
+def test_an_unnamed_task_of_a_list_is_read_without_a_name() -> None:
     step, found = read_step("tool: [{kind: noop}, {name: x, kind: noop}, {kind: noop}]")
 
     assert found == []
@@ -34,7 +34,7 @@ def test_an_unnamed_task_of_a_list_has_no_name_yet() -> None:
 
 
 @pytest.mark.req("TASK-03")
-def test_a_single_mapping_is_one_task_marked_as_single() -> None:
+def test_a_single_mapping_is_marked_as_a_single_task() -> None:
     step, found = read_step('tool: {kind: http, method: GET, url: "{{ api_url }}"}')
 
     assert (found, step.single, len(step.tasks), step.tasks[0].name) == ([], True, 1, None)
@@ -45,7 +45,7 @@ def test_a_single_mapping_is_one_task_marked_as_single() -> None:
     ("tool", "path"),
     [("[{fetch: {kind: http}}]", "tool[0].fetch"), ("{fetch: {kind: http}}", "tool.fetch")],
 )
-def test_a_label_is_refused_and_its_task_is_read_under_that_name(tool: str, path: str) -> None:
+def test_a_label_is_refused_and_its_task_gets_that_name(tool: str, path: str) -> None:
     step, found = read_step(f"tool: {tool}")
 
     assert places(found) == [("E_TASK_LABEL", f"workflow[0].{path}")]
@@ -53,7 +53,7 @@ def test_a_label_is_refused_and_its_task_is_read_under_that_name(tool: str, path
 
 
 @pytest.mark.req("TASK-04")
-def test_the_hint_for_a_label_writes_the_canonical_task() -> None:
+def test_the_hint_for_a_label_shows_the_canonical_task() -> None:
     assert only(read_step("tool: [{fetch: {kind: http}}]")[1]).hint == "- name: fetch, kind: http"
 
 
@@ -71,20 +71,20 @@ def test_the_hint_for_a_label_writes_the_canonical_task() -> None:
         ("{kind: noop, spec: {timeout: soon}}", "E_DURATION", "tool.spec.timeout"),
     ],
 )
-def test_a_task_that_cannot_be_read_is_refused(tool: str, code: str, path: str) -> None:
+def test_a_malformed_task_is_refused(tool: str, code: str, path: str) -> None:
     assert places(read_step(f"tool: {tool}")[1]) == [(code, f"workflow[0].{path}")]
 
 
 @pytest.mark.req("DOC-11")
 @pytest.mark.parametrize("tool", ["", "[]"])
-def test_an_empty_tool_is_no_tool(tool: str) -> None:
+def test_an_empty_tool_is_read_as_no_tool(tool: str) -> None:
     step, found = read_step(f"tool: {tool}")
 
     assert (step.tasks, found) == ((), [])
 
 
 @pytest.mark.req("VAL-19", "VAL-09")
-def test_a_task_without_a_kind_keeps_its_name_for_jumps() -> None:
+def test_a_task_without_a_kind_is_still_a_jump_target() -> None:
     step, _ = read_step("tool: [{name: a, knd: http, url: u}]")
 
     task = step.tasks[0]
@@ -149,5 +149,5 @@ def test_while_and_until_read_condition_body_and_bound(construct: str) -> None:
         ("{choose: [{else: {then: []}}], spec: {}}", "E_TASK_KEY"),
     ],
 )
-def test_sugar_that_cannot_be_meant_is_refused(item: str, code: str) -> None:
+def test_invalid_sugar_is_refused(item: str, code: str) -> None:
     assert codes(read_step(f"tool: [{item}]")[1]) == [code]

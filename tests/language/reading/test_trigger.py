@@ -19,7 +19,7 @@ def read(text: str) -> tuple[TriggerSyntax | None, list[Diagnostic]]:
 
 
 @pytest.mark.req("TMR-01")
-def test_a_schedule_has_a_zone_and_options() -> None:
+def test_a_schedule_has_a_time_zone_and_options() -> None:
     trigger, found = read(
         """
         trigger:
@@ -36,7 +36,7 @@ def test_a_schedule_has_a_zone_and_options() -> None:
 
 
 @pytest.mark.req("TMR-01")
-def test_a_nickname_is_read_as_its_five_fields() -> None:
+def test_a_cron_nickname_is_expanded_to_five_fields() -> None:
     trigger, found = read('trigger: {timer: {cron: "@daily"}}')
 
     assert found == []
@@ -70,7 +70,7 @@ def test_a_nickname_is_read_as_its_five_fields() -> None:
         ("daily", "must be a mapping"),
     ],
 )
-def test_a_schedule_that_cannot_be_meant_is_refused(trigger: str, words: str) -> None:
+def test_an_invalid_schedule_is_refused(trigger: str, words: str) -> None:
     _, found = read(f"trigger: {trigger}")
 
     assert codes(found) == ["E_TRIGGER"]

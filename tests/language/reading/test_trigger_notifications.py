@@ -21,7 +21,7 @@ def read(text: str) -> tuple[tuple[NotificationSyntax, ...], list[Diagnostic]]:
 
 
 @pytest.mark.req("NTF-01")
-def test_a_net_holds_what_a_playbook_wants_to_be_told() -> None:
+def test_a_net_contains_the_notification_rules_of_the_playbook() -> None:
     net = net_of(
         """
         on:
@@ -61,14 +61,14 @@ def test_a_net_holds_what_a_playbook_wants_to_be_told() -> None:
         ("on: {failed: {notify: [{slack: {auth: x, channel: y}}]}}", "channel"),
     ],
 )
-def test_what_cannot_be_told_is_an_error(text: str, said: str) -> None:
+def test_an_invalid_notification_is_an_error(text: str, said: str) -> None:
     _, found = read(text)
 
     assert [one.code for one in found] == ["E_NOTIFY"]
     assert said in found[0].message
 
 
-def test_a_notice_reads_only_its_own_names() -> None:
+def test_a_notification_template_can_read_its_own_names_only() -> None:
     text = playbook(
         """
         on: {failed: {notify: [{slack: {auth: x}}], text: "{{ workload.a }} {{ error.kind }} {{ notice.folded }}"}}

@@ -31,7 +31,7 @@ def read(text: str) -> tuple[dict[str, Any], list[Diagnostic]]:
 
 
 @pytest.mark.req("TMR-02", "TMR-04")
-def test_a_timer_has_a_length_or_a_moment() -> None:
+def test_a_timer_has_a_duration_or_a_time() -> None:
     blocks, found = read("timer: {id: t1, duration: PT2H30M, spec: {cancellable: true}}")
 
     assert found == []
@@ -44,7 +44,7 @@ def test_a_timer_has_a_length_or_a_moment() -> None:
 
 @pytest.mark.req("TMR-03")
 @pytest.mark.parametrize("length", ["300s", "5m", "48h", "1d", "1h30m", "PT2H30M", "P2D", "90", "1.5", "'{{ n }}'"])
-def test_a_duration_is_written_in_any_of_its_forms(length: str) -> None:
+def test_a_duration_is_accepted_in_each_of_its_forms(length: str) -> None:
     assert read(f"timer: {{duration: {length}}}")[1] == []
 
 
@@ -67,7 +67,7 @@ def test_a_duration_is_written_in_any_of_its_forms(length: str) -> None:
         ("human_task: {title: t, escalation: {to_role: r}}", "after how long"),
     ],
 )
-def test_what_is_no_time_is_refused(text: str, words: str) -> None:
+def test_an_invalid_time_is_refused(text: str, words: str) -> None:
     _, found = read(text)
 
     assert codes(found) == ["E_DURATION"]
@@ -123,7 +123,7 @@ def test_a_human_task_has_an_assignee_a_form_and_an_escalation() -> None:
 
 
 @pytest.mark.req("TMR-05")
-def test_a_timeout_may_lead_elsewhere() -> None:
+def test_a_timeout_can_name_an_alternative_step() -> None:
     blocks, found = read("timeout: {duration: 300s, spec: {on_timeout: alternative}, alternative_step: late}")
 
     assert found == []
@@ -135,7 +135,7 @@ def test_a_timeout_may_lead_elsewhere() -> None:
 
 @pytest.mark.req("TMR-05", "F-002-K")
 @pytest.mark.parametrize("action", ["fail", "ignore"])
-def test_the_action_alone_may_be_changed_and_the_alternative_left_standing(action: str) -> None:
+def test_changing_the_timeout_action_may_leave_the_alternative(action: str) -> None:
     blocks, found = read(f"timeout: {{duration: 5, spec: {{on_timeout: {action}}}, alternative_step: late}}")
 
     assert found == []
@@ -144,7 +144,7 @@ def test_the_action_alone_may_be_changed_and_the_alternative_left_standing(actio
 
 @pytest.mark.req("TMR-02", "TMR-05", "MSG-04")
 @pytest.mark.parametrize("block", ["timer: {duration: 5", "message: {name: m", "timeout: {duration: 5"])
-def test_an_empty_spec_says_nothing(block: str) -> None:
+def test_an_empty_timeout_spec_is_accepted(block: str) -> None:
     assert read(f"{block}, spec: {{}}}}")[1] == []
 
 
@@ -174,7 +174,7 @@ def test_a_looped_step_cannot_wait(block: str) -> None:
 
 
 @pytest.mark.req("SAGA-01")
-def test_a_compensation_is_a_tool_kept_ready() -> None:
+def test_a_compensation_is_a_prepared_tool() -> None:
     blocks, found = read("compensate: {spec: {idempotent: true}, tool: {kind: postgres, command: DELETE}}")
 
     assert found == []
@@ -191,7 +191,7 @@ def test_a_compensation_is_a_tool_kept_ready() -> None:
         ("on_event: [{event: e, when: '{{ x }}', then: [{a: {tool: {kind: noop}}}]}]", False),
     ],
 )
-def test_event_handlers_stand_in_a_list_with_or_without_spec(text: str, interrupting: bool) -> None:
+def test_event_handlers_are_a_list_with_or_without_spec(text: str, interrupting: bool) -> None:
     blocks, found = read(text)
 
     assert found == []
@@ -239,7 +239,7 @@ def test_event_handlers_stand_in_a_list_with_or_without_spec(text: str, interrup
         ("on_event: [{event: e, then: [{next: {next: end}}]}]", "E_RULE_SHAPE", "on_event[0].then[0].next"),
     ],
 )
-def test_a_block_of_another_shape_is_refused_at_its_place(text: str, code: str, place: str) -> None:
+def test_a_malformed_block_is_refused_at_its_place(text: str, code: str, place: str) -> None:
     _, found = read(text)
 
     assert [(item.code, item.path) for item in found] == [(code, place)]

@@ -103,7 +103,7 @@ def test_quoted_and_block_text_is_not_plain() -> None:
 
 
 @pytest.mark.parametrize("number", [".inf", "-.Inf", ".NaN", "1e999", "99999999999999999999", "-" + "9" * 5000])
-def test_a_number_json_cannot_hold_is_refused_and_kept_as_text(number: str) -> None:
+def test_a_number_that_json_cannot_hold_is_refused_and_kept_as_text(number: str) -> None:
     root, (found,) = read(f"a: 1\nb: {number}\n")
 
     assert (found.code, found.line, found.path) == ("E_YAML", 2, "b")
@@ -114,7 +114,7 @@ def test_a_number_json_cannot_hold_is_refused_and_kept_as_text(number: str) -> N
 # places -----------------------------------------------------------------------------------------------------------
 
 
-def test_every_value_and_key_knows_its_path_and_its_text() -> None:
+def test_every_value_and_key_has_its_path_and_text() -> None:
     text = 'workflow:\n  - step: "start"\n    tool: { kind: noop }\n  - step: b\n'
     root = good(text)
     source = Source("t", text)
@@ -150,7 +150,7 @@ def test_every_value_and_key_knows_its_path_and_its_text() -> None:
         ("b: &name\n  x\n", 2, 3),
     ],
 )
-def test_places_are_those_an_editor_shows(text: str, line: int, column: int) -> None:
+def test_positions_match_those_of_an_editor(text: str, line: int, column: int) -> None:
     """Characters, not bytes; a byte order mark counts as nothing; only line feeds make lines."""
     root = good(text)
     node = at(root, "c", "b") if "c: {" in text else at(root, "b")
@@ -169,7 +169,7 @@ def test_a_block_scalar_ends_with_its_last_line() -> None:
     assert at(root, "b").span.line == 7
 
 
-def test_a_key_that_is_no_word_is_quoted_in_its_path() -> None:
+def test_a_key_that_is_not_a_word_is_quoted_in_its_path() -> None:
     root = good('headers: {X-Id: 1, "a b": 2, a.b: 3}\n')
 
     assert [node.path for node in mapping(at(root, "headers")).values.values()] == [
@@ -192,7 +192,7 @@ def test_an_alias_repeats_a_value_under_its_own_path() -> None:
 
 
 @pytest.mark.req("DOC-01")
-def test_two_keys_of_one_name_are_refused_naming_both_lines() -> None:
+def test_duplicate_keys_are_refused_with_both_lines() -> None:
     root, (found,) = read("workflow:\n  - step: a\n    tool: {kind: noop}\n    next: b\n    tool: {kind: http}\n")
 
     assert (found.code, found.line, found.path) == ("E_YAML", 5, "workflow[0].tool")
@@ -201,7 +201,7 @@ def test_two_keys_of_one_name_are_refused_naming_both_lines() -> None:
 
 
 @pytest.mark.req("DOC-01")
-def test_all_problems_are_told_at_once_in_order() -> None:
+def test_all_problems_are_reported_in_order() -> None:
     text = (
         "a: 1\na: 2\n<<: {x: 1}\n1: x\n? [q]\n: z\nt: !!str 5\ni: .inf\nu: {{ workload.url }}\nz: *no\ny: &r [*r]\n"
         'w: "\\0"\n'
@@ -233,7 +233,7 @@ def test_all_problems_are_told_at_once_in_order() -> None:
         ("a: {b: {{ c.d }}}\n", "a.b", 'quote it: "{{ c.d }}"'),
     ],
 )
-def test_a_template_without_quotes_is_read_as_the_text_it_was_meant_to_be(text: str, path: str, hint: str) -> None:
+def test_an_unquoted_template_is_read_as_the_intended_text(text: str, path: str, hint: str) -> None:
     """So that the reader of the dialect has nothing more to say about it."""
     root, (found,) = read(text)
 
@@ -249,7 +249,7 @@ def test_every_tag_is_refused(text: str) -> None:
     assert found.message.startswith('the tag "!')
 
 
-def test_a_quoted_merge_sign_is_a_key_like_any_other() -> None:
+def test_a_quoted_merge_sign_is_an_ordinary_key() -> None:
     assert data(good('"<<": 1\n')) == {"<<": 1}
 
 
@@ -272,7 +272,7 @@ def test_a_quoted_merge_sign_is_a_key_like_any_other() -> None:
         ("a: \ud800", 1, "the character U+D800 cannot be part of a playbook"),
     ],
 )
-def test_what_is_no_playbook_at_all_is_refused_with_its_line(text: str, line: int, message: str) -> None:
+def test_text_that_is_not_a_playbook_is_refused_with_its_line(text: str, line: int, message: str) -> None:
     root, (found,) = read(text)
 
     assert root is None
@@ -318,9 +318,7 @@ MISTAKES = [
 
 @pytest.mark.req("DOC-01")
 @pytest.mark.parametrize(("text", "place", "message", "hint"), MISTAKES)
-def test_text_that_does_not_parse_is_explained_once_at_its_place(
-    text: str, place: str, message: str, hint: str
-) -> None:
+def test_a_syntax_error_is_explained_once_at_its_place(text: str, place: str, message: str, hint: str) -> None:
     root, (found,) = read(text)
 
     assert root is None
@@ -330,7 +328,7 @@ def test_text_that_does_not_parse_is_explained_once_at_its_place(
 
 
 @pytest.mark.req("DOC-01", "ADV-01")
-def test_list_items_beside_the_keys_of_on_event_are_shown_the_handlers_form() -> None:
+def test_misindented_list_items_of_on_event_get_the_handler_form_as_hint() -> None:
     """The example of the seed cannot be parsed (C-36)."""
     text = 'steps:\n  on_event:\n    spec:\n      interrupting: false\n    - event: "audit.required"\n      then: []\n'
     _, (found,) = read(text)
@@ -339,7 +337,7 @@ def test_list_items_beside_the_keys_of_on_event_are_shown_the_handlers_form() ->
     assert "handlers: [{ event, then }]" in found.hint
 
 
-def test_quoted_braces_on_the_failing_line_are_not_blamed() -> None:
+def test_quoted_braces_on_the_failing_line_are_not_reported() -> None:
     _, (found,) = read('a: "{{ x }}" y\n')
 
     assert "template" not in found.message

@@ -80,7 +80,7 @@ def calls_to_read(text: str) -> tuple[int, Mapping | None, Findings]:
 
 @pytest.mark.req("DOC-01")
 @pytest.mark.parametrize("name", REFUSED)
-def test_hostile_text_is_refused_with_bounded_work(name: str) -> None:
+def test_hostile_text_is_refused_in_bounded_work(name: str) -> None:
     text, message = REFUSED[name]
     calls, _, findings = calls_to_read(text)
 
@@ -91,7 +91,7 @@ def test_hostile_text_is_refused_with_bounded_work(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", READ)
-def test_large_but_honest_text_is_read_with_bounded_work(name: str) -> None:
+def test_large_valid_text_is_read_in_bounded_work(name: str) -> None:
     calls, root, findings = calls_to_read(READ[name])
 
     assert root is not None
@@ -102,7 +102,7 @@ def test_large_but_honest_text_is_read_with_bounded_work(name: str) -> None:
 @pytest.mark.parametrize(
     "name", ["an alias bomb", "aliases below long keys", "many keys above many values", "many duplicates"]
 )
-def test_hostile_text_is_refused_in_little_memory(name: str) -> None:
+def test_hostile_text_is_refused_in_bounded_memory(name: str) -> None:
     tracemalloc.start()
     try:
         read_yaml(Source("hostile.yaml", REFUSED[name][0]), Findings())
@@ -113,7 +113,7 @@ def test_hostile_text_is_refused_in_little_memory(name: str) -> None:
     assert most < MOST_BYTES
 
 
-def test_a_playbook_of_thousands_of_lines_takes_as_much_work_for_each_line_as_a_short_one() -> None:
+def test_the_work_per_line_of_a_long_playbook_equals_that_of_a_short_one() -> None:
     fixture = (Path(__file__).parents[2] / "fixtures" / "F-004-H.yaml").read_text()
     head, step, tail = fixture.partition("  - step: fetch_all_endpoints")
     copies = 460 // tail.count("\n")
@@ -125,7 +125,7 @@ def test_a_playbook_of_thousands_of_lines_takes_as_much_work_for_each_line_as_a_
     assert calls < 11 * fewer
 
 
-def test_one_level_more_than_allowed_is_refused() -> None:
+def test_nesting_one_level_beyond_the_limit_is_refused() -> None:
     _, root, findings = calls_to_read("a: " + "[" * 64 + "]" * 64)
 
     assert root is None
@@ -140,7 +140,7 @@ SIGNS = st.text(
 
 @settings(max_examples=400, deadline=None)
 @given(st.one_of(SIGNS, st.text(max_size=40), documents()))
-def test_any_text_gives_a_mapping_or_a_diagnostic_in_the_text(text: str) -> None:
+def test_any_text_gives_a_mapping_or_a_diagnostic_inside_the_text(text: str) -> None:
     """Never an exception, never silence, and every place lies inside the text."""
     findings = Findings()
     root = read_yaml(Source("any.yaml", text), findings)
@@ -156,7 +156,7 @@ def test_any_text_gives_a_mapping_or_a_diagnostic_in_the_text(text: str) -> None
 
 @settings(max_examples=100, deadline=None)
 @given(documents(), st.data())
-def test_a_damaged_document_still_gives_an_answer(text: str, data: st.DataObject) -> None:
+def test_a_damaged_document_still_gives_a_result(text: str, data: st.DataObject) -> None:
     where = data.draw(st.integers(0, len(text)))
     damage = data.draw(st.sampled_from(["", ":", "{{", '"', "\t", "- ", "}", "\n", "  "]))
     findings = Findings()
@@ -165,7 +165,7 @@ def test_a_damaged_document_still_gives_an_answer(text: str, data: st.DataObject
     assert root is not None or findings.has_errors
 
 
-def test_the_parser_in_python_gives_the_same_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_pure_python_parser_gives_the_same_results(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where libyaml is missing, the pure parser stands in: slower, the same tree."""
     import yaml
 
@@ -179,7 +179,7 @@ def test_the_parser_in_python_gives_the_same_answers(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("text", ['a: "\\ud800"', 'a: "\\UFFFFFFFF"', "a: [", "a: b: c", "\ta"])
-def test_the_parser_in_python_fails_as_politely(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_pure_python_parser_reports_errors_the_same_way(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     import yaml
 
     monkeypatch.setattr("noetl.language.reading.yaml.PARSER", yaml.SafeLoader)

@@ -12,7 +12,7 @@ ANY_END = "{{ event.name in ['step.done', 'step.failed'] }}"
 
 
 @pytest.mark.req("MIG-03", "V2C-21")
-def test_vars_become_step_level_set_ctx() -> None:
+def test_vars_become_set_ctx_of_the_step() -> None:
     text = migrated(fixture("F-001-D")).text
 
     assert 'user_id: "{{ fetch_user.data[0].user_id }}"' in text
@@ -21,7 +21,7 @@ def test_vars_become_step_level_set_ctx() -> None:
 
 
 @pytest.mark.req("MIG-03", "V2C-16", "V2C-19")
-def test_polling_becomes_a_retry_rule_that_waits_as_before() -> None:
+def test_polling_becomes_a_retry_rule_with_the_same_delays() -> None:
     """2 and 2.2 seconds: v10 doubles, so another factor is written out. Running out ends with the last response."""
     text = migrated(fixture("F-001-E")).text
 
@@ -33,7 +33,7 @@ def test_polling_becomes_a_retry_rule_that_waits_as_before() -> None:
 
 @pytest.mark.req("MIG-03", "O-08")
 @pytest.mark.parametrize(("target", "kept"), [("end", True), ("work", False)])
-def test_a_step_before_the_bare_end_keeps_its_result(target: str, kept: bool) -> None:
+def test_a_step_before_a_bare_end_keeps_its_result(target: str, kept: bool) -> None:
     """It is the execution's, and a sink behind the call would put its reference there."""
     sink = "sink: {tool: {kind: postgres, auth: pg, table: t}, args: {n: 1}}"
     steps = steps_of(
@@ -56,7 +56,7 @@ def test_a_step_before_the_bare_end_keeps_its_result(target: str, kept: bool) ->
         ("\n            - n: 1\n            - n: 2", [{"n": 1}, {"n": 2}]),
     ],
 )
-def test_the_rows_of_a_sink_come_along(rows: str, data: object) -> None:
+def test_the_rows_of_a_sink_are_migrated(rows: str, data: object) -> None:
     steps = steps_of(
         f"""
         - step: start
@@ -72,7 +72,7 @@ def test_the_rows_of_a_sink_come_along(rows: str, data: object) -> None:
 
 
 @pytest.mark.req("MIG-03", "V2C-06")
-def test_a_rule_on_the_exit_that_leads_on_works_after_a_failure_too() -> None:
+def test_an_exit_rule_with_next_applies_after_a_failure_too() -> None:
     steps = steps_of(
         """
         - step: start
@@ -89,7 +89,7 @@ def test_a_rule_on_the_exit_that_leads_on_works_after_a_failure_too() -> None:
 
 @pytest.mark.req("MIG-03", "O-11")
 @pytest.mark.parametrize("anchor", ["", "&it "])
-def test_a_key_called_code_is_only_code_in_a_task(anchor: str) -> None:
+def test_a_key_named_code_is_code_only_in_a_task(anchor: str) -> None:
     """Elsewhere it is data: a status, a country, a currency."""
     text = f"""{HEAD}workload: {{it: {anchor}x, {"other: *it" if anchor else "other: x"}}}
 workflow:
@@ -117,7 +117,7 @@ def test_identity_moves_under_metadata() -> None:
 
 
 @pytest.mark.req("MIG-01")
-def test_a_named_dialect_goes() -> None:
+def test_a_declared_dialect_is_removed() -> None:
     text = HEAD.replace("tests/t", "tests/t, dialect: v2-case") + "workflow: [{step: start, next: end}]\n"
 
     assert "dialect" not in migrated(text).text
@@ -147,7 +147,7 @@ def test_a_retry_mapping_becomes_a_rule_on_errors(retry: str, then: dict[str, ob
 
 
 @pytest.mark.req("MIG-03", "V2C-16")
-def test_a_condition_on_neither_error_nor_response_holds_for_both() -> None:
+def test_a_condition_on_neither_error_nor_response_applies_to_both() -> None:
     retry = "[{when: '{{ status_code == 202 }}', then: {max_attempts: 3}}]"
     steps = steps_of(f"- {{step: start, tool: {{kind: http, url: x}}, retry: {retry}, next: end}}")
 
@@ -161,7 +161,7 @@ def test_a_condition_on_neither_error_nor_response_holds_for_both() -> None:
 
 
 @pytest.mark.req("MIG-03", "V2C-17", "O-28")
-def test_pagination_becomes_a_jump_back_with_what_was_collected() -> None:
+def test_pagination_becomes_a_jump_back_with_the_collected_values() -> None:
     text = migrated(fixture("F-001-B")).text
     tasks = {task.name: task for task in compiled(text)[0].steps[0].tasks}
 
@@ -179,7 +179,7 @@ def test_pagination_becomes_a_jump_back_with_what_was_collected() -> None:
 
 
 @pytest.mark.req("MIG-03", "V2C-20", "V2C-03", "O-29")
-def test_a_sink_is_a_storing_task_after_the_call_and_the_result_stays_the_calls() -> None:
+def test_a_sink_becomes_a_storing_task_and_the_result_stays_that_of_the_call() -> None:
     steps = steps_of(
         """
         - step: start
@@ -200,7 +200,7 @@ def test_a_sink_is_a_storing_task_after_the_call_and_the_result_stays_the_calls(
 
 
 @pytest.mark.req("MIG-03", "V2C-06", "V2C-05")
-def test_rules_that_lead_on_become_guarded_arcs() -> None:
+def test_rules_with_next_become_guarded_arcs() -> None:
     steps = steps_of(
         """
         - step: start
@@ -231,7 +231,7 @@ def test_rules_that_lead_on_become_guarded_arcs() -> None:
 
 
 @pytest.mark.req("MIG-03", "V2C-10", "V2C-11")
-def test_tasks_after_every_successful_call_join_the_pipeline() -> None:
+def test_tasks_after_every_successful_call_are_appended_to_the_pipeline() -> None:
     steps = steps_of(
         """
         - step: start
@@ -258,7 +258,7 @@ def test_tasks_after_every_successful_call_join_the_pipeline() -> None:
 
 
 @pytest.mark.req("MIG-03", "V2C-09", "V2C-11")
-def test_tasks_under_a_condition_that_lead_on_become_a_step() -> None:
+def test_conditional_tasks_with_next_become_a_step() -> None:
     steps = steps_of(
         """
         - step: start
@@ -305,7 +305,7 @@ def test_tasks_under_a_condition_that_lead_on_become_a_step() -> None:
 
 
 @pytest.mark.req("MIG-03", "V2C-07", "V2C-08")
-def test_several_inclusive_rules_that_work_become_a_pipeline_that_jumps() -> None:
+def test_several_inclusive_rules_with_tasks_become_a_pipeline_with_jumps() -> None:
     """When one of them fails, the others are out and else is not taken: neither choose nor arcs can tell."""
     text = migrated(fixture("F-002-B")).text
     start = compiled(text)[0].steps[1]
@@ -319,7 +319,7 @@ def test_several_inclusive_rules_that_work_become_a_pipeline_that_jumps() -> Non
 
 
 @pytest.mark.req("MIG-03", "V2C-04", "C-09")
-def test_several_targets_fork_and_choices_exclude_each_other() -> None:
+def test_several_targets_fork_and_alternatives_exclude_each_other() -> None:
     steps = steps_of(
         """
         - step: start
@@ -362,7 +362,7 @@ def test_a_computed_target_becomes_one_arc_per_name() -> None:
 
 
 @pytest.mark.req("MIG-03", "V2C-15", "C-42", "C-30")
-def test_tolerated_errors_and_timeouts_find_their_places() -> None:
+def test_tolerated_errors_and_timeouts_are_migrated() -> None:
     steps = steps_of(
         """
         - step: start
@@ -377,7 +377,7 @@ def test_tolerated_errors_and_timeouts_find_their_places() -> None:
 
 
 @pytest.mark.req("MIG-03", "V2C-22", "V2C-23", "C-08")
-def test_a_loop_is_respelt_and_its_rules_run_per_iteration() -> None:
+def test_a_loop_is_rewritten_and_its_rules_run_per_iteration() -> None:
     steps = steps_of(
         """
         - step: start
@@ -402,7 +402,7 @@ def test_a_loop_is_respelt_and_its_rules_run_per_iteration() -> None:
 
 
 @pytest.mark.req("MIG-03", "V2C-06")
-def test_a_rule_that_is_always_true_takes_failures_too() -> None:
+def test_a_rule_that_is_always_true_applies_to_failures_too() -> None:
     """A v10 arc without a guard would not (ROUTE-05)."""
     steps = steps_of("- {step: start, tool: {kind: noop}, case: [{when: true, then: {next: end}}]}")
 
@@ -412,7 +412,7 @@ def test_a_rule_that_is_always_true_takes_failures_too() -> None:
 
 
 @pytest.mark.req("MIG-03", "V2C-23")
-def test_an_iteration_that_led_on_tells_the_arcs_by_a_key_of_ctx() -> None:
+def test_an_iteration_rule_with_next_sets_a_ctx_key_for_the_arcs() -> None:
     """One that failed is done then, and the loop goes on."""
     steps = steps_of(
         "- {step: start, loop: {in: [1], iterator: x}, tool: {kind: noop}, case: [{when: true, then: {next: end}}]}"
@@ -428,7 +428,7 @@ def test_an_iteration_that_led_on_tells_the_arcs_by_a_key_of_ctx() -> None:
 
 
 @pytest.mark.req("MIG-03", "V2C-06")
-def test_a_rule_that_took_the_event_before_is_excluded() -> None:
+def test_a_condition_excludes_the_rules_before_it() -> None:
     steps = steps_of(
         """
         - step: start
@@ -481,7 +481,7 @@ def test_a_rule_that_took_the_event_before_is_excluded() -> None:
         ),
     ],
 )
-def test_what_v10_cannot_say_is_reported_with_a_way_out(step: str, words: str) -> None:
+def test_constructs_without_a_v10_form_are_reported_with_a_suggestion(step: str, words: str) -> None:
     migration = migrated(f"{HEAD}workflow:\n  - {{step: start, next: end}}\n  - {step}\n")
 
     assert [item for item in migration.blocked if words in item.message], migration.blocked
@@ -489,7 +489,7 @@ def test_what_v10_cannot_say_is_reported_with_a_way_out(step: str, words: str) -
 
 
 @pytest.mark.req("MIG-03")
-def test_keys_without_meaning_are_kept_as_comments_and_noted() -> None:
+def test_meaningless_keys_become_comments_with_a_note() -> None:
     migration = migrated(f"{HEAD}notes: x\nworkflow: [{{step: start, owner: me, next: end}}]\n")
 
     assert "# owner: me\n" in migration.text
@@ -541,7 +541,7 @@ def test_a_task_that_only_its_own_step_can_read_is_reported(case: str) -> None:
         "loop: {in: [1], iterator: x}, case: [{when: @error, then: [@log]}]",
     ],
 )
-def test_rules_that_neither_arcs_nor_steps_can_say_become_a_pipeline_that_jumps(step: str) -> None:
+def test_rules_that_fit_neither_arcs_nor_steps_become_a_pipeline_with_jumps(step: str) -> None:
     """That both do the same is seen in test_migration_pipelines.py and test_migrator_differential.py."""
     events = {name: f"event.name == '{event}'" for name, event in (("done", DONE), ("error", ERROR), ("exit", EXIT))}
     conditions = {
@@ -565,7 +565,7 @@ def test_rules_that_neither_arcs_nor_steps_can_say_become_a_pipeline_that_jumps(
 
 
 @pytest.mark.req("MIG-03", "V2C-09", "V2C-15")
-def test_what_a_rule_on_a_failed_call_sets_is_set_before_the_step_fails_again() -> None:
+def test_values_set_on_a_failed_call_are_set_before_the_step_fails() -> None:
     """A step's own `set_ctx` is for its success."""
     steps = steps_of(
         """
@@ -582,7 +582,7 @@ def test_what_a_rule_on_a_failed_call_sets_is_set_before_the_step_fails_again() 
 
 
 @pytest.mark.req("MIG-03", "V2C-06")
-def test_of_two_exclusive_rules_on_entry_only_the_first_runs() -> None:
+def test_only_the_first_of_two_exclusive_entry_rules_runs() -> None:
     steps = steps_of(
         f"""
         - step: start
@@ -597,7 +597,7 @@ def test_of_two_exclusive_rules_on_entry_only_the_first_runs() -> None:
 
 
 @pytest.mark.req("MIG-03", "V2C-06", "V2C-14")
-def test_a_rule_on_the_response_of_a_step_without_a_call_is_reported() -> None:
+def test_a_response_rule_of_a_step_without_a_call_is_reported() -> None:
     rules = f"""[{{when: "{{{{ event.name == 'start' }}}}", then: [{LOG}]}},
         {{when: "{{{{ event.name == 'call.done' and response.n }}}}", then: [{{more: {{tool: {{kind: noop}}}}}}]}}]"""
     migration = migrated(f"{HEAD}workflow:\n  - {{step: start, case: {rules}}}\n")
@@ -613,7 +613,7 @@ def test_a_rule_on_the_response_of_a_step_without_a_call_is_reported() -> None:
         ("case: [{when: @done, then: {next: b}}]", "the step makes none"),
     ],
 )
-def test_a_rule_that_an_arc_would_see_at_another_time_is_reported(step: str, words: str) -> None:
+def test_a_rule_that_would_become_an_arc_evaluated_at_another_time_is_reported(step: str, words: str) -> None:
     """An arc is looked at when everything in the step has happened."""
     for short, condition in {"@enter": "event.name == 'step.enter'", "@done": "event.name == 'call.done'"}.items():
         step = step.replace(short, f'"{{{{ {condition} }}}}"')
@@ -623,7 +623,7 @@ def test_a_rule_that_an_arc_would_see_at_another_time_is_reported(step: str, wor
 
 
 @pytest.mark.req("MIG-03", "V2C-14")
-def test_a_rule_on_what_a_task_on_entry_gave_stays_behind_it() -> None:
+def test_a_rule_on_the_result_of_an_entry_task_stays_after_it() -> None:
     steps = steps_of(
         f"""
         - step: start

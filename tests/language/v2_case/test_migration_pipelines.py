@@ -35,7 +35,7 @@ def migrated(text: str) -> Conversion:
 
 @pytest.mark.req("MIG-03", "V2C-06", "V2C-07", "V2C-08", "V2C-11", "V2C-12", "V2C-15", "V2C-23")
 @pytest.mark.parametrize("name", CASES)
-def test_a_pipeline_that_jumps_does_what_the_rules_did(name: str) -> None:
+def test_a_pipeline_with_jumps_behaves_like_the_rules(name: str) -> None:
     text = playbook(CASES[name])
     done = migrated(text)
     assert any("one pipeline that jumps" in note.message for note in done.notes)
@@ -50,7 +50,7 @@ def test_a_pipeline_that_jumps_does_what_the_rules_did(name: str) -> None:
 
 
 @pytest.mark.req("MIG-03", "V2C-23")
-def test_an_arc_of_a_loop_that_had_nothing_to_do_is_not_taken() -> None:
+def test_an_arc_of_a_loop_without_items_is_not_taken() -> None:
     """No call was done, so that a rule on call.done led nowhere."""
     (step,) = CASES["iterations of nothing"]
     rule = {**step["case"][0], "when": "{{ event.name == 'call.done' }}"}

@@ -16,14 +16,14 @@ CASE_FIXTURES = sorted(path.stem for path in FIXTURES.glob("F-00[12]-*.yaml"))
 
 @pytest.mark.req("V2C-02", "V2C-03", "V2C-12", "V2C-22", "VAL-19")
 @pytest.mark.parametrize("name", CASE_FIXTURES)
-def test_every_fixture_of_the_dialect_reads_without_a_finding(name: str) -> None:
+def test_every_v2_case_fixture_is_read_without_findings(name: str) -> None:
     _, found = read_case_text((FIXTURES / f"{name}.yaml").read_text())
 
     assert found == []
 
 
 @pytest.mark.req("V2C-01")
-def test_name_and_path_at_the_root_are_lifted() -> None:
+def test_name_and_path_at_the_root_are_moved_to_metadata() -> None:
     text = "apiVersion: noetl.io/v2\nkind: Playbook\nname: a\npath: x/a\nworkflow: [{step: start, next: end}]\n"
 
     playbook, found = read_case_text(text)
@@ -39,14 +39,14 @@ def test_a_differing_metadata_path_is_refused() -> None:
 
 
 @pytest.mark.req("DOC-10", "V2C-20")
-def test_a_save_block_is_told_to_be_a_sink() -> None:
+def test_a_save_block_gets_the_hint_to_write_a_sink() -> None:
     [found] = read_step("tool: {kind: noop}\nsave: {storage: postgres, table: t}")[1]
 
     assert (found.code, found.hint.partition(":")[0]) == ("W_UNKNOWN_KEY", "write sink")
 
 
 @pytest.mark.req("V2C-03")
-def test_step_keys_are_kept_apart_from_the_tool() -> None:
+def test_step_keys_are_read_separately_from_tool_keys() -> None:
     step, found = read_step(
         """
         desc: adds
@@ -94,7 +94,7 @@ def test_step_keys_are_kept_apart_from_the_tool() -> None:
         ("next: end\nsink: {args: {a: 1}}", "E_RULE_SHAPE", "workflow[0].sink"),
     ],
 )
-def test_a_step_of_another_shape_is_refused_at_its_place(body: str, code: str, place: str) -> None:
+def test_a_malformed_step_is_refused_at_its_place(body: str, code: str, place: str) -> None:
     _, found = read_step(body)
 
     assert [(item.code, item.path) for item in found] == [(code, place)]
@@ -103,12 +103,12 @@ def test_a_step_of_another_shape_is_refused_at_its_place(body: str, code: str, p
 
 @pytest.mark.req("VAL-05")
 @pytest.mark.parametrize("body", ["timer: {duration: 5m}", "signal: {name: go}", "case: []", "tool: {kind: noop}"])
-def test_a_step_needs_only_one_thing_to_do(body: str) -> None:
+def test_a_step_needs_only_one_action(body: str) -> None:
     assert read_step(body)[1] == []
 
 
 @pytest.mark.req("VAL-05")
-def test_a_step_named_end_may_be_bare() -> None:
+def test_a_step_named_end_can_be_empty() -> None:
     assert read_case_text(HEAD + "workflow: [{step: start, next: end}, {step: end}]\n")[1] == []
 
 
@@ -141,7 +141,7 @@ def test_an_option_of_another_construct_is_refused(body: str, words: str) -> Non
 
 
 @pytest.mark.req("V2C-02")
-def test_spec_beside_a_tool_in_a_task_list_names_the_right_place() -> None:
+def test_spec_next_to_a_tool_in_a_task_list_gets_the_right_place_as_hint() -> None:
     _, found = read_step("case: [{when: true, then: [{save: {spec: {async: true}, tool: {kind: noop}}}]}]")
 
     assert codes(found) == ["E_SPEC_OPTION"]
@@ -196,7 +196,7 @@ def test_every_option_of_the_table_is_read() -> None:
         ("[1, 2]", "E_LOOP_SHAPE", "must be a mapping"),
     ],
 )
-def test_a_loop_keeps_to_one_spelling(loop: str, code: str, words: str) -> None:
+def test_a_loop_uses_one_spelling(loop: str, code: str, words: str) -> None:
     _, found = read_step(f"tool: {{kind: noop}}\nloop: {loop}")
 
     assert codes(found) == [code]
@@ -212,7 +212,7 @@ def test_a_loop_keeps_to_one_spelling(loop: str, code: str, words: str) -> None:
         "{in: [1], iterator: x, spec: {mode: parallel}}",
     ],
 )
-def test_both_spellings_of_a_loop_read_the_same(loop: str) -> None:
+def test_both_spellings_of_a_loop_are_read_alike(loop: str) -> None:
     step, found = read_step(f"tool: {{kind: noop}}\nloop: {loop}")
 
     assert found == []
@@ -268,7 +268,7 @@ def test_the_next_shortcut_takes_names_and_forks(written: str, targets: list[tup
         ('case: [{when: true, then: {next: [{step: end, when: "{{ a }}"}]}}]', ["E_NEXT_WHEN"]),
     ],
 )
-def test_next_has_no_conditions_and_no_other_shape(body: str, found_codes: list[str]) -> None:
+def test_next_has_no_conditions_and_no_other_form(body: str, found_codes: list[str]) -> None:
     _, found = read_step(body)
 
     assert codes(found) == found_codes
@@ -278,7 +278,7 @@ def test_next_has_no_conditions_and_no_other_shape(body: str, found_codes: list[
 
 
 @pytest.mark.req("V2C-09", "V2C-16")
-def test_a_mapped_then_runs_in_its_fixed_order() -> None:
+def test_a_then_mapping_runs_in_its_fixed_order() -> None:
     step, found = read_step(
         """
         case:
@@ -299,7 +299,7 @@ def test_a_mapped_then_runs_in_its_fixed_order() -> None:
 
 
 @pytest.mark.req("V2C-10", "V2C-12", "C-07")
-def test_a_listed_then_keeps_its_names_and_knows_three_forms_of_next() -> None:
+def test_a_then_list_keeps_its_names_and_accepts_three_forms_of_next() -> None:
     step, found = read_step(
         """
         case:
@@ -328,7 +328,7 @@ def test_a_listed_then_keeps_its_names_and_knows_three_forms_of_next() -> None:
 
 @pytest.mark.req("V2C-12")
 @pytest.mark.parametrize("written", ["end", "[end]", "[{step: end}]", "{next: end}", "{next: [{step: end}]}"])
-def test_a_next_task_may_leave_out_its_inner_next(written: str) -> None:
+def test_a_next_task_can_omit_its_inner_next(written: str) -> None:
     step, found = read_step(f'case: [{{when: "{{{{ a }}}}", then: [{{next: {written}}}]}}]')
 
     assert found == []
@@ -369,12 +369,12 @@ def test_a_next_task_may_leave_out_its_inner_next(written: str) -> None:
         ("[{when: true, then: [{next: {next: end}}, {late: {tool: {kind: noop}}}]}]", ["E_RULE_SHAPE"]),
     ],
 )
-def test_a_case_rule_of_another_shape_is_refused(case: str, found_codes: list[str]) -> None:
+def test_a_malformed_case_rule_is_refused(case: str, found_codes: list[str]) -> None:
     assert codes(read_step(f"next: end\ncase: {case}")[1]) == found_codes
 
 
 @pytest.mark.req("V2C-08", "C-35")
-def test_else_written_as_in_v10_is_told_what_to_leave_out() -> None:
+def test_else_written_as_in_v10_gets_a_hint_what_to_omit() -> None:
     [found] = read_step("next: end\ncase: [{else: {then: {next: [{step: end}]}}}]")[1]
 
     assert (found.code, found.path) == ("E_RULE_SHAPE", "workflow[0].case[0].else.then")
@@ -388,14 +388,14 @@ def test_else_written_as_in_v10_is_told_what_to_leave_out() -> None:
         ("{save: {tool: {kind: noop}}, next: end}", "write a list: then: [save: {tool: …}, next:"),
     ],
 )
-def test_what_belongs_to_the_other_form_of_then_is_told_so(then: str, hint: str) -> None:
+def test_a_key_of_the_other_form_of_then_gets_a_hint(then: str, hint: str) -> None:
     _, [found] = read_step(f"next: end\ncase: [{{when: true, then: {then}}}]")
 
     assert found.hint.startswith(hint)
 
 
 @pytest.mark.req("V2C-10")
-def test_set_and_retry_may_stand_in_a_list_among_tasks() -> None:
+def test_set_and_retry_can_be_listed_among_tasks() -> None:
     step, found = read_step(
         "next: end\ncase: [{when: true, then: [{set: {a: 1}}, {save: {tool: {kind: noop}}},"
         " {retry: {max_attempts: 2, max_delay: 3}}, {next: end}]}]"
@@ -409,12 +409,12 @@ def test_set_and_retry_may_stand_in_a_list_among_tasks() -> None:
 
 
 @pytest.mark.req("V2C-10")
-def test_a_task_may_well_be_called_set() -> None:
+def test_a_task_can_be_named_set() -> None:
     assert read_step("next: end\ncase: [{when: true, then: [{set: {tool: {kind: noop}}}]}]")[1] == []
 
 
 @pytest.mark.req("V2C-12")
-def test_a_guarded_transition_may_be_followed_by_more() -> None:
+def test_a_guarded_transition_can_be_followed_by_others() -> None:
     then = "[{next: {spec: {guard: '{{ a }}'}, next: end}}, {log: {tool: {kind: noop}}}]"
 
     assert read_step(f"next: end\ncase: [{{when: true, then: {then}}}]")[1] == []
@@ -472,7 +472,7 @@ def test_retry_policies_keep_their_order_and_parts() -> None:
         ("[{when: true, then: {max_attempts: 2, sink: {args: {}}}}]", "E_RULE_SHAPE"),
     ],
 )
-def test_a_retry_without_bound_or_of_another_shape_is_refused(retry: str, code: str) -> None:
+def test_a_retry_without_bound_or_malformed_is_refused(retry: str, code: str) -> None:
     _, found = read_step(f"tool: {{kind: noop}}\nretry: {retry}")
 
     assert set(codes(found)) == {code}
@@ -489,14 +489,14 @@ def test_a_retry_without_bound_or_of_another_shape_is_refused(retry: str, code: 
     ],
 )
 @pytest.mark.parametrize("form", ["{max_attempts: 2, KEY}", "[{when: true, then: {max_attempts: 2, KEY}}]"])
-def test_an_option_of_retry_in_the_wrong_place_is_told_where_it_goes(form: str, key: str, hint: str) -> None:
+def test_a_misplaced_retry_option_gets_the_right_place_as_hint(form: str, key: str, hint: str) -> None:
     [found] = read_step(f"tool: {{kind: noop}}\nretry: {form.replace('KEY', key)}")[1]
 
     assert (found.code, hint in found.hint) == ("E_RULE_SHAPE", True)
 
 
 @pytest.mark.req("VAL-19")
-def test_all_mistakes_of_a_document_are_found_at_once() -> None:
+def test_all_mistakes_of_a_document_are_reported_at_once() -> None:
     text = HEAD + "workflow: [{step: start, when: 'x', next: {step: a}, loop: {in: [1]}}, {step: b, desc: empty}]\n"
 
     assert set(codes(read_case_text(text)[1])) == {"E_STEP_KEY", "E_NEXT_SHAPE", "E_LOOP_SHAPE", "E_STEP_EMPTY"}
