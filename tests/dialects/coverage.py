@@ -74,9 +74,7 @@ COVERED: dict[str, str] = {
     # 6: no fallback nobody asked for
     "auth of an unknown shape": "found:auth shape",
     "auth as an empty mapping": "found:auth empty",
-    "a missing credential": (
-        "test:tests/secrets/test_keychain_runs.py::test_a_literal_auth_that_nobody_knows_ends_the_request"
-    ),
+    "a missing credential": ("test:tests/secrets/test_keychain_runs.py::test_an_unknown_literal_auth_ends_the_start"),
     "unknown transfer.type": "found:transfer type",
     "artifact inputs": "found:artifact inputs",
     "script.source": "found:script source",

@@ -35,7 +35,7 @@ workflow:
 )
 
 
-def test_values_differ_where_their_data_does() -> None:
+def test_values_are_compared_by_their_data() -> None:
     before = {"a": 1, "list": [1, 2], "same": {"x": 1}, "flag": True}
     after = {"a": 2, "list": [1, 3, 4], "same": {"x": 1}, "flag": 1}
 
@@ -50,7 +50,7 @@ def test_values_differ_where_their_data_does() -> None:
     assert differences({"a": [1]}, {"a": [1]}) == []
 
 
-def test_no_more_differences_are_told_than_one_reads() -> None:
+def test_the_number_of_differences_is_limited() -> None:
     many = list(range(1_000))
 
     found = differences(many, [n + 1 for n in many])
@@ -85,13 +85,13 @@ def test_steps_are_compared_with_all_their_runs_together() -> None:
     assert (pairs[1].before, pairs[1].after) == (None, StepSummary(status="running", duration_s=None, runs=1))
 
 
-def test_a_step_that_one_execution_left_out_keeps_its_place() -> None:
+def test_a_step_that_one_execution_skipped_keeps_its_place() -> None:
     rerun, whole = ["load", "report"], ["list", "load", "check", "report", "mail"]
 
     assert step_order([rerun, whole]) == whole
 
 
-def test_a_compared_step_tells_how_many_iterations_failed() -> None:
+def test_a_compared_step_counts_its_failed_iterations() -> None:
     loop = LoopProgress(levels=[LoopLevel(total=40, done=33, failed=7)])
     run = StepRunView(step="load", scheduled_at=90.0, status="done", loop=loop)
 

@@ -68,12 +68,12 @@ ODD = ("", "soon", "@daily", "61 * * * *", "0 0 31 2 *", "0 6 * *", "* * * * * *
 
 
 @pytest.mark.parametrize(("cron", "words"), [*USUAL.items(), *RARE.items()])
-def test_a_schedule_is_said_in_words(cron: str, words: str) -> None:
+def test_a_cron_expression_is_described_in_words(cron: str, words: str) -> None:
     assert cron_words(cron) == words
 
 
 @pytest.mark.parametrize("cron", ODD)
-def test_what_is_no_schedule_stays_as_it_is_written(cron: str) -> None:
+def test_an_invalid_cron_expression_is_shown_unchanged(cron: str) -> None:
     assert cron_words(cron) == cron
 
 
@@ -86,7 +86,7 @@ FIELDS = (
 )
 
 
-def test_two_schedules_with_the_same_words_have_the_same_times() -> None:
+def test_two_schedules_with_the_same_description_have_the_same_times() -> None:
     by_words: dict[str, list[str]] = {}
     for cron in map(" ".join, product(*FIELDS)):
         by_words.setdefault(cron_words(cron), []).append(cron)

@@ -37,7 +37,7 @@ def run(text: str, db: Path | str, payload: dict[str, Any] | None = None) -> tup
 
 @pytest.mark.req("SRV-05")
 @pytest.mark.parametrize("where", ["file", ":memory:"])
-def test_a_two_step_playbook_goes_through_every_room(tmp_path: Path, where: str) -> None:
+def test_a_two_step_playbook_runs_through_all_packages(tmp_path: Path, where: str) -> None:
     result, events = run(TWO, tmp_path / "s.db" if where == "file" else where, {"who": "you"})
 
     assert result.ok
@@ -47,7 +47,7 @@ def test_a_two_step_playbook_goes_through_every_room(tmp_path: Path, where: str)
 
 
 @pytest.mark.req("EVT-07")
-async def test_what_was_heard_is_what_is_in_the_file(tmp_path: Path) -> None:
+async def test_the_watched_events_equal_the_stored_ones(tmp_path: Path) -> None:
     events: list[Event] = []
     result = await run_net(net_of(TWO), payload={}, db=tmp_path / "s.db", watch=events.extend)
 
@@ -63,7 +63,7 @@ async def test_what_was_heard_is_what_is_in_the_file(tmp_path: Path) -> None:
     assert orders == []
 
 
-def test_a_failed_run_is_a_result_and_no_exception(tmp_path: Path) -> None:
+def test_a_failed_run_returns_a_result_and_raises_nothing(tmp_path: Path) -> None:
     result, _ = run("workflow: [{step: start, tool: {kind: python, code: 'raise ValueError(3)'}}]", tmp_path / "s.db")
 
     assert not result.ok
@@ -71,7 +71,7 @@ def test_a_failed_run_is_a_result_and_no_exception(tmp_path: Path) -> None:
     assert (result.error.kind, result.error.message) == ("py.exception", "ValueError: 3")
 
 
-def test_what_cannot_be_run_yet_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
+def test_an_unsupported_playbook_is_refused_and_leaves_no_store(tmp_path: Path) -> None:
     warehouse = net_of("workflow: [{step: start, tool: {kind: snowflake, command: here}}]")
 
     with pytest.raises(RefusedError, match='tool kind "snowflake"'):
@@ -80,7 +80,7 @@ def test_what_cannot_be_run_yet_is_refused_and_leaves_nothing(tmp_path: Path) ->
     assert not (tmp_path / "s.db").exists()
 
 
-def test_branches_run_at_the_same_time() -> None:
+def test_branches_run_concurrently() -> None:
     """Each waits for the other; one after the other they would wait forever."""
     meeting = asyncio.Barrier(2)
 
@@ -130,7 +130,7 @@ workflow:
 
 @pytest.mark.req("RES-06")
 @pytest.mark.parametrize(("size", "by_reference"), [(98, False), (99, True)])
-def test_a_result_over_the_limit_travels_by_reference_and_is_read_when_needed(size: int, by_reference: bool) -> None:
+def test_a_result_over_the_limit_is_stored_and_loaded_on_demand(size: int, by_reference: bool) -> None:
     text = "x" * size  # and two quotes
     ran = run_here(LARGE, big=text, peek=text)
 
@@ -143,7 +143,7 @@ def test_a_result_over_the_limit_travels_by_reference_and_is_read_when_needed(si
 
 
 @pytest.mark.req("RES-04")
-def test_references_come_first_when_the_playbook_says_so() -> None:
+def test_results_are_stored_by_reference_if_the_playbook_says_so() -> None:
     ran = run_here(
         """
 executor: {spec: {policy: {results: {reference_first: true}}}}
@@ -161,7 +161,7 @@ workflow:
     assert ran.result.result == {"got": 1}
 
 
-def test_importing_the_package_costs_nothing() -> None:
+def test_importing_the_package_imports_little() -> None:
     code = (
         "import sys, noetl; print(sorted(m for m in sys.modules if m.split('.')[0] in ('noetl', 'msgspec', 'asyncio')))"
     )
@@ -171,7 +171,7 @@ def test_importing_the_package_costs_nothing() -> None:
     assert done.stdout.strip() == "['noetl']"
 
 
-def test_a_playbook_runs_from_python_by_its_path_or_its_text(tmp_path: Path) -> None:
+def test_a_playbook_runs_from_python_by_path_or_text(tmp_path: Path) -> None:
     path = tmp_path / "two.yaml"
     path.write_text(playbook(TWO))
 
@@ -182,19 +182,19 @@ def test_a_playbook_runs_from_python_by_its_path_or_its_text(tmp_path: Path) -> 
     assert by_text.result == {"said": "hello text"}
 
 
-def test_a_playbook_with_errors_is_an_exception_with_all_of_them() -> None:
+def test_a_playbook_with_errors_raises_an_exception_with_all_of_them() -> None:
     with pytest.raises(PlaybookError, match=r"E_NEXT_REF"):
         noetl.run(playbook("workflow: [{step: start, next: {arcs: [{step: nowhere}]}}]"), db=":memory:")
 
 
-def test_a_store_that_cannot_be_opened_is_one_plain_error(tmp_path: Path) -> None:
+def test_a_store_that_cannot_be_opened_raises_one_clear_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
 
     with pytest.raises(BackendError, match="cannot be opened"):
         run(TWO, tmp_path / "file" / "s.db")
 
 
-def test_what_check_warns_of_is_a_python_warning_of_a_run() -> None:
+def test_checker_warnings_are_python_warnings_of_a_run() -> None:
     body = "workflow: [{step: start, tool: {kind: noop}, colour: red}]"
     text = playbook(body).replace("noetl.io/v10", "noetl.io/v2")
 
@@ -204,7 +204,7 @@ def test_what_check_warns_of_is_a_python_warning_of_a_run() -> None:
     assert ran.ok
 
 
-async def test_a_run_without_an_input_that_is_required_is_refused_before_anything_is_stored(tmp_path: Path) -> None:
+async def test_a_run_without_a_required_input_is_refused_before_anything_is_stored(tmp_path: Path) -> None:
     text = playbook("executor: {spec: {required_inputs: [region]}}\nworkflow: [{step: start, tool: {kind: noop}}]")
 
     with pytest.raises(RefusedError, match='needs the input "region", which this start does not bring'):
@@ -224,7 +224,7 @@ MOST_OF_CHAIN, MOST_OF_CROWD = 930, 740
 @pytest.mark.parametrize(
     ("workload", "steps_of_one", "most"), [("chain", 1, MOST_OF_CHAIN), ("crowd", 3, MOST_OF_CROWD)]
 )
-def test_a_step_makes_no_more_calls_than_it_did(workload: str, steps_of_one: int, most: int) -> None:
+def test_the_number_of_calls_per_step_does_not_grow(workload: str, steps_of_one: int, most: int) -> None:
     """Whoever asks at every step for what is known of the net finds it here."""
     size = 20
 

@@ -36,7 +36,7 @@ def same(inputs: Any, context: Any) -> Any:
     return inputs["args"]["n"]
 
 
-async def test_many_executions_run_side_by_side_each_with_its_own_result(tmp_path: Path) -> None:
+async def test_many_executions_run_concurrently_with_their_own_results(tmp_path: Path) -> None:
     async with (
         asyncio.timeout(60),
         driving(tmp_path / "s.db", tools=Registry({"python": Scripted(start_task=same)})) as driver,
@@ -48,7 +48,7 @@ async def test_many_executions_run_side_by_side_each_with_its_own_result(tmp_pat
     assert [result.execution_id for result in results] == list(ids)
 
 
-async def test_a_result_can_be_asked_for_again_and_by_another_driver(tmp_path: Path) -> None:
+async def test_a_result_can_be_read_again_by_the_same_or_another_driver(tmp_path: Path) -> None:
     tools = Registry({"python": Scripted(start_task=same)})
     async with driving(tmp_path / "s.db", tools=tools) as driver:
         first = await driver.run(TWO, {"n": 3})
@@ -59,7 +59,7 @@ async def test_a_result_can_be_asked_for_again_and_by_another_driver(tmp_path: P
     assert first == again == elsewhere
 
 
-async def test_one_that_cannot_begin_leaves_the_others_alone() -> None:
+async def test_an_execution_that_cannot_start_does_not_affect_the_others() -> None:
     async with driving(":memory:", tools=Registry({"python": Scripted(start_task=same)})) as driver:
         await driver.start(TWO, execution_id="x1")
         starts = [driver.start(TWO, {"n": 1}), driver.start(TWO, execution_id="x1"), driver.start(TWO, {"n": 2})]
@@ -72,7 +72,7 @@ async def test_one_that_cannot_begin_leaves_the_others_alone() -> None:
         assert [(await driver.result(one)).result for one in (first, third)] == [{"n": 1}, {"n": 2}]
 
 
-async def test_what_cannot_be_run_is_refused_before_anything_is_recorded(tmp_path: Path) -> None:
+async def test_a_net_that_cannot_run_is_refused_by_the_driver_before_anything_is_recorded(tmp_path: Path) -> None:
     net = net_of("workflow: [{step: start, tool: {kind: snowflake, command: here}}]")
     async with driving(tmp_path / "s.db") as driver:
         with pytest.raises(RefusedError, match="snowflake"):
@@ -83,7 +83,7 @@ async def test_what_cannot_be_run_is_refused_before_anything_is_recorded(tmp_pat
     await store.close()
 
 
-async def test_what_has_not_ended_is_taken_up_later(tmp_path: Path) -> None:
+async def test_an_unfinished_execution_can_be_resumed_later(tmp_path: Path) -> None:
     class Endless(Scripted):
         async def run(self, inputs: Any, context: Any) -> Any:
             await asyncio.Event().wait()
@@ -134,7 +134,7 @@ workflow:
 
 
 @pytest.mark.req("SRV-07")
-async def test_another_process_pauses_and_resumes_through_the_same_file(
+async def test_another_process_pauses_and_resumes_a_run_through_the_store(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(requests, "POLL_S", 0.01)

@@ -46,7 +46,7 @@ def calls(kind: type) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("name", sorted(set(calls(LocalOperations)) - LOCAL_ALONE))
-def test_a_call_on_a_local_store_is_a_call_of_the_client(name: str) -> None:
+def test_a_call_on_a_local_store_has_the_signature_of_the_client(name: str) -> None:
     here, there = getattr(LocalOperations, name), getattr(AsyncClient, name, None)
 
     assert there is not None, f"AsyncClient has no {name}: whoever uses a server cannot ask for it"
@@ -74,7 +74,7 @@ def imported(path: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("path", sorted((SOURCE / "cli").glob("*.py")), ids=lambda path: path.name)
-def test_no_command_opens_a_store_and_talks_to_a_server(path: Path) -> None:
+def test_no_command_both_opens_a_store_and_calls_a_server(path: Path) -> None:
     """A command that does both has two implementations of what it asks for, and they drift."""
     if path.name == CHOOSES:
         return
@@ -86,7 +86,7 @@ def test_no_command_opens_a_store_and_talks_to_a_server(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", sorted((SOURCE / "cli").glob("*.py")), ids=lambda path: path.name)
-def test_no_command_knows_whether_it_talks_to_a_server_or_to_a_store(path: Path) -> None:
+def test_no_command_branches_on_server_or_store(path: Path) -> None:
     """Only a command that must know may know; everything else would become a second implementation of a rule."""
     if path.name == CHOOSES:
         return
@@ -98,7 +98,7 @@ def test_no_command_knows_whether_it_talks_to_a_server_or_to_a_store(path: Path)
 
 
 @pytest.mark.parametrize("path", sorted((SOURCE / "server" / "routes").glob("*.py")), ids=lambda path: path.name)
-def test_shapes_that_a_client_reads_are_stated_once(path: Path) -> None:
+def test_client_shapes_are_defined_once(path: Path) -> None:
     """A class of a route with the name of a shared shape would be a second statement of it."""
     shared = [classes(SOURCE / "operations" / name) for name in ("api_shapes.py", "administration_shapes.py")]
 

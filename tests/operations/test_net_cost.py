@@ -36,7 +36,7 @@ def _net(text: str) -> Net:
     return net
 
 
-def test_the_critical_path_is_the_longest_chain_of_medians_with_the_share_of_each_step() -> None:
+def test_the_critical_path_is_the_longest_chain_of_median_durations() -> None:
     runs = [{"start": 1.0, "short": 2.0, "long": long, "both": 1.0, "repair": 90.0} for long in (3.0, 6.0, 50.0)]
 
     cost = net_cost(_net(DIAMOND), "tests/diamond", runs)
@@ -54,7 +54,7 @@ def test_the_critical_path_is_the_longest_chain_of_medians_with_the_share_of_eac
     ]
 
 
-def test_a_step_that_was_renamed_has_no_history_and_does_not_break_the_chain() -> None:
+def test_a_renamed_step_has_no_history_and_does_not_break_the_chain() -> None:
     renamed = DIAMOND.replace("step: long", "step: lengthy")
 
     cost = net_cost(_net(renamed), "tests/diamond", [{"start": 1.0, "long": 9.0, "short": 2.0, "both": 4.0}])
@@ -72,7 +72,7 @@ def test_without_history_there_is_no_critical_path() -> None:
     assert not any(one.is_critical for one in cost.steps)
 
 
-def test_a_cycle_counts_once_with_all_of_its_steps() -> None:
+def test_a_cycle_is_counted_once_with_all_its_steps() -> None:
     ways = {"start": ["ask", "skip"], "ask": ["wait", "end"], "wait": ["ask"], "skip": ["end"], "end": []}
     seconds = {"start": 1.0, "ask": 2.0, "wait": 3.0, "skip": 4.0, "end": 1.0}
 
@@ -97,7 +97,7 @@ workflow:
 """
 
 
-def test_the_way_through_a_cycle_and_out_of_it_is_marked() -> None:
+def test_the_path_through_a_cycle_is_marked() -> None:
     cost = net_cost(_net(POLLING), "tests/polling", [{"start": 1.0, "ask": 2.0, "pause": 6.0, "end": 1.0}])
 
     assert cost.total_s == 10.0
@@ -115,7 +115,7 @@ class _CountedWays(dict[str, list[str]]):
         return super().__getitem__(step)
 
 
-def test_a_net_of_a_thousand_steps_is_gone_through_once() -> None:
+def test_a_net_of_a_thousand_steps_is_visited_once() -> None:
     # Ten steps wide and a hundred deep, each layer leading to all of the next: there are 10^100 chains.
     names = [[f"s{layer}_{n}" for n in range(10)] for layer in range(100)]
     ways = _CountedWays({name: names[layer + 1] if layer < 99 else [] for layer in range(100) for name in names[layer]})
@@ -128,12 +128,12 @@ def test_a_net_of_a_thousand_steps_is_gone_through_once() -> None:
     assert ways.asked <= 2 * len(ways)
 
 
-def test_visits_at_the_same_time_are_no_sum() -> None:
+def test_parallel_visits_are_not_summed() -> None:
     assert covered_s([(0.0, 2.0), (1.0, 3.0), (5.0, 6.0), (5.2, 5.4)]) == 4.0
     assert covered_s([]) == 0.0
 
 
-def test_percentiles_are_values_that_were_measured() -> None:
+def test_percentiles_are_measured_values() -> None:
     assert percentile([1.0, 2.0], 50) == 2.0
     assert percentile([1.0], 95) == 1.0
     assert percentile([float(n) for n in range(100)], 95) == 95.0

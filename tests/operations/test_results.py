@@ -28,11 +28,11 @@ from noetl.operations.results import LEVELS, is_at_least, level_of, levels_of
         ("x" * 200 + " ERROR", None),
     ],
 )
-def test_a_level_is_read_where_programs_write_it(line: str, level: str | None) -> None:
+def test_a_log_level_is_recognised_in_common_formats(line: str, level: str | None) -> None:
     assert level_of(line) == level
 
 
-def test_lines_that_belong_to_one_have_its_level() -> None:
+def test_continuation_lines_have_the_level_of_their_first_line() -> None:
     stream = io.StringIO()
     logger = logging.Logger("shop")
     handler = logging.StreamHandler(stream)
@@ -53,10 +53,10 @@ def test_lines_that_belong_to_one_have_its_level() -> None:
     assert letters[lines.index("plain") :] == "--"
 
 
-def test_a_text_without_levels_has_no_letters() -> None:
+def test_a_text_without_levels_has_no_level_letters() -> None:
     assert levels_of("one\ntwo\n") == levels_of(None) == ""
 
 
-def test_a_level_holds_for_itself_and_graver_ones() -> None:
+def test_a_level_filter_includes_more_severe_levels() -> None:
     assert [level for level in LEVELS if is_at_least(level[0], "warning")] == ["warning", "error", "critical"]
     assert not is_at_least("-", "debug")

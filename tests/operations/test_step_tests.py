@@ -42,7 +42,7 @@ async def ended_test(talk: Talk, **asked: Any) -> dict[str, Any]:
     return detail
 
 
-async def test_a_step_runs_alone_with_what_an_earlier_run_read() -> None:
+async def test_a_step_runs_alone_with_the_inputs_of_an_earlier_run() -> None:
     tool = Scripted(extract_rows={"rows": 7}, copy={"copied": True})
     async with talking(tools={"python": tool}) as talk:
         earlier = await talk.ran(CHAIN, {"day": "tuesday"})
@@ -71,7 +71,7 @@ async def test_a_step_runs_alone_with_what_an_earlier_run_read() -> None:
     assert [one["execution_id"] for one in listed] == [earlier], "a test is no run of the playbook"
 
 
-async def test_inputs_are_given_by_hand_over_those_that_were_recorded() -> None:
+async def test_given_inputs_override_recorded_ones() -> None:
     tool = Scripted(extract_rows={"rows": BIG})
     async with talking(tools={"python": tool}) as talk:
         earlier = await talk.ran(CHAIN)
@@ -85,7 +85,7 @@ async def test_inputs_are_given_by_hand_over_those_that_were_recorded() -> None:
     assert by_hand == {"rows": 1, "limit": None, "target": "here", "day": "monday"}
 
 
-async def test_what_cannot_be_tested_is_refused() -> None:
+async def test_a_step_that_cannot_run_alone_is_refused() -> None:
     text = playbook(CHAIN)
     async with talking(tools={"python": Scripted()}) as talk:
         earlier = await talk.ran(CHAIN.replace("entry_step: extract", "entry_step: publish"))

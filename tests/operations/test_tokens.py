@@ -21,7 +21,7 @@ def made() -> tuple[AccessTokens, MemoryStore, ManualClock]:
 
 
 @pytest.mark.req("HUM-02")
-async def test_a_token_is_found_again_and_its_secret_is_not_kept() -> None:
+async def test_a_token_authenticates_and_its_secret_is_not_stored() -> None:
     tokens, store, _ = made()
     text, token = await tokens.create(TokenRequest(subject="ann", role=Role.OPERATOR, human_roles=("approver",)))
 
@@ -54,7 +54,7 @@ async def test_a_token_is_found_again_and_its_secret_is_not_kept() -> None:
         lambda text: "\ud800" + text,
     ],
 )
-async def test_what_is_not_the_whole_token_is_nobody(spoilt: object) -> None:
+async def test_a_truncated_or_altered_token_does_not_authenticate(spoilt: object) -> None:
     tokens, _, _ = made()
     text, _ = await tokens.create(VIEWER)
 
@@ -62,7 +62,7 @@ async def test_what_is_not_the_whole_token_is_nobody(spoilt: object) -> None:
     assert await tokens.authenticate(spoilt(text)) is None
 
 
-async def test_an_expired_or_revoked_token_is_nobody() -> None:
+async def test_an_expired_or_revoked_token_does_not_authenticate() -> None:
     tokens, _, clock = made()
     short, _ = await tokens.create(TokenRequest(subject="ann", role=Role.VIEWER, expires_in_s=60))
     other, token = await tokens.create(VIEWER)
@@ -74,7 +74,7 @@ async def test_an_expired_or_revoked_token_is_nobody() -> None:
     assert await tokens.authenticate(short) is None
 
 
-async def test_a_revocation_elsewhere_is_heard_of_within_a_second() -> None:
+async def test_a_revocation_on_another_server_takes_effect_within_a_second() -> None:
     tokens, store, clock = made()
     text, token = await tokens.create(VIEWER)
     assert await tokens.authenticate(text) is not None
@@ -85,7 +85,7 @@ async def test_a_revocation_elsewhere_is_heard_of_within_a_second() -> None:
     assert await tokens.authenticate(text) is None
 
 
-async def test_the_last_use_at_this_server_is_shown_to_the_second() -> None:
+async def test_the_last_use_on_this_server_is_shown_to_the_second() -> None:
     tokens, _, clock = made()
     text, _ = await tokens.create(VIEWER)
     await tokens.authenticate(text)
@@ -95,7 +95,7 @@ async def test_the_last_use_at_this_server_is_shown_to_the_second() -> None:
     assert [one.used_at for one in await tokens.list()] == [clock.now()]
 
 
-async def test_the_last_use_is_noted_coarsely() -> None:
+async def test_the_last_use_is_stored_coarsely() -> None:
     tokens, store, clock = made()
     text, token = await tokens.create(VIEWER)
     for _ in range(3):
@@ -109,7 +109,7 @@ async def test_the_last_use_is_noted_coarsely() -> None:
     assert [one.used_at for one in await tokens.list()] == [clock.now()]
 
 
-async def test_a_role_of_another_version_is_nobody() -> None:
+async def test_a_token_with_an_unknown_role_does_not_authenticate() -> None:
     tokens, store, clock = made()
     text, token = await tokens.create(VIEWER)
     raw = msgspec.json.decode(msgspec.json.encode(token)) | {"role": "superuser"}
@@ -118,7 +118,7 @@ async def test_a_role_of_another_version_is_nobody() -> None:
     assert await tokens.authenticate(text) is None
 
 
-async def test_the_first_start_makes_one_token_for_an_administrator() -> None:
+async def test_the_first_start_creates_one_administrator_token() -> None:
     tokens, store, clock = made()
 
     text = await tokens.create_first_admin()
@@ -135,7 +135,7 @@ async def test_the_first_start_makes_one_token_for_an_administrator() -> None:
     assert await AccessTokens(store.key_values, clock).create_first_admin() is None
 
 
-async def test_there_is_an_administrator_also_where_a_workers_token_was_made_first() -> None:
+async def test_an_administrator_token_is_created_even_after_a_worker_token() -> None:
     tokens, _, _ = made()
     await tokens.create(TokenRequest(subject="workers", role=Role.WORKER, pools=("default",)))
 
@@ -145,7 +145,7 @@ async def test_there_is_an_administrator_also_where_a_workers_token_was_made_fir
     assert await tokens.create_first_admin() is None
 
 
-async def test_of_two_servers_that_start_at_once_one_makes_the_first_token() -> None:
+async def test_one_of_two_servers_that_start_together_creates_the_first_token() -> None:
     tokens, store, clock = made()
 
     assert await tokens._store("first", VIEWER) is not None
@@ -164,12 +164,12 @@ async def test_of_two_servers_that_start_at_once_one_makes_the_first_token() -> 
         (TokenRequest(subject="ann", role=Role.VIEWER, expires_in_s=0), "in the future"),
     ],
 )
-async def test_a_token_that_makes_no_sense_is_refused(wanted: TokenRequest, says: str) -> None:
+async def test_an_invalid_token_request_raises_a_refusal(wanted: TokenRequest, says: str) -> None:
     with pytest.raises(RefusedError, match=says):
         await made()[0].create(wanted)
 
 
-async def test_administrators_make_list_and_revoke_tokens_by_http() -> None:
+async def test_administrators_create_list_and_revoke_tokens_over_http() -> None:
     ground = Ground()
     async with await ground.as_(Role.ADMIN) as admin:
         answer = await admin.post("/api/tokens", json={"subject": "ann", "role": "viewer", "expires_in_s": 3600})
@@ -197,7 +197,7 @@ async def test_any_other_authorization_is_refused(header: str) -> None:
         assert (await caller.get("/api/catalog")).status_code == 401
 
 
-async def test_two_identities_in_one_request_are_none() -> None:
+async def test_a_request_with_two_identities_is_refused() -> None:
     ground = Ground()
     good = f"Bearer {await ground.token(Role.ADMIN)}"
     async with ground.client() as caller:
@@ -213,7 +213,7 @@ CHOSEN = "noetl_worker_" + "abcdefghijklmnopqrstuvwxyz0123456789ABCDEFG"
 WORKER = TokenRequest(subject="workers", role=Role.WORKER, pools=("default",))
 
 
-async def test_a_chosen_token_is_stored_once_and_follows_what_it_may_do() -> None:
+async def test_a_chosen_token_is_stored_once_and_its_permissions_can_change() -> None:
     tokens, store, _ = made()
     first = await tokens.adopt(CHOSEN, WORKER)
 
@@ -236,14 +236,14 @@ async def test_a_chosen_token_is_stored_once_and_follows_what_it_may_do() -> Non
         ("noetl_worker_" + "a" * 43, "could be guessed"),
     ],
 )
-async def test_a_chosen_token_that_is_none_or_could_be_guessed_is_refused(text: str, says: str) -> None:
+async def test_an_invalid_or_guessable_chosen_token_is_refused(text: str, says: str) -> None:
     tokens, _, _ = made()
 
     with pytest.raises(RefusedError, match=says):
         await tokens.adopt(text, WORKER)
 
 
-async def test_a_chosen_token_takes_no_other_ones_place_and_does_not_come_back() -> None:
+async def test_a_chosen_token_cannot_replace_another_or_be_used_after_revocation() -> None:
     tokens, _, _ = made()
     await tokens.adopt(CHOSEN, WORKER)
 

@@ -36,7 +36,7 @@ async def scheduled() -> LocalOperations:
         ("yesterday", None, 5, "is not a time"),
     ],
 )
-async def test_a_span_that_cannot_be_backfilled_is_refused(since: str, until: str | None, limit: int, why: str) -> None:
+async def test_an_invalid_backfill_range_is_refused(since: str, until: str | None, limit: int, why: str) -> None:
     operations = await scheduled()
 
     with pytest.raises(InvalidError, match=why):
@@ -46,7 +46,7 @@ async def test_a_span_that_cannot_be_backfilled_is_refused(since: str, until: st
 
 
 @pytest.mark.req("TMR-01")
-async def test_both_ends_of_a_span_are_run_and_nothing_that_is_still_to_come() -> None:
+async def test_a_backfill_includes_both_ends_and_no_future_times() -> None:
     operations = await scheduled()
 
     found = await operations.backfill("tests/test", "2024-12-31T22:00:00Z", "2025-01-01T09:00:00Z")

@@ -15,13 +15,13 @@ from noetl.operations.value_pages import TEXT_CHARS, value_page
 ROWS = [{"id": n, "name": f"order {n}"} for n in range(5_000)]
 
 
-def test_a_small_value_comes_whole() -> None:
+def test_a_small_value_is_returned_whole() -> None:
     page = value_page({"a": [1, 2]}, "/a")
 
     assert (page.is_whole, page.value, page.kind, page.count) == (True, [1, 2], "array", 2)
 
 
-def test_a_list_of_rows_comes_in_pages_that_name_their_columns() -> None:
+def test_a_list_of_rows_is_paged_with_its_columns() -> None:
     page = value_page({"orders": ROWS}, "/orders", offset=4_990, limit=50)
 
     assert page.count == 5_000
@@ -30,7 +30,7 @@ def test_a_list_of_rows_comes_in_pages_that_name_their_columns() -> None:
     assert page.columns == ["id", "name"]
 
 
-def test_what_is_large_within_is_told_by_its_size_and_its_first_characters() -> None:
+def test_a_large_part_is_described_by_size_and_first_characters() -> None:
     page = value_page({"rows": ROWS, "a/b~c": "x" * 90_000, "n": 1})
 
     rows, text, number = page.entries
@@ -41,7 +41,7 @@ def test_what_is_large_within_is_told_by_its_size_and_its_first_characters() -> 
     assert (number.is_whole, number.value) == (True, 1)
 
 
-def test_a_long_text_is_read_to_its_end() -> None:
+def test_a_long_text_can_be_read_to_its_end() -> None:
     text = "".join(chr(97 + n % 26) for n in range(3 * TEXT_CHARS + 7)) * 2
     value, read = {"text": text}, ""
     while (page := value_page(value, "/text", offset=len(read))).text:
@@ -51,14 +51,14 @@ def test_a_long_text_is_read_to_its_end() -> None:
 
 
 @pytest.mark.parametrize("scalar", [None, True, 7, 0.5])
-def test_what_has_no_parts_comes_whole_whatever_page_is_asked_for(scalar: object) -> None:
+def test_a_scalar_is_returned_whole_at_any_offset(scalar: object) -> None:
     page = value_page({"n": scalar}, "/n", offset=3)
 
     assert (page.is_whole, page.value, page.offset) == (True, scalar, 0)
 
 
 @pytest.mark.parametrize("wrong", ["orders", "/orders/5000", "/orders/-1", "/nothing", "/orders/0/id/more"])
-def test_a_pointer_that_leads_nowhere_is_refused_with_what_was_found(wrong: str) -> None:
+def test_an_invalid_pointer_is_refused_with_what_was_found(wrong: str) -> None:
     with pytest.raises(RefusedError, match="pointer"):
         value_page({"orders": ROWS}, wrong)
 
@@ -71,7 +71,7 @@ VALUES = st.recursive(
 
 
 @given(VALUES)
-def test_every_part_is_reached_by_the_pointers_of_the_pages(value: Any) -> None:
+def test_every_part_is_reachable_by_the_pointers_of_the_pages(value: Any) -> None:
     padded = {"value": value, "padding": "x" * 100_000}
 
     entry = value_page(padded).entries[0]
@@ -94,7 +94,7 @@ def _read(value: Any, pointer: str) -> Any:
     return parts if page.kind == "object" else list(parts.values())
 
 
-def test_a_page_is_bounded_however_large_its_entries_are() -> None:
+def test_a_page_is_bounded_with_entries_of_any_size() -> None:
     page = value_page([{"text": "y" * 3_900} for _ in range(2_000)], limit=1_000)
 
     assert len(msgspec.json.encode(page)) < 1_000_000

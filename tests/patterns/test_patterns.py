@@ -26,7 +26,7 @@ EXCLUSIVE = {
 }
 
 
-def test_there_are_43_of_them_each_with_a_trace_and_a_broken_twin() -> None:
+def test_there_are_43_patterns_each_with_a_trace_and_a_broken_variant() -> None:
     assert len(NAMES) == 43
     assert sorted(path.stem for path in FOLDER.glob("wcp_*.yaml")) == NAMES
     assert sorted(path.stem for path in BROKEN.glob("wcp_*.yaml")) == NAMES
@@ -39,12 +39,12 @@ async def postgres_url() -> AsyncIterator[str]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_pattern_does_what_its_trace_says(name: str, tmp_path: Path) -> None:
+def test_a_pattern_produces_its_expected_trace(name: str, tmp_path: Path) -> None:
     _check(name, *run(name, str(tmp_path / "patterns.db")))
 
 
 @pytest.mark.parametrize("name", one_in(2, NAMES))
-def test_a_pattern_does_the_same_on_postgresql(name: str, postgres_url: str) -> None:
+def test_a_pattern_behaves_the_same_on_postgresql(name: str, postgres_url: str) -> None:
     _check(name, *run_really(name, postgres_url))
 
 
@@ -56,7 +56,7 @@ def _check(name: str, result: RunResult, events: list[Event]) -> None:
 
 
 @pytest.mark.parametrize("number", sorted(EXCLUSIVE))
-def test_steps_under_one_key_never_run_at_once(number: str, tmp_path: Path) -> None:
+def test_steps_with_the_same_key_never_run_together(number: str, tmp_path: Path) -> None:
     """Four hands could take them all: the key is what keeps them apart."""
     name = next(name for name in NAMES if name.startswith(f"wcp_{number}_"))
     _, events = run(name, str(tmp_path / "patterns.db"), slots=4)
@@ -70,13 +70,13 @@ def test_steps_under_one_key_never_run_at_once(number: str, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_analyser_calls_a_pattern_sound(name: str) -> None:
+def test_the_analyser_proves_a_pattern_sound(name: str) -> None:
     certificate = _certificate(FOLDER / f"{name}.yaml")
     assert (certificate.verdict, [found.code for found in certificate.findings]) == ("sound", [])
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_analyser_finds_out_a_broken_twin_and_shows_how(name: str) -> None:
+def test_the_analyser_finds_the_fault_of_a_broken_variant_with_a_witness(name: str) -> None:
     certificate = _certificate(BROKEN / f"{name}.yaml")
     assert certificate.verdict == "unsound"
     assert any(witness.moves for witness in certificate.witnesses)

@@ -38,12 +38,12 @@ def with_events(one: Told, events: Sequence[Event]) -> Told:
 
 
 @pytest.mark.parametrize("text", [CHAIN, FORKED])
-def test_the_same_run_twice_does_not_differ(text: str) -> None:
+def test_two_equal_runs_have_no_differences(text: str) -> None:
     assert differences(told(text), told(text)) == {}
 
 
 @pytest.mark.parametrize("text", [CHAIN, FORKED])
-def test_an_event_that_is_missing_or_there_twice_is_a_difference(text: str) -> None:
+def test_a_missing_or_repeated_event_is_a_difference(text: str) -> None:
     one = told(text)
     for at in range(len(one.events)):
         fewer, more = [*one.events[:at], *one.events[at + 1 :]], [*one.events[: at + 1], *one.events[at:]]
@@ -51,7 +51,7 @@ def test_an_event_that_is_missing_or_there_twice_is_a_difference(text: str) -> N
         assert [*differences(with_events(one, more), one)] == ["events"], at
 
 
-def test_where_nothing_runs_beside_anything_the_whole_order_counts() -> None:
+def test_the_full_order_is_compared_without_concurrency() -> None:
     one = told(CHAIN)
     for at in range(len(one.events) - 1):
         first, second = one.events[at : at + 2]
@@ -60,7 +60,7 @@ def test_where_nothing_runs_beside_anything_the_whole_order_counts() -> None:
         assert differences(with_events(one, swapped), one) != {} or is_same, at
 
 
-def test_which_of_two_neighbours_is_first_does_not_count_and_the_order_within_each_does() -> None:
+def test_the_order_of_concurrent_events_is_ignored_and_the_order_within_each_branch_compared() -> None:
     one = told(FORKED)
     runs = [*dict.fromkeys(event.step_run_id for event in one.events)]
     random.Random(1).shuffle(runs)
@@ -69,7 +69,7 @@ def test_which_of_two_neighbours_is_first_does_not_count_and_the_order_within_ea
     assert differences(with_events(one, by_run[::-1]), one) != {}
 
 
-def test_the_beginning_of_a_task_that_never_ended_does_not_count_and_that_of_others_does() -> None:
+def test_the_start_of_an_interrupted_task_is_ignored_and_that_of_others_compared() -> None:
     one = told(CHAIN)
     [*_, last] = [event for event in one.events if event.event_type == "task.processed"]
     stopped = [event for event in one.events if event is not last]
@@ -83,12 +83,12 @@ def test_the_beginning_of_a_task_that_never_ended_does_not_count_and_that_of_oth
 @pytest.mark.parametrize(
     "change", [{"status": "failed"}, {"result": 1}, {"ctx": {"a": 1}}, {"calls": ["GET /"]}, {"refused": ["no"]}]
 )
-def test_whatever_a_run_left_is_compared(change: dict[str, Any]) -> None:
+def test_every_observation_of_a_run_is_compared(change: dict[str, Any]) -> None:
     one = told(CHAIN)
     assert [*differences(msgspec.structs.replace(one, **change), one)] == [*change]
 
 
-def test_a_list_that_ends_too_early_is_shown_from_where_it_ends() -> None:
+def test_a_shorter_list_is_shown_from_its_end_on() -> None:
     short, whole = Told(calls=["GET /a 1"]), Told(calls=["GET /a 1", "GET /a 2", "GET /b 1", "GET /b 2"])
 
     assert differences(short, whole)["calls"] == (short.calls, whole.calls)

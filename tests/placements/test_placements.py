@@ -102,7 +102,7 @@ def test_every_fixture_is_run() -> None:
 @pytest.mark.req("WRK-01", "WRK-06", "WRK-08")
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("place", PLACES)
-def test_a_choice_of_everything_runs_the_same_everywhere(everywhere: Everywhere, place: str) -> None:
+def test_a_sample_of_fixtures_runs_the_same_in_every_placement(everywhere: Everywhere, place: str) -> None:
     chosen = [case for case in EVERYTHING if case.name in CHOSEN]
     compared(everywhere, place, one_in(2, chosen, first=PLACES.index(place)))
 
@@ -112,5 +112,5 @@ def test_a_choice_of_everything_runs_the_same_everywhere(everywhere: Everywhere,
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("place", PLACES)
-def test_everything_runs_the_same_everywhere(everywhere: Everywhere, place: str, family: str) -> None:
+def test_every_fixture_runs_the_same_in_every_placement(everywhere: Everywhere, place: str, family: str) -> None:
     compared(everywhere, place, FAMILIES[family])

@@ -161,7 +161,7 @@ async def test_cancelling_an_execution_of_the_cluster_between_two_steps_cancels_
 
 
 @pytest.mark.req("QNT-02", "QNT-04", "QNT-06")
-async def test_a_sweep_of_the_cluster_waits_in_a_queue_and_is_counted(cluster: Here) -> None:
+async def test_a_cluster_sweep_waits_in_a_queue_and_is_counted(cluster: Here) -> None:
     """F-R-QUANTUM, on the backend with a queue. However late a job is asked about, it is queued for its time."""
     queue = f"queue_s: {_QUEUE_S:g}"
     edits = {"prefer: cost": "prefer: cost, min_qubits: 3", "queue_s: 4": queue, "delay: 1": "delay: 0.2"}

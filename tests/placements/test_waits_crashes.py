@@ -20,7 +20,9 @@ from tests.placements.open_waits import opened_still
 @pytest.mark.req("TMR-06", "SRV-12", "EVT-07", "MSG-02", "HUM-01")
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("backend", ["sqlite", "postgres"])
-def test_stopping_after_any_commit_leads_to_the_same_end(backend: str, case: str, tmp_path: Path) -> None:
+def test_a_waiting_playbook_stopped_after_any_commit_reaches_the_same_end(
+    backend: str, case: str, tmp_path: Path
+) -> None:
     name, say = CASES[case]
     run_virtually(_stopped_everywhere(backend, tmp_path, net_of(fixture(name)), say))
 

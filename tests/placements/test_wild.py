@@ -31,19 +31,19 @@ def ended(told: Told) -> tuple[str, Wanted]:
     return told.status, Wanted(told.result, told.ctx, told.rows)
 
 
-def test_every_playbook_of_the_folder_says_where_it_leads() -> None:
+def test_every_playbook_of_the_folder_has_an_expected_result() -> None:
     assert [case.name for case in CASES] == sorted(WANTED)
 
 
 @pytest.mark.req("WRK-08")
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_it_leads_where_its_author_meant_it_to(case: Case, tmp_path: Path) -> None:
+def test_a_playbook_from_the_wild_gives_its_expected_result(case: Case, tmp_path: Path) -> None:
     assert ended(ran(case, tmp_path)) == ("completed", WANTED[case.name])
 
 
 @pytest.mark.req("MIG-02", "MIG-03")
 @pytest.mark.parametrize("case", OLDER, ids=lambda case: case.name)
-def test_migrated_it_leads_to_the_same(case: Case, tmp_path: Path) -> None:
+def test_a_migrated_playbook_from_the_wild_gives_the_same_result(case: Case, tmp_path: Path) -> None:
     """Variables of a step run are kept in `ctx` by v10, under names of their own."""
     source = Source(f"{case.name}.yaml", case.playbook)
     playbook = check(source, kinds=KINDS).playbook

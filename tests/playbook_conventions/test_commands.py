@@ -64,7 +64,7 @@ def test_every_task_is_in_the_compiled_text(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "v10_merge_key_refused"])
-def test_formatting_changes_neither_meaning_nor_findings_and_settles(name: str, tmp_path: Path) -> None:
+def test_formatting_changes_neither_meaning_nor_findings_and_is_idempotent(name: str, tmp_path: Path) -> None:
     file = tmp_path / f"{name}.yaml"
     file.write_bytes(path(name).read_bytes())
 
@@ -81,7 +81,7 @@ def test_formatting_changes_neither_meaning_nor_findings_and_settles(name: str, 
 
 @pytest.mark.req("MIG-01", "MIG-03", "CLI-03")
 @pytest.mark.parametrize("name", OLDER)
-def test_older_dialects_migrate_to_v10_that_checks(name: str) -> None:
+def test_older_dialects_migrate_to_valid_v10(name: str) -> None:
     code, out, _ = call("migrate", str(path(name)))
 
     migrated = check(Source(f"{name}.yaml", out), kinds=KINDS)
@@ -103,7 +103,7 @@ def test_migrating_v10_changes_nothing(name: str) -> None:
 
 @pytest.mark.req("DIA-08", "MIG-01")
 @pytest.mark.parametrize(("name", "lines"), RESPELLED.items())
-def test_migrating_another_spelling_of_v10_writes_the_canonical_one_and_settles(
+def test_migrating_another_spelling_of_v10_is_canonical_and_idempotent(
     name: str, lines: list[str], tmp_path: Path
 ) -> None:
     file = tmp_path / f"{name}.yaml"

@@ -90,7 +90,7 @@ def test_every_playbook_of_the_folder_is_in_the_table() -> None:
 
 @pytest.mark.req("DIA-01", "DIA-02", "DIA-03", "DIA-06", "DOC-10", "SPEC-05", "VAL-19", "VAL-20")
 @pytest.mark.parametrize("name", NAMES)
-def test_dialect_and_findings_are_exactly_these(name: str) -> None:
+def test_dialect_and_findings_match_the_table(name: str) -> None:
     dialect, findings = EXPECTED[name]
 
     counted = Counter(found.code for found in checked(name).diagnostics)
@@ -105,7 +105,7 @@ def written(counted: Counter[str]) -> str:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_only_what_is_called_refused_has_errors(name: str) -> None:
+def test_only_playbooks_named_refused_have_errors(name: str) -> None:
     assert checked(name).ok is not name.endswith("_refused")
 
 
@@ -163,11 +163,11 @@ TOLD = [
 
 
 @pytest.mark.parametrize(("name", "code", "line", "words"), TOLD)
-def test_the_way_out_is_named(name: str, code: str, line: int, words: str) -> None:
+def test_the_finding_contains_its_hint(name: str, code: str, line: int, words: str) -> None:
     told = [f"{message} ({hint})" for at, message, hint in said(name, code) if at == line]
 
     assert any(words in each for each in told), told
 
 
-def test_an_alias_in_a_workbook_is_noted_where_it_is_written_and_nowhere_else() -> None:
+def test_an_alias_in_a_workbook_is_noted_once_where_it_is_written() -> None:
     assert [line for line, _, _ in said("v10_workbook_list", "I_ALIAS")] == [10]

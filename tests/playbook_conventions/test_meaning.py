@@ -28,7 +28,7 @@ def rendered(text: str, **namespaces: Any) -> Any:
         ("v2_eval_bare_names", "call", "https://example.com/api/globex"),
     ],
 )
-def test_workload_keys_iterator_and_position_are_read_bare(name: str, task_name: str, url: str) -> None:
+def test_workload_keys_iterator_and_position_are_read_without_prefix(name: str, task_name: str, url: str) -> None:
     compiled, called = net(name), task(name, task_name)
     iterator = present(step(name).loop).iterator
 
@@ -36,7 +36,7 @@ def test_workload_keys_iterator_and_position_are_read_bare(name: str, task_name:
 
 
 @pytest.mark.req("TPL-06", "V2C-22")
-def test_the_iterator_is_bare_in_v2_case_too() -> None:
+def test_the_iterator_is_read_without_prefix_in_v2_case_too() -> None:
     called = step("v2_case_bare_names", "process_items").tasks[0]
     workload = net("v2_case_bare_names").workload
 
@@ -52,7 +52,7 @@ def test_the_iterator_is_bare_in_v2_case_too() -> None:
         ("v2_eval_event_aliases", {"step.done": ["good"], "step.failed": ["bad"]}),
     ],
 )
-def test_event_aliases_stand_for_the_boundary_event(name: str, taken: dict[str, list[str]]) -> None:
+def test_event_aliases_mean_the_boundary_event(name: str, taken: dict[str, list[str]]) -> None:
     """`event.data.failed == 0` of the loop is open either way, so its arc may be taken on a failure too."""
     arcs = present(step(name).router).arcs
 
@@ -79,7 +79,7 @@ def test_step_args_and_set_ctx_mean_the_same_in_every_dialect(name: str) -> None
         ("v2_case_result", "start", "object", ("total",)),
     ],
 )
-def test_result_says_where_it_is_kept_and_what_stays_inline(
+def test_result_options_set_storage_and_inline_fields(
     name: str, step_name: str, store: str, selected: tuple[str, ...]
 ) -> None:
     """Written as `result` on the step, or as `spec.result`."""
@@ -90,7 +90,7 @@ def test_result_says_where_it_is_kept_and_what_stays_inline(
 
 
 @pytest.mark.req("VAL-07", "ADM-01")
-def test_else_is_the_same_rule_with_and_without_its_inner_then() -> None:
+def test_else_with_and_without_its_inner_then_is_the_same_rule() -> None:
     name = "v10_else_without_then"
     fetch, check = (task(name, each).policy for each in ("fetch", "check"))
     admission = step(name).admission
@@ -105,14 +105,14 @@ def test_else_is_the_same_rule_with_and_without_its_inner_then() -> None:
 
 
 @pytest.mark.req("VAL-16")
-def test_a_yaml_boolean_is_a_guard() -> None:
+def test_a_yaml_boolean_is_a_valid_guard() -> None:
     arcs = present(step("v10_else_without_then").router).arcs
 
     assert [(arc.target, truth(arc.when, "step.done")) for arc in arcs] == [("off", False), ("end", True)]
 
 
 @pytest.mark.req("TOOL-07")
-def test_python_code_is_kept_as_written_and_its_args_are_not() -> None:
+def test_python_code_is_preserved_and_its_args_are_rendered() -> None:
     name = "v10_python_forms"
     code = {each.name: each.verbatim.get("code", "") for each in step(name).tasks}
 
@@ -123,7 +123,7 @@ def test_python_code_is_kept_as_written_and_its_args_are_not() -> None:
 
 
 @pytest.mark.req("TOOL-07", "TPL-02")
-def test_text_that_looks_like_another_type_stays_text() -> None:
+def test_text_that_resembles_another_type_stays_text() -> None:
     name = "v10_python_arg_types"
     args = step(name).tasks[0].inputs.data["args"]
     values = [rendered(text, workload=net(name).workload) for text in args.values()]
@@ -132,7 +132,7 @@ def test_text_that_looks_like_another_type_stays_text() -> None:
 
 
 @pytest.mark.req("TOOL-02", "SPEC-05")
-def test_http_spellings_become_the_canonical_inputs() -> None:
+def test_http_aliases_become_the_canonical_inputs() -> None:
     inputs = {each.name: set(each.inputs.data) for each in step("v10_http_forms").tasks}
 
     assert inputs["endpoint_and_payload"] == {"method", "url", "headers", "json"}
@@ -153,7 +153,7 @@ def test_http_spellings_become_the_canonical_inputs() -> None:
         ("v10_error_handling", "start", {"timeout": "5s"}),
     ],
 )
-def test_knobs_beside_kind_are_honoured(name: str, step_name: str, spec: dict[str, Any]) -> None:
+def test_options_next_to_kind_are_read(name: str, step_name: str, spec: dict[str, Any]) -> None:
     assert spec in [each.spec.data for each in step(name, step_name).tasks]
 
 
@@ -172,7 +172,7 @@ def test_sql_is_read_from_query_command_commands_and_script() -> None:
 
 
 @pytest.mark.req("TOOL-11")
-def test_a_nested_playbook_takes_args_or_payload() -> None:
+def test_a_nested_playbook_accepts_args_or_payload() -> None:
     name = "v10_nested_playbooks"
     score, notify = task(name, "score"), task(name, "notify", "fire_and_forget")
 
@@ -205,7 +205,7 @@ def test_workbook_references_become_the_task_they_name(
 
 
 @pytest.mark.req("TOOL-10", "SPEC-02")
-def test_a_reference_keeps_the_policy_of_its_definition_and_lays_its_spec_over() -> None:
+def test_a_reference_keeps_the_policy_of_its_definition_and_overrides_its_spec() -> None:
     two = task("v10_workbook_mapping", "two")
 
     assert two.spec.data["timeout"] == 5
@@ -214,7 +214,7 @@ def test_a_reference_keeps_the_policy_of_its_definition_and_lays_its_spec_over()
 
 
 @pytest.mark.req("TOOL-01")
-def test_other_kinds_are_known_with_their_spellings() -> None:
+def test_other_kinds_are_accepted_with_their_spellings() -> None:
     inputs = {each.name: (each.kind, set(each.inputs.data)) for each in step("v10_other_kinds").tasks}
 
     assert inputs["get"] == ("artifact", {"op", "ref"})
@@ -237,7 +237,7 @@ def test_every_keychain_kind_is_declared_with_its_lookup_keys() -> None:
 
 
 @pytest.mark.req("V2E-04")
-def test_an_error_the_author_takes_gets_no_second_rule() -> None:
+def test_a_policy_that_handles_errors_gets_no_second_rule() -> None:
     """It could never decide, and the proof would warn of a guard that nobody wrote."""
     fetch = task("v2_eval_pagination", "fetch_page", "fetch_all").policy
     upsert = task("v2_eval_postgres_upsert", "upsert").policy
@@ -257,7 +257,7 @@ def test_a_list_of_names_forks_in_v2_case() -> None:
 
 
 @pytest.mark.req("DOC-11")
-def test_keys_without_a_value_are_as_if_absent() -> None:
+def test_keys_without_a_value_are_treated_as_absent() -> None:
     """`next:` and `tool:` left empty make a terminal place, in v10 as in the other dialects."""
     end = step("v10_empty_sections", "end")
 
@@ -265,7 +265,7 @@ def test_keys_without_a_value_are_as_if_absent() -> None:
     assert step("v10_empty_sections").router is not None
 
 
-def test_an_aliased_value_is_the_same_rules_in_both_places() -> None:
+def test_a_yaml_alias_gives_the_same_rules_in_both_places() -> None:
     a, b = (task("v10_anchors_and_yaml", each).policy for each in ("a", "b"))
 
     assert a is not None

@@ -134,7 +134,7 @@ def test_every_move_of_the_engine_is_a_move_of_the_token_game(seed: int, withdra
 @pytest.mark.req("ROUTE-11", "ADV-06")
 @settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 100_000), size=st.integers(2, 14))
-def test_a_net_that_is_proved_sound_runs_to_its_end_in_any_order(seed: int, size: int) -> None:
+def test_a_net_proved_sound_ends_in_any_order(seed: int, size: int) -> None:
     net = structured(seed, size)
     dice = random.Random(seed)
     talk = Conversation(with_work(from_game(net.game, "start")))

@@ -73,7 +73,7 @@ def test_a_mutated_playbook_gives_a_net_or_diagnostics_and_never_an_exception(te
 
 @settings(max_examples=100, deadline=None)
 @given(mutations())
-def test_checking_twice_says_the_same(text: str) -> None:
+def test_checking_twice_gives_the_same_result(text: str) -> None:
     first, one = checked(text)
     second, other = checked(text)
 
@@ -84,7 +84,7 @@ def test_checking_twice_says_the_same(text: str) -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(mutations())
-def test_every_element_of_a_net_leads_back_to_its_text(text: str) -> None:
+def test_every_element_of_a_net_links_to_its_source(text: str) -> None:
     """SUGAR-06: no compiled element without its origin."""
     _, compiled = checked(text)
     if compiled is None or compiled.net is None:

@@ -117,7 +117,7 @@ def _check_slots(talk: LoopTalk) -> None:
 @pytest.mark.req("EVT-07", "SRV-12")
 @settings(max_examples=60, deadline=None)
 @given(text=playbooks(), choose=st.data())
-def test_the_log_of_a_loop_tells_its_state_at_every_point(text: str, choose: st.DataObject) -> None:
+def test_the_log_of_a_loop_gives_its_state_at_every_position(text: str, choose: st.DataObject) -> None:
     talk = play(text, choose)
 
     live = Execution(execution_id="x1", trace_id="t1")
@@ -136,7 +136,7 @@ def _stored(event: Event) -> Event:
 @pytest.mark.req("LOOP-05", "LOOP-09", "LOOP-13", "EVT-06")
 @settings(max_examples=120, deadline=None)
 @given(text=playbooks(), choose=st.data())
-def test_what_must_hold_of_every_loop_holds(text: str, choose: st.DataObject) -> None:
+def test_loop_invariants_hold(text: str, choose: st.DataObject) -> None:
     talk = play(text, choose)
 
     assert [event.seq for event in talk.log] == list(range(1, len(talk.log) + 1))

@@ -42,7 +42,7 @@ ENCODINGS: dict[str, Callable[[str], str]] = {
 @pytest.mark.parametrize("encoding", ENCODINGS)
 @settings(deadline=None)
 @given(secret=SECRETS, before=AROUND, after=AROUND)
-def test_no_form_of_a_secret_stays_in_a_text(encoding: str, secret: str, before: str, after: str) -> None:
+def test_no_form_of_a_secret_remains_in_a_text(encoding: str, secret: str, before: str, after: str) -> None:
     masked = Redactor([secret]).text(before + ENCODINGS[encoding](secret) + after)
 
     assert MASK in masked
@@ -76,7 +76,7 @@ _DATA = st.recursive(
 @pytest.mark.req("KEY-06")
 @settings(deadline=None)
 @given(data=_DATA, secret=SECRETS, inside=st.booleans())
-def test_no_secret_stays_in_plain_data(data: Any, secret: str, inside: bool) -> None:
+def test_no_secret_remains_in_plain_data(data: Any, secret: str, inside: bool) -> None:
     whole = {"data": data, secret: [f"it is {secret}!"]} if inside else data
     copy = msgspec.json.decode(msgspec.json.encode(whole))
 
@@ -89,7 +89,7 @@ def test_no_secret_stays_in_plain_data(data: Any, secret: str, inside: bool) -> 
 
 @settings(deadline=None)
 @given(data=_DATA)
-def test_data_without_secrets_is_the_very_same_object(data: Any) -> None:
+def test_data_without_secrets_is_returned_as_the_same_object(data: Any) -> None:
     assert Redactor(["never in there, as it is long"]).data(data) is data
     assert Redactor([]).data(data) is data
 
@@ -101,7 +101,7 @@ def test_data_without_secrets_is_the_very_same_object(data: Any) -> None:
     text=st.text("abc", max_size=80),
     cuts=st.lists(st.integers(1, 12), max_size=30),
 )
-def test_chunks_give_what_the_whole_text_gives(secrets: list[str], text: str, cuts: list[int]) -> None:
+def test_masking_chunks_equals_masking_the_whole_text(secrets: list[str], text: str, cuts: list[int]) -> None:
     """Over a small alphabet secrets begin inside each other all the time."""
     redactor = Redactor(secrets)
     stream, at, shown = redactor.stream(), 0, ""
@@ -123,7 +123,7 @@ def test_overlapping_secrets_become_one_mask() -> None:
 @pytest.mark.parametrize("end", ["", "…", "... is too long", " … (cut, 9000 characters)"])
 @settings(deadline=None)
 @given(secret=st.text(_CHARACTERS, min_size=40, max_size=80), kept=st.integers(12, 39))
-def test_the_beginning_of_a_secret_that_was_cut_off_is_masked(end: str, secret: str, kept: int) -> None:
+def test_the_truncated_beginning_of_a_secret_is_masked(end: str, secret: str, kept: int) -> None:
     """A database shows the first 64 characters of a value, an error the first 400 of a line."""
     text = "value: " + secret[:kept] + end
 
@@ -131,20 +131,20 @@ def test_the_beginning_of_a_secret_that_was_cut_off_is_masked(end: str, secret: 
     assert secret[:kept] not in Redactor([secret]).data({"deep": [text]})["deep"][0]
 
 
-def test_a_few_characters_at_the_end_are_no_secret_that_was_cut_off() -> None:
+def test_a_few_trailing_characters_are_not_a_truncated_secret() -> None:
     text = "the driver is postgres"
     assert Redactor(["postgresql://app:correct-horse@db/shop"]).text(text) == text
 
 
-def test_blanks_around_a_secret_do_not_hide_it() -> None:
+def test_whitespace_around_a_secret_does_not_hide_it() -> None:
     assert Redactor(["correct horse\n"]).text('header "correct horse" was refused') == f'header "{MASK}" was refused'
 
 
-def test_a_number_that_is_a_secret_is_masked() -> None:
+def test_a_secret_number_is_masked() -> None:
     assert Redactor(["493771"]).data({"pin": 493771, "ok": True}) == {"pin": MASK, "ok": True}
 
 
-def test_a_value_too_short_to_be_masked_is_left_alone() -> None:
+def test_a_value_too_short_to_be_masked_is_unchanged() -> None:
     """Masking "ab" would make every text unreadable; whoever stores such a value is warned."""
     assert Redactor(["ab"]).idle
     assert Redactor(["ab"]).text("cab") == "cab"

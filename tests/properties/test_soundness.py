@@ -66,7 +66,7 @@ def test_structured_nets_are_sound(seed: int, size: int) -> None:
 )
 @quick
 @given(seed=seeds, size=st.integers(min_value=4, max_value=40), at=st.integers(min_value=0, max_value=9))
-def test_a_planted_fault_is_found_and_shown(plant: Plant, code: str, seed: int, size: int, at: int) -> None:
+def test_a_planted_fault_is_found_with_a_witness(plant: Plant, code: str, seed: int, size: int, at: int) -> None:
     net = structured(seed, size)
     assume(net.forks)
     fork = net.forks[at % len(net.forks)]
@@ -132,7 +132,7 @@ def test_proof_and_token_game_agree_on_unstructured_nets(seed: int) -> None:
 @pytest.mark.req("ADV-06")
 @quick
 @given(seeds)
-def test_proof_and_token_game_agree_where_tokens_withdraw_one_another(seed: int) -> None:
+def test_proof_and_token_game_agree_where_tokens_cancel_each_other(seed: int) -> None:
     agree(*random_game(seed, withdrawing=True), withdrawing=True)
 
 

@@ -22,7 +22,7 @@ workflow:
 
 @pytest.mark.req("RES-03")
 @pytest.mark.parametrize(("more", "kind"), [(-2, "none"), (-1, "result.too_large")])
-def test_the_cap_is_what_still_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: int, kind: str) -> None:
+def test_a_result_at_the_cap_is_accepted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: int, kind: str) -> None:
     """The cap is made small here: it counts bytes of JSON, two of them quotes."""
     monkeypatch.setattr("noetl.engine.pipeline.payloads.MAX_RESULT_BYTES", 200_000)
 
@@ -45,7 +45,7 @@ workflow:
 @pytest.mark.req("RES-03", "LOOP-13")
 @pytest.mark.parametrize("mode", ["sequential", "parallel"])
 @pytest.mark.parametrize("inline", ["x" * 60_000, "x" * 70_000], ids=["inline", "stored"])
-def test_the_list_of_a_loops_results_is_capped_like_any_value(
+def test_the_result_list_of_a_loop_is_capped_like_any_value(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, inline: str
 ) -> None:
     monkeypatch.setattr("noetl.engine.pipeline.payloads.MAX_RESULT_BYTES", 150_000)
@@ -55,7 +55,7 @@ def test_the_list_of_a_loops_results_is_capped_like_any_value(
     assert ran.result.result == {"why": "result.too_large"}
 
 
-def test_the_list_of_a_loops_results_may_be_as_large_as_any_value(
+def test_the_result_list_of_a_loop_can_be_as_large_as_any_value(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("noetl.engine.pipeline.payloads.MAX_RESULT_BYTES", 3 * 70_002 + 4)
@@ -92,7 +92,7 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 / siz
 
 @pytest.mark.req("RES-01")
 @pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is in kilobytes on Linux alone")
-def test_sixty_four_mebibytes_pass_in_at_most_four_copies(tmp_path: Path) -> None:
+def test_a_64_mib_result_needs_at_most_four_copies(tmp_path: Path) -> None:
     """In a process of its own, so that nothing else is measured."""
     root = str(Path(__file__).parents[2])
     script = ONE_RUN.format(root=root, folder=str(tmp_path), size=MAX_RESULT_BYTES - 2)

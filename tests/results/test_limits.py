@@ -56,7 +56,7 @@ workflow:
 
 
 @pytest.mark.req("RES-01", "RES-03", "RES-06")
-def test_results_args_ctx_workload_collections_and_own_events_all_stay_under_the_limit(db: Path) -> None:
+def test_all_parts_of_events_stay_under_the_limit(db: Path) -> None:
     ran = run_stored(db, EVERYTHING, {"given": BIG}, fetch=BIG, page=[[BIG], [BIG]], count=3)
 
     assert ran.result.status == "completed"
@@ -69,7 +69,7 @@ def test_results_args_ctx_workload_collections_and_own_events_all_stay_under_the
 
 
 @pytest.mark.req("RES-02", "SCOPE-03")
-def test_a_large_ctx_value_is_a_reference_in_its_patch_beside_the_small_ones(db: Path) -> None:
+def test_a_large_ctx_value_is_a_reference_in_its_patch_next_to_small_ones(db: Path) -> None:
     ran = run_stored(db, EVERYTHING, {"given": BIG}, fetch=BIG, page=[[BIG], [BIG]], count=3)
 
     [patched] = ran.payloads("ctx.patched")
@@ -81,7 +81,7 @@ def test_a_large_ctx_value_is_a_reference_in_its_patch_beside_the_small_ones(db:
 
 
 @pytest.mark.req("SCOPE-03", "RES-06")
-def test_ctx_is_told_whole_to_whoever_asks_for_it(db: Path) -> None:
+def test_ctx_with_stored_values_is_shown_in_full(db: Path) -> None:
     run_stored(db, EVERYTHING, {"given": BIG}, fetch=BIG, page=[[BIG], [BIG]], count=3)
 
     told = CliRunner().invoke(ctx_command, ["--db", str(db), "last"])
@@ -93,7 +93,7 @@ def test_ctx_is_told_whole_to_whoever_asks_for_it(db: Path) -> None:
 @pytest.mark.req("RES-03")
 @pytest.mark.parametrize(("size", "by_reference"), [(100, False), (101, True)])
 @pytest.mark.parametrize("kind", ["python", "noop"])
-def test_the_limit_itself_still_fits(db: Path, kind: str, size: int, by_reference: bool) -> None:
+def test_a_value_at_the_limit_is_inline(db: Path, kind: str, size: int, by_reference: bool) -> None:
     """A noop is decided in the server, which holds to the same limit."""
     text = "t" * (size - 2 if kind == "python" else size - len('{"text":""}'))
     args = f"args: {{text: {text}}}" if kind == "noop" else "code: x"
@@ -109,7 +109,7 @@ def test_the_limit_itself_still_fits(db: Path, kind: str, size: int, by_referenc
 
 @pytest.mark.req("RES-04")
 @pytest.mark.parametrize("tool", ["{name: t, kind: python, code: x}", '{name: t, kind: noop, args: {n: "{{ 1 }}"}}'])
-def test_with_references_first_even_one_is_a_reference(db: Path, tool: str) -> None:
+def test_references_first_stores_even_a_small_value(db: Path, tool: str) -> None:
     steps = f"""
 workflow:
   - step: start
@@ -147,7 +147,7 @@ workflow:
 
 
 @pytest.mark.req("RES-03")
-def test_the_text_of_an_error_is_cut_with_a_mark_and_its_details_are_set_apart(db: Path) -> None:
+def test_a_long_error_message_is_truncated_with_a_mark_and_its_details_are_stored(db: Path) -> None:
     problem = broken("http.status", "m" * 90_000, data={"body": BIG})
     ran = run_stored(db, FAILING, bad=problem, then=1, worse=broken("py.exception", "w" * 90_000))
 
@@ -164,7 +164,7 @@ def test_the_text_of_an_error_is_cut_with_a_mark_and_its_details_are_set_apart(d
 
 
 @pytest.mark.req("RES-03", "OUT-02")
-def test_headers_and_output_do_not_swell_an_event(db: Path) -> None:
+def test_headers_and_output_do_not_enlarge_an_event(db: Path) -> None:
     answer = ToolResult(
         result=1, helpers={"http": {"status": 200, "headers": {"set-cookie": BIG}}}, stdout="o" * 90_000
     )
@@ -217,7 +217,7 @@ data = st.recursive(
 @pytest.mark.req("RES-01", "RES-03", "RES-06")
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(value=data, limit=st.sampled_from([100, 1_000, 10_000]))
-def test_no_row_is_much_over_the_limit_whatever_a_tool_gives(
+def test_no_row_greatly_exceeds_the_limit_for_any_tool_result(
     value: Any, limit: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     ran: StoredRun = run_stored(

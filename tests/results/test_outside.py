@@ -87,7 +87,7 @@ async def reached(objects: ObjectServer) -> None:
 
 
 @pytest.mark.req("RES-01", "RES-03")
-async def test_a_slow_store_holds_up_who_needs_it_and_nobody_else(
+async def test_a_slow_results_store_delays_only_executions_that_use_it(
     objects: ObjectServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with outside(objects, monkeypatch) as (control, store):
@@ -111,7 +111,7 @@ async def test_a_slow_store_holds_up_who_needs_it_and_nobody_else(
 
 
 @pytest.mark.req("RES-03")
-async def test_a_report_that_is_stored_apart_holds_up_no_other_turn(
+async def test_a_report_with_a_stored_value_delays_no_other_turn(
     objects: ObjectServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with outside(objects, monkeypatch) as (control, store):
@@ -135,7 +135,7 @@ async def test_a_report_that_is_stored_apart_holds_up_no_other_turn(
 
 
 @pytest.mark.req("RES-06", "LOOP-13")
-async def test_what_a_decision_reads_is_brought_at_once_and_decided_upon_again(
+async def test_stored_results_that_a_decision_reads_are_fetched_together(
     objects: ObjectServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The result of a loop is made of forty stored ones; a server that has none of them at hand fetches all of them."""
@@ -170,7 +170,7 @@ def looped(order: Order) -> list[Report]:
 
 
 @pytest.mark.req("SRV-12", "RES-06")
-async def test_an_execution_that_refers_to_what_a_slow_store_has_is_claimed_when_it_has_come(
+async def test_an_execution_with_references_to_a_slow_store_is_claimed_after_loading(
     objects: ObjectServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with outside(objects, monkeypatch) as (first, store):
@@ -209,7 +209,7 @@ class Flaky(MemoryResults):
 
 
 @pytest.mark.req("RES-01")
-async def test_while_the_store_is_away_nothing_is_lost_and_its_execution_goes_on_when_it_is_back() -> None:
+async def test_an_outage_of_the_results_store_loses_nothing_and_the_execution_continues() -> None:
     store, results = MemoryStore(), Flaky()
     async with conducting(store, results) as control:
         await start(control, "x1")
@@ -233,7 +233,7 @@ async def test_while_the_store_is_away_nothing_is_lost_and_its_execution_goes_on
 
 
 @pytest.mark.req("RES-06")
-async def test_what_is_gone_is_missing_as_it_is_anywhere() -> None:
+async def test_a_deleted_result_is_reported_as_missing() -> None:
     store, results = MemoryStore(), Flaky()
     async with conducting(store, results) as first:
         await start(first, "x1", large=LARGE)
@@ -260,7 +260,7 @@ workflow:
 
 
 @pytest.mark.req("RES-01", "WRK-08")
-async def test_a_run_of_its_own_keeps_its_results_outside_as_well(
+async def test_an_embedded_run_can_use_an_object_store_for_results(
     objects: ObjectServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("NOETL_RESULTS", objects.named(monkeypatch))
@@ -289,7 +289,7 @@ class HeldDisk(FileResults):
 
 
 @pytest.mark.req("RES-01")
-async def test_a_large_file_is_written_beside_what_a_server_does(tmp_path: Path) -> None:
+async def test_writing_a_large_file_does_not_block_the_server(tmp_path: Path) -> None:
     store, results = MemoryStore(), HeldDisk(tmp_path)
     async with conducting(store, results) as control:
         held = asyncio.create_task(start(control, "x1", large="x" * 3_000_000))

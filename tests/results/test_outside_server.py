@@ -65,7 +65,7 @@ async def serving(results: ResultStore) -> AsyncIterator[Talk]:
 
 @pytest.mark.req("RES-01", "RES-03", "RES-06")
 @pytest.mark.parametrize("place", ["objects", "nats"])
-async def test_a_run_full_of_large_values_is_as_any_other(
+async def test_a_run_with_large_values_behaves_like_any_other(
     place: str, objects: ObjectServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     results: ResultStore
@@ -90,7 +90,7 @@ async def test_a_run_full_of_large_values_is_as_any_other(
 
 
 @pytest.mark.req("RES-01")
-async def test_while_results_are_slow_the_server_answers_everybody_else(
+async def test_a_slow_results_store_does_not_delay_other_requests(
     objects: ObjectServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     body = msgspec.json.encode(LARGE)

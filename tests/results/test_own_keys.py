@@ -63,7 +63,7 @@ def test_prev_and_the_result_of_an_outcome_follow_the_same_rule() -> None:
 
 
 @pytest.mark.req("TPL-07", "TPL-06")
-def test_loop_is_the_iteration_inside_of_it_and_its_results_after_it() -> None:
+def test_loop_means_the_iteration_inside_a_loop_and_its_results_after_it() -> None:
     text = """
     workflow:
       - step: start
@@ -81,7 +81,7 @@ def test_loop_is_the_iteration_inside_of_it_and_its_results_after_it() -> None:
 
 
 @pytest.mark.req("TPL-07", "RES-06")
-def test_the_results_of_a_large_loop_are_read_where_they_are_stored() -> None:
+def test_results_of_a_large_loop_are_read_from_the_results_store() -> None:
     text = """
     executor: {spec: {policy: {limits: {max_payload_bytes: 200}}}}
     workflow:
@@ -98,7 +98,7 @@ def test_the_results_of_a_large_loop_are_read_where_they_are_stored() -> None:
 
 
 @pytest.mark.req("TPL-06")
-def test_a_name_of_the_authors_own_goes_before_loop() -> None:
+def test_an_authored_name_takes_precedence_over_loop() -> None:
     text = """
     workload: {loop: {index: mine}}
     workflow:
@@ -111,7 +111,7 @@ def test_a_name_of_the_authors_own_goes_before_loop() -> None:
 
 
 @pytest.mark.req("TPL-07", "RES-06")
-def test_a_stored_result_still_answers_with_its_own_status() -> None:
+def test_a_stored_result_still_has_its_own_status() -> None:
     text = """
     executor: {spec: {policy: {limits: {max_payload_bytes: 200}}}}
     workflow:

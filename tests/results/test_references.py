@@ -28,14 +28,14 @@ def db(tmp_path: Path) -> Path:
 
 @pytest.mark.req("RES-02")
 @pytest.mark.parametrize("value", [1, 1.5, True, "text", [1], {"a": 1}, None], ids=str)
-def test_each_reference_has_the_five_keys_whatever_it_leads_to(value: Any) -> None:
+def test_every_reference_has_the_same_five_keys(value: Any) -> None:
     reference = msgspec.to_builtins(MemoryResults().put(value))
 
     assert reference.keys() == {"store", "key", "checksum", "size", "schema_hint"}
 
 
 @pytest.mark.req("RES-02")
-def test_a_flipped_bit_is_noticed_wherever_it_is(tmp_path: Path) -> None:
+def test_a_flipped_bit_is_detected_in_every_position(tmp_path: Path) -> None:
     results = FileResults(tmp_path)
     reference = results.put({"n": 12345, "text": "abc"})
     path = tmp_path / reference.key
@@ -71,7 +71,7 @@ workflow:
 
 @pytest.mark.req("RES-06", "RES-02", "TPL-09")
 @pytest.mark.parametrize("harm", ["none", "result.missing", "result.corrupt"])
-def test_a_payload_that_is_gone_or_changed_is_an_outcome_that_policy_sees(db: Path, harm: str) -> None:
+def test_a_missing_or_changed_payload_is_an_outcome_for_the_policy(db: Path, harm: str) -> None:
     def harmed(inputs: Any, context: Any) -> None:
         path = db.with_name(db.name + ".results") / inputs["args"]["at"]
         if harm == "result.missing":
@@ -87,9 +87,7 @@ def test_a_payload_that_is_gone_or_changed_is_an_outcome_that_policy_sees(db: Pa
 
 
 @pytest.mark.req("RES-06")
-def test_passing_a_reference_on_loads_nothing_until_its_data_is_asked_for(
-    db: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_passing_a_reference_loads_nothing_until_its_data_is_read(db: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     loaded: list[int] = []
     load, tasks = FileResults.load, ["big"]
 
@@ -111,7 +109,7 @@ def test_passing_a_reference_on_loads_nothing_until_its_data_is_asked_for(
 
 
 @pytest.mark.req("RES-06")
-def test_a_guard_that_needs_a_payload_that_is_gone_fails_and_does_not_crash(db: Path) -> None:
+def test_a_guard_that_reads_a_missing_payload_fails_without_a_crash(db: Path) -> None:
     def gone(self: FileResults, reference: Reference) -> Any:
         raise ToolError("result.missing", f"the stored result {reference.key} cannot be read")
 
@@ -133,7 +131,7 @@ workflow: [{step: start, tool: {name: t, kind: python, code: x}}]
 
 
 @pytest.mark.req("RES-06", "EVT-07")
-async def test_an_execution_whose_own_values_are_gone_is_refused_and_nothing_is_guessed(db: Path) -> None:
+async def test_an_execution_whose_own_values_are_missing_is_refused(db: Path) -> None:
     store, results = await open_store(str(db))
     executions = assemble(store, results, MemoryWakeups(), ManualClock()).executions
     await executions.start(net_of(SET), execution_id="x1", trace_id="t", payload={"given": "g" * 600})

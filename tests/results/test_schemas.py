@@ -62,7 +62,9 @@ async def ran(text: str, work: Any, folder: Path) -> tuple[RunResult, list[Event
 
 @pytest.mark.req("RES-07")
 @pytest.mark.parametrize(("work", "why"), [({}, "result.schema"), ([1], "fits")])
-async def test_a_result_of_another_shape_is_an_error_that_policy_sees(work: Any, why: str, tmp_path: Path) -> None:
+async def test_a_result_that_violates_its_schema_is_an_error_for_the_policy(
+    work: Any, why: str, tmp_path: Path
+) -> None:
     result, events = await ran(CONTINUED, work, tmp_path)
 
     assert (result.status, result.result) == ("completed", {"why": why})
@@ -75,7 +77,7 @@ async def test_a_result_of_another_shape_is_an_error_that_policy_sees(work: Any,
 
 @pytest.mark.req("RES-07")
 @pytest.mark.parametrize(("text", "schema"), [(STRICT, "rows@1"), (STRICT.replace("@1", "@2"), "rows@2")])
-async def test_without_a_rule_for_it_the_step_fails(text: str, schema: str, tmp_path: Path) -> None:
+async def test_a_schema_error_without_a_rule_fails_the_step(text: str, schema: str, tmp_path: Path) -> None:
     result, _ = await ran(text, {}, tmp_path)
 
     assert result.error is not None
@@ -84,7 +86,7 @@ async def test_without_a_rule_for_it_the_step_fails(text: str, schema: str, tmp_
 
 
 @pytest.mark.req("RES-07")
-async def test_even_a_noop_is_held_to_it(tmp_path: Path) -> None:
+async def test_a_noop_result_is_validated_too(tmp_path: Path) -> None:
     result, _ = await ran(NOOP, None, tmp_path)
 
     assert result.error is not None
@@ -92,7 +94,7 @@ async def test_even_a_noop_is_held_to_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("RES-07")
-async def test_what_is_put_carries_its_schema_and_is_held_to_it_when_it_is_read(tmp_path: Path) -> None:
+async def test_a_stored_artifact_carries_its_schema_and_is_validated_when_read(tmp_path: Path) -> None:
     result, events = await ran(PUT_AND_GET, None, tmp_path)
 
     outcomes = {one.task: one.outcome for one in payloads(events, TaskProcessed)}
@@ -120,7 +122,7 @@ async def test_schemas_are_registered_in_versions_over_the_api() -> None:
     assert "pattern" in wrong.json()["detail"]
 
 
-async def test_a_name_that_is_none_is_refused_and_finds_nothing() -> None:
+async def test_an_invalid_schema_name_is_refused_and_finds_nothing() -> None:
     key_values = MemoryKeyValues()
 
     with pytest.raises(RefusedError, match="not a valid schema name"):
@@ -165,7 +167,7 @@ SCHEMAS = st.recursive(
 @pytest.mark.req("RES-07")
 @settings(deadline=None)
 @given(schema=SCHEMAS, value=VALUES)
-def test_what_fits_is_what_json_schema_says(schema: Any, value: Any) -> None:
+def test_validation_agrees_with_the_reference_implementation(schema: Any, value: Any) -> None:
     assert schema_problem(schema) is None
     assert (mismatch(schema, value) is None) is jsonschema.Draft202012Validator(schema).is_valid(value)
 
@@ -180,5 +182,5 @@ def test_what_fits_is_what_json_schema_says(schema: Any, value: Any) -> None:
         ({"minItems": True}, "schema.minItems cannot be boolean"),
     ],
 )
-def test_what_is_no_schema_is_refused_at_its_place(schema: Any, words: str) -> None:
+def test_an_invalid_schema_is_refused_at_its_place(schema: Any, words: str) -> None:
     assert words in str(schema_problem(schema))

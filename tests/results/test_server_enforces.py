@@ -92,7 +92,7 @@ class Careful(Counting):
 
 
 @pytest.mark.req("RES-01", "SRV-05")
-async def test_what_an_event_names_is_stored_before_the_event() -> None:
+async def test_values_of_an_event_are_stored_before_the_event() -> None:
     """Otherwise a crash between the two leaves a log that nobody can read (reliability.md §3.6)."""
     store = Careful()
     control_plane = ControlPlane(store)
@@ -107,7 +107,7 @@ async def test_what_an_event_names_is_stored_before_the_event() -> None:
 
 
 @pytest.mark.req("RES-03")
-async def test_the_text_of_an_error_is_cut_by_the_server_as_well() -> None:
+async def test_a_long_error_message_is_truncated_by_the_server_too() -> None:
     control_plane = ControlPlane()
     await control_plane.start()
     order = await control_plane.claim()
@@ -121,7 +121,7 @@ async def test_the_text_of_an_error_is_cut_by_the_server_as_well() -> None:
 
 
 @pytest.mark.req("RES-03", "EVT-07")
-async def test_a_server_that_starts_anew_reads_what_was_set_apart() -> None:
+async def test_a_restarted_server_reads_stored_values() -> None:
     control_plane = ControlPlane()
     await control_plane.start()
     order = await control_plane.claim()
@@ -145,7 +145,7 @@ def forged_next(report: Report) -> bytes:
 
 
 @pytest.mark.req("SRV-04")
-async def test_a_report_that_names_the_next_step_is_kept_as_refused_and_starts_nothing() -> None:
+async def test_a_report_that_names_the_next_step_is_recorded_as_refused_and_starts_nothing() -> None:
     control_plane = ControlPlane()
     await control_plane.start()
     order = await control_plane.claim()
@@ -169,7 +169,7 @@ CASE = CaseDecision(position=CasePosition(taken=(TAKEN,)))
 
 @pytest.mark.req("SRV-04", "WRK-05")
 @pytest.mark.parametrize("how", ["a transition", "an entry of case", "a task that is a step"])
-async def test_a_v10_step_has_no_other_way_to_name_one_either(how: str) -> None:
+async def test_a_v10_report_has_no_field_to_name_a_next_step(how: str) -> None:
     control_plane = ControlPlane()
     await control_plane.start()
     order = await control_plane.claim()
@@ -187,7 +187,7 @@ async def test_a_v10_step_has_no_other_way_to_name_one_either(how: str) -> None:
 
 
 @pytest.mark.req("EVT-06")
-async def test_one_end_reported_three_times_is_one_row_and_one_set_of_tokens() -> None:
+async def test_an_end_reported_three_times_is_one_row_and_one_set_of_tokens() -> None:
     control_plane = ControlPlane()
     await control_plane.start()
     order = await control_plane.claim()

@@ -33,7 +33,7 @@ TOOLS = {
 @pytest.mark.parametrize("where", list(TOOLS))
 @pytest.mark.parametrize("written", [RESULT, f"spec: {{{RESULT}}}"], ids=["step", "spec"])
 @pytest.mark.parametrize("kind", ["auto", "nats_kv"], ids=["known", "not configured here"])
-def test_small_fields_stay_readable_beside_the_reference(tmp_path: Path, where: str, written: str, kind: str) -> None:
+def test_small_fields_are_readable_next_to_the_reference(tmp_path: Path, where: str, written: str, kind: str) -> None:
     text = TEXT.replace("WRITTEN", written.replace("KIND", kind)).replace("TOOL", TOOLS[where])
 
     ran = run_stored(tmp_path / "store.db", text, {"rows": BIG["rows"]}, big=BIG, read=None)
@@ -65,7 +65,7 @@ SMALL_TOOLS = {
 @pytest.mark.req("RES-02", "RES-06")
 @pytest.mark.parametrize("where", list(SMALL_TOOLS))
 @pytest.mark.parametrize("kind", ["auto", "nats_kv"])
-def test_who_asks_for_storing_has_a_reference_however_small_the_result(tmp_path: Path, where: str, kind: str) -> None:
+def test_a_step_with_a_store_option_has_a_reference_for_any_size(tmp_path: Path, where: str, kind: str) -> None:
     text = SMALL.replace("RESULT", f"result: {{store: {{kind: {kind}}}}}").replace("TOOL", SMALL_TOOLS[where])
 
     ran = run_stored(tmp_path / "store.db", text, small={"count": 3}, read=None)
@@ -82,7 +82,7 @@ def test_who_asks_for_storing_has_a_reference_however_small_the_result(tmp_path:
 @pytest.mark.req("RES-02")
 @pytest.mark.parametrize("where", list(SMALL_TOOLS))
 @pytest.mark.parametrize("written", ["", "result: {output_select: [count]}"], ids=["nothing", "fields only"])
-def test_who_does_not_ask_for_it_has_small_results_inline(tmp_path: Path, where: str, written: str) -> None:
+def test_a_step_without_a_store_option_has_small_results_inline(tmp_path: Path, where: str, written: str) -> None:
     text = SMALL.replace("RESULT", written or "desc: x").replace("TOOL", SMALL_TOOLS[where])
 
     ran = run_stored(tmp_path / "store.db", text, small={"count": 3}, read=None)
@@ -93,7 +93,7 @@ def test_who_does_not_ask_for_it_has_small_results_inline(tmp_path: Path, where:
 
 
 @pytest.mark.req("RES-02", "RES-06")
-def test_the_list_of_a_loop_is_stored_when_that_is_asked_for(tmp_path: Path) -> None:
+def test_the_result_list_of_a_loop_is_stored_if_requested(tmp_path: Path) -> None:
     text = """
 workflow:
   - step: start
@@ -110,7 +110,7 @@ workflow:
     assert inputs["args"] == {"key": done["ref"]["key"], "all": [7, 7]}
 
 
-def test_a_step_that_gave_nothing_has_nothing_to_store(tmp_path: Path) -> None:
+def test_a_step_without_a_result_stores_nothing(tmp_path: Path) -> None:
     text = SMALL.replace("RESULT", "result: {store: {kind: auto}}").replace("TOOL", SMALL_TOOLS["worker"])
     text = text.replace(', n: "{{ start.data.count }}"', "").replace(', count: "{{ start.count }}"', "")
 

@@ -41,7 +41,7 @@ MARK = "----"
 
 
 @pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
-def test_scenario(path: Path, request: pytest.FixtureRequest) -> None:
+def test_a_scenario_behaves_as_described(path: Path, request: pytest.FixtureRequest) -> None:
     request.node.add_marker(pytest.mark.req("-".join(path.stem.split("-")[:2])))
     text = path.read_text()
 
@@ -53,7 +53,7 @@ def test_scenario(path: Path, request: pytest.FixtureRequest) -> None:
     assert spoken == text
 
 
-def test_there_are_scenarios() -> None:
+def test_the_folder_contains_scenarios() -> None:
     assert SCENARIOS
 
 

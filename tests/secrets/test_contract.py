@@ -21,7 +21,7 @@ from tests.secrets.vaults import Endpoint, entry, new_keychain, new_vault
 from tests.servers.http import HttpServer, reply
 
 
-def test_the_checker_knows_the_kinds_that_are_built_in() -> None:
+def test_the_checker_accepts_the_built_in_kinds() -> None:
     assert set(KEYCHAIN_KINDS) == set(BUILT_IN)
 
 
@@ -79,7 +79,7 @@ TOKEN = {"access_token": "granted-token", "token_type": "Bearer", "expires_in": 
     ],
     ids=lambda value: f"{value.kind} {value.lookup}" if isinstance(value, KeychainEntry) else "",
 )
-async def test_each_kind_finds_its_value(one: KeychainEntry, fields: dict[str, Any]) -> None:
+async def test_each_kind_resolves_its_value(one: KeychainEntry, fields: dict[str, Any]) -> None:
     found = await resolved(
         one,
         vault=await filled(),
@@ -115,7 +115,7 @@ async def test_each_kind_finds_its_value(one: KeychainEntry, fields: dict[str, A
     ],
     ids=lambda value: f"{value.kind} {value.lookup}" if isinstance(value, KeychainEntry) else "",
 )
-async def test_what_cannot_be_resolved_says_why_and_names_its_entry(one: KeychainEntry, says: str) -> None:
+async def test_an_unresolvable_entry_is_reported_with_its_name_and_reason(one: KeychainEntry, says: str) -> None:
     with pytest.raises(ToolError) as problem:
         await resolved(
             one,
@@ -132,7 +132,7 @@ async def test_what_cannot_be_resolved_says_why_and_names_its_entry(one: Keychai
 
 
 @pytest.mark.req("KEY-05")
-async def test_a_name_is_the_keychains_first_and_else_a_stored_credential() -> None:
+async def test_a_keychain_entry_takes_precedence_over_a_stored_credential() -> None:
     keychain = new_keychain(vault=await filled())
     declared = (entry("plain", "static", value="declared here"),)
 
@@ -156,7 +156,7 @@ class Fake:
 
 
 @pytest.mark.req("KEY-04")
-async def test_what_declares_refresh_after_is_asked_again_only_then() -> None:
+async def test_an_entry_with_refresh_after_is_resolved_again_only_then() -> None:
     clock, fake = ManualClock(), Fake(refresh_after=60)
     keychain = new_keychain(clock=clock, resolvers={"fake": fake})
     one = (entry("f", "fake"),)
@@ -168,7 +168,7 @@ async def test_what_declares_refresh_after_is_asked_again_only_then() -> None:
 
 
 @pytest.mark.req("KEY-04")
-async def test_a_refresh_renews_at_once_and_later_reads_see_it() -> None:
+async def test_a_refresh_takes_effect_at_once() -> None:
     keychain = new_keychain(resolvers={"fake": Fake(refresh_after=60)})
     one = (entry("f", "fake"),)
     assert (await keychain.material(one, "f")).text_or_fields() == "v1"
@@ -179,7 +179,7 @@ async def test_a_refresh_renews_at_once_and_later_reads_see_it() -> None:
 
 
 @pytest.mark.req("KEY-02")
-async def test_nothing_that_does_not_expire_is_kept() -> None:
+async def test_a_material_without_an_expiry_is_not_cached() -> None:
     fake = Fake()
     keychain = new_keychain(resolvers={"fake": fake})
 
@@ -190,7 +190,7 @@ async def test_nothing_that_does_not_expire_is_kept() -> None:
 
 
 @pytest.mark.req("VAL-21", "KEY-02")
-async def test_what_a_request_lacks_is_told_before_it_starts() -> None:
+async def test_missing_credentials_are_reported_before_the_start() -> None:
     keychain = new_keychain(vault=await filled())
 
     assert await keychain.missing((entry("plain", "credential"),), ("plain", "pg")) is None
@@ -205,7 +205,7 @@ async def test_what_a_request_lacks_is_told_before_it_starts() -> None:
 
 
 @pytest.mark.req("KEY-06")
-async def test_a_value_too_short_to_be_masked_is_warned_about_by_its_entrys_name(
+async def test_a_value_too_short_to_be_masked_is_warned_about_by_the_name_of_its_entry(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """A promise that cannot be kept is not made."""
@@ -218,7 +218,7 @@ async def test_a_value_too_short_to_be_masked_is_warned_about_by_its_entrys_name
     assert "1234" not in warning
 
 
-async def test_a_plug_in_that_breaks_is_told_by_its_exceptions_name_only() -> None:
+async def test_a_failing_plug_in_is_reported_by_its_exception_name_only() -> None:
     """Its words may hold what it found."""
 
     class Broken:
@@ -232,7 +232,7 @@ async def test_a_plug_in_that_breaks_is_told_by_its_exceptions_name_only() -> No
 
 
 @pytest.mark.req("KEY-04")
-async def test_a_token_is_fetched_over_http_and_renewed_before_it_runs_out() -> None:
+async def test_a_token_is_fetched_over_http_and_renewed_before_it_expires() -> None:
     answers = [reply(json={"access_token": f"token-{n}", "expires_in": 600}) for n in (1, 2)]
     clock, vault = ManualClock(), new_vault()
     async with HttpServer({"POST /token": answers}) as server:
@@ -258,7 +258,7 @@ async def test_a_token_is_fetched_over_http_and_renewed_before_it_runs_out() -> 
     assert asked.headers["authorization"] == "Basic bWU6czNjcmV0IQ=="
 
 
-async def test_a_token_endpoint_that_does_not_answer_is_named_without_the_secret() -> None:
+async def test_an_unreachable_token_endpoint_is_named_without_the_secret() -> None:
     async with HttpServer({"*": reply(drop=True)}) as server:
         url = server.url.replace("://", "://user:pass@") + "/token?x=1"
         keychain = open_keychain(MemoryCredentials(), ManualClock())
@@ -271,7 +271,7 @@ async def test_a_token_endpoint_that_does_not_answer_is_named_without_the_secret
 
 
 @pytest.mark.req("KEY-07")
-async def test_an_embedded_keychain_reads_the_process_but_never_our_own_settings(
+async def test_an_embedded_keychain_reads_environment_variables_but_not_noetl_settings(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("SOME_API_KEY", "from the process")
@@ -286,7 +286,7 @@ async def test_an_embedded_keychain_reads_the_process_but_never_our_own_settings
 
 
 @pytest.mark.parametrize("odd", ["caf\udce9", object()])
-async def test_what_is_no_plain_text_is_not_resolved(odd: object) -> None:
+async def test_a_resolver_must_return_plain_text(odd: object) -> None:
     class Odd:
         async def resolve(self, one: KeychainEntry, sources: Sources) -> Material:
             return Material(fields={"value": odd})

@@ -55,7 +55,7 @@ async def test_an_entry_is_rendered_with_the_workload_of_its_run(payload: dict[s
         ("{{ workload.which.x.y.z + 1 }}", 'keychain entry "api"'),
     ],
 )
-async def test_one_that_leads_nowhere_ends_the_run_before_its_first_step(var: str, why: str) -> None:
+async def test_an_unresolvable_entry_ends_the_run_before_its_first_step(var: str, why: str) -> None:
     result, _, events = await ran(TEXT.replace("{{ workload.which }}", var, 2).replace(f'literal: "{var}"', "x: 1"), {})
 
     assert result.error.kind == "keychain.unresolved"

@@ -71,7 +71,7 @@ workflow:
 
 
 @pytest.mark.req("KEY-03", "KEY-07")
-def test_a_task_reads_its_secret_and_the_log_does_not() -> None:
+def test_a_task_reads_its_secret_and_the_log_contains_none() -> None:
     run = ran(ONE_TASK, call=lambda inputs, _: {"echo": inputs["headers"]})
 
     assert run.tool.inputs_of("call")[0]["headers"] == {"Authorization": f"Bearer {SECRET}"}
@@ -93,7 +93,7 @@ def test_a_task_reads_its_secret_and_the_log_does_not() -> None:
         ("{{ keychain.nobody | default('none') }}", "none"),
     ],
 )
-def test_how_the_keychain_is_read(template: str, gives: Any) -> None:
+def test_keychain_entries_can_be_read_in_several_notations(template: str, gives: Any) -> None:
     text = f"""
 keychain:
   - {{name: api, kind: static, value: t0ken-value}}
@@ -107,7 +107,7 @@ workflow:
 
 
 @pytest.mark.req("KEY-03")
-def test_code_reads_a_copy_and_changing_it_changes_nothing() -> None:
+def test_code_receives_a_copy_of_the_keychain() -> None:
     text = """
 keychain: [{name: api, kind: static, value: t0ken-value}]
 workflow:
@@ -122,7 +122,7 @@ workflow:
 
 
 @pytest.mark.req("KEY-02")
-def test_a_request_whose_entry_does_not_resolve_ends_before_the_workflow_starts() -> None:
+def test_a_start_with_an_unresolvable_entry_ends_before_the_workflow_starts() -> None:
     run = ran(ONE_TASK, keychain=new_keychain())
 
     assert run.types() == ["playbook.execution_requested", "playbook.processed"]
@@ -135,7 +135,7 @@ def test_a_request_whose_entry_does_not_resolve_ends_before_the_workflow_starts(
 
 
 @pytest.mark.req("VAL-21")
-def test_a_literal_auth_that_nobody_knows_ends_the_request() -> None:
+def test_an_unknown_literal_auth_ends_the_start() -> None:
     text = """
 workflow:
   - step: start
@@ -167,7 +167,7 @@ workflow:
 
 
 @pytest.mark.req("KEY-05", "KEY-06")
-def test_auth_is_the_keychains_entry_else_the_stored_credential() -> None:
+def test_auth_means_the_keychain_entry_or_else_the_stored_credential() -> None:
     vault = new_vault()
     asyncio.run(vault.set("pg_prod", {"host": "prod", "password": "from the vault"}, kind="postgres"))
     seen: list[Any] = []
@@ -184,7 +184,7 @@ def test_auth_is_the_keychains_entry_else_the_stored_credential() -> None:
 
 
 @pytest.mark.req("KEY-05")
-def test_a_rendered_auth_that_nobody_knows_is_an_error_of_its_task() -> None:
+def test_an_unknown_rendered_auth_is_an_error_of_its_task() -> None:
     run = ran(AUTH, literal=1, rendered=resolving)
 
     assert run.result.error is not None
@@ -196,7 +196,7 @@ def test_a_rendered_auth_that_nobody_knows_is_an_error_of_its_task() -> None:
 @pytest.mark.parametrize(
     "auth", ['"postgresql://app:pa55word-1@db/x"', "{host: db, password: pa55word-1}"], ids=["address", "fields"]
 )
-def test_what_is_written_as_auth_itself_is_masked_too(auth: str) -> None:
+def test_a_literal_auth_value_is_masked_too(auth: str) -> None:
     text = f"workflow: [{{step: start, tool: {{name: t, kind: postgres, auth: {auth}, query: select 1}}}}]"
     run = ran(text, t=ToolError("pg.error", "no connection for app with pa55word-1 to db"))
 
@@ -240,7 +240,7 @@ def broken(inputs: dict[str, Any], context: ToolContext) -> Exception:
     ],
     ids=["tool error", "exception", "stdout", "helpers", "keys"],
 )
-def test_no_way_out_of_a_task_tells_its_secret(answer: Any) -> None:
+def test_no_outcome_of_a_task_contains_its_secret(answer: Any) -> None:
     run = ran(ONE_TASK, call=answer)
 
     assert "***" in run.recorded()
@@ -261,7 +261,7 @@ workflow:
 
 
 @pytest.mark.req("TOOL-09", "KEY-06")
-def test_a_looked_up_secret_is_used_by_the_next_task_and_masked_in_the_log() -> None:
+def test_a_looked_up_secret_is_passed_to_the_next_task_and_masked_in_the_log() -> None:
     run = ran(SECRETS_TASK, use=lambda inputs, _: inputs["args"], mine=lambda inputs, _: inputs["args"], late=1)
 
     assert run.tool.inputs_of("use")[0]["args"] == {"key": SECRET, "prev": SECRET}
@@ -280,7 +280,7 @@ def test_a_looked_up_secret_is_used_by_the_next_task_and_masked_in_the_log() -> 
         ("{kind: secrets, secret: x, provider: gcp}", "there is no resolver for this kind"),
     ],
 )
-def test_a_secret_that_is_not_there_is_an_error_of_its_task(task: str, says: str) -> None:
+def test_a_missing_secret_is_an_error_of_its_task(task: str, says: str) -> None:
     run = ran(f"workflow: [{{step: start, tool: {task}}}]", keychain=new_keychain(vault=new_vault()))
 
     assert run.result.error is not None
@@ -300,7 +300,7 @@ class Counting:
 
 
 @pytest.mark.req("KEY-04")
-def test_a_refreshed_entry_is_read_anew_and_its_event_holds_no_value() -> None:
+def test_a_refreshed_entry_is_resolved_again_and_its_event_contains_no_value() -> None:
     text = """
 keychain: [{name: api, kind: counting}]
 workflow:
@@ -322,7 +322,7 @@ workflow:
 
 @pytest.mark.req("KEY-04")
 @pytest.mark.parametrize("loop", ["", "loop: {in: [1, 2], iterator: n}"])
-def test_one_task_may_renew_several_entries(loop: str) -> None:
+def test_one_task_can_refresh_several_entries(loop: str) -> None:
     class Renewing(Scripted):
         async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
             assert context.secrets is not None
@@ -345,7 +345,7 @@ workflow:
 
 
 @pytest.mark.req("KEY-06")
-def test_what_was_secret_once_is_masked_for_the_rest_of_the_execution() -> None:
+def test_a_secret_is_masked_for_the_rest_of_the_execution() -> None:
     """A later step that reads nothing of the keychain may get the secret back from outside."""
     text = ONE_TASK + (
         '    next: {arcs: [{step: audit}]}\n  - step: audit\n    tool: {name: log, kind: http, url: "http://h/audit"}\n'
@@ -367,7 +367,7 @@ def test_a_large_result_with_a_secret_is_stored_masked(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("KEY-06")
-def test_policies_read_the_true_outcome_and_what_they_write_is_masked() -> None:
+def test_policies_read_the_unmasked_outcome_and_write_masked_values() -> None:
     text = """
 keychain: [{name: api, kind: env, var: API_KEY}]
 workflow:
@@ -395,7 +395,7 @@ workflow:
 
 @pytest.mark.req("KEY-03", "KEY-06")
 @pytest.mark.parametrize("mode", ["sequential", "parallel"])
-def test_every_iteration_of_a_loop_reads_the_secret_and_none_tells_it(mode: str) -> None:
+def test_every_iteration_of_a_loop_reads_the_secret_and_logs_none(mode: str) -> None:
     text = f"""
 keychain: [{{name: api, kind: env, var: API_KEY}}]
 workflow:
@@ -410,7 +410,7 @@ workflow:
     assert "hunter" not in run.recorded()
 
 
-def test_a_noop_that_reads_the_keychain_runs_in_a_worker() -> None:
+def test_a_noop_that_reads_the_keychain_runs_on_a_worker() -> None:
     """The server decides noops itself, and it holds no secrets."""
     text = """
 keychain: [{name: api, kind: env, var: API_KEY}]
@@ -434,7 +434,7 @@ def test_a_playbook_without_secrets_never_opens_the_keychain(monkeypatch: pytest
     assert result.ok
 
 
-def test_a_task_name_that_happens_to_be_a_secret_still_runs() -> None:
+def test_a_task_name_equal_to_a_secret_still_works() -> None:
     """Names and ids are not content: masking them would break the run and tell nothing less."""
     text = ONE_TASK.replace("name: call", "name: password1").replace("API_KEY", "OTHER") + (
         "    next: {arcs: [{step: password1_step}]}\n  - step: password1_step\n"

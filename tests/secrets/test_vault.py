@@ -26,7 +26,7 @@ def sealed(name: str = "pg", value: bytes = b"{}") -> SealedCredential:
     return seal(name, "text", 1, value, MasterKeys([KEY]), now=1.0)
 
 
-async def test_what_is_stored_is_found_with_its_type() -> None:
+async def test_a_stored_credential_is_read_back_with_its_type() -> None:
     vault = new_vault()
 
     await vault.set("pg", {"host": "db", "user": "app", "password": "hunter22"}, kind="postgres")
@@ -36,7 +36,7 @@ async def test_what_is_stored_is_found_with_its_type() -> None:
     assert await vault.fields("other") is None
 
 
-async def test_a_credential_set_again_is_a_new_version_and_the_old_one_is_gone() -> None:
+async def test_setting_a_credential_again_replaces_the_old_version() -> None:
     clock = ManualClock()
     vault = new_vault(clock)
     first = await vault.set("t", "value-one", kind="text")
@@ -51,7 +51,7 @@ async def test_a_credential_set_again_is_a_new_version_and_the_old_one_is_gone()
         await vault.fields("t", version=1)
 
 
-async def test_nothing_that_is_listed_tells_a_value() -> None:
+async def test_listing_credentials_shows_no_value() -> None:
     """Write-only: what comes back is metadata and a fingerprint, the same for the same value only."""
     vault = new_vault()
     for name, value in {"a": "the very same", "b": "the very same", "c": "another one"}.items():
@@ -64,7 +64,7 @@ async def test_nothing_that_is_listed_tells_a_value() -> None:
 
 
 @pytest.mark.req("KEY-06")
-async def test_no_byte_of_a_value_is_in_the_store(tmp_path: Path) -> None:
+async def test_the_store_contains_no_byte_of_a_value(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     store = SqliteStore.open(path)
     vault = Vault(store.credentials, MasterKeys([KEY]), ManualClock())
@@ -90,7 +90,7 @@ async def test_no_byte_of_a_value_is_in_the_store(tmp_path: Path) -> None:
     ],
     ids=lambda changed: next(iter(changed)),
 )
-def test_a_row_that_was_changed_or_put_in_anothers_place_does_not_open(changed: dict[str, object]) -> None:
+def test_a_changed_or_swapped_row_cannot_be_decrypted(changed: dict[str, object]) -> None:
     with pytest.raises(BackendError, match="is not what was stored"):
         opened(msgspec.structs.replace(sealed(), **changed), MasterKeys([KEY]))
 
@@ -103,16 +103,16 @@ def test_values_of_two_rows_cannot_be_swapped() -> None:
         opened(msgspec.structs.replace(mine, sealed=theirs.sealed, wrapped_key=theirs.wrapped_key), MasterKeys([KEY]))
 
 
-def test_a_missing_master_key_is_named_and_no_value_is_told() -> None:
+def test_a_missing_master_key_is_named_without_the_value() -> None:
     with pytest.raises(BackendError, match=r'credential "pg" cannot be opened: master key \w{12} is needed'):
         opened(sealed(value=b"secret"), MasterKeys([os.urandom(32)]))
 
 
-def test_equal_values_are_sealed_differently() -> None:
+def test_equal_values_have_different_ciphertexts() -> None:
     assert sealed(value=b"same").sealed != sealed(value=b"same").sealed
 
 
-async def test_rotation_moves_every_row_and_old_values_still_open() -> None:
+async def test_rotation_re_encrypts_every_row_and_old_rows_stay_readable() -> None:
     credentials, old, new = MemoryCredentials(), os.urandom(32), os.urandom(32)
     vault = Vault(credentials, MasterKeys([old]), ManualClock())
     for number in range(5):
@@ -128,7 +128,7 @@ async def test_rotation_moves_every_row_and_old_values_still_open() -> None:
     assert await both.rotate() == 0, "again is harmless"
 
 
-async def test_an_interrupted_rotation_goes_on_where_it_stopped() -> None:
+async def test_an_interrupted_rotation_resumes_where_it_stopped() -> None:
     class Breaks(MemoryCredentials):
         left = 2
 
@@ -153,7 +153,7 @@ async def test_an_interrupted_rotation_goes_on_where_it_stopped() -> None:
     assert await both.rotate() == 3
 
 
-async def test_a_credential_set_while_it_is_rotated_is_not_lost() -> None:
+async def test_a_credential_set_during_rotation_is_not_lost() -> None:
     class Races(MemoryCredentials):
         vault: Vault
 
@@ -185,19 +185,21 @@ async def test_a_credential_set_while_it_is_rotated_is_not_lost() -> None:
         ("text", "x" * (MAX_BYTES + 1), "at most"),
     ],
 )
-async def test_a_credential_that_cannot_work_is_refused(kind: str, given: str | dict[str, str], says: str) -> None:
+async def test_an_unusable_credential_is_refused(kind: str, given: str | dict[str, str], says: str) -> None:
     with pytest.raises(RefusedError, match=says):
         await new_vault().set("c", given, kind=kind)
 
 
 @pytest.mark.parametrize("name", ["", "a\nb", "x" * 201])
-async def test_a_name_that_cannot_be_printed_is_refused(name: str) -> None:
+async def test_an_unprintable_name_is_refused(name: str) -> None:
     with pytest.raises(RefusedError, match="name"):
         await new_vault().set(name, "value", kind="text")
 
 
 class TestMasterKeys:
-    async def test_without_one_nothing_is_sealed(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_nothing_is_encrypted_without_a_master_key(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """There is no default key."""
         monkeypatch.setenv("NOETL_HOME", str(tmp_path))
         keys = load_master_keys({})
@@ -206,7 +208,9 @@ class TestMasterKeys:
             await Vault(MemoryCredentials(), keys, ManualClock()).set("a", "value", kind="text")
         assert list(tmp_path.iterdir()) == []
 
-    def test_the_first_one_is_made_for_its_owner_only(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_the_first_master_key_is_readable_by_its_owner_only(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setenv("NOETL_HOME", str(tmp_path / "home"))
 
         made = load_master_keys({}, create=True)
@@ -216,7 +220,7 @@ class TestMasterKeys:
         assert load_master_keys({}).newest_id == made.newest_id
         assert list(file.parent.iterdir()) == [file]
 
-    def test_a_key_file_others_can_read_is_refused(self, tmp_path: Path) -> None:
+    def test_a_key_file_that_others_can_read_is_refused(self, tmp_path: Path) -> None:
         file = tmp_path / "key"
         load_master_keys({"NOETL_MASTER_KEY_FILE": str(file)}, create=True)
         file.chmod(0o640)
@@ -224,7 +228,7 @@ class TestMasterKeys:
         with pytest.raises(BackendError, match="chmod 600"):
             load_master_keys({"NOETL_MASTER_KEY_FILE": str(file)})
 
-    def test_a_new_key_has_a_line_of_its_own_in_a_file_without_a_last_line_break(self, tmp_path: Path) -> None:
+    def test_a_new_key_starts_a_new_line_in_a_file_without_a_final_newline(self, tmp_path: Path) -> None:
         file, old = tmp_path / "key", os.urandom(32)
         file.touch(mode=0o600)
         file.write_bytes(b64encode(old))  # as `base64` without a newline writes it
@@ -235,7 +239,7 @@ class TestMasterKeys:
         assert second.newest_id != first.newest_id
         assert second.key(first.newest_id) == old
 
-    def test_a_new_key_comes_last_and_the_old_ones_stay(self, tmp_path: Path) -> None:
+    def test_a_new_key_is_appended_and_the_old_ones_stay(self, tmp_path: Path) -> None:
         file = tmp_path / "key"
         first = load_master_keys({"NOETL_MASTER_KEY_FILE": str(file)}, create=True)
 
@@ -246,14 +250,14 @@ class TestMasterKeys:
         assert again.key(first.newest_id) == first.key(first.newest_id)
         assert file.stat().st_mode & 0o777 == 0o600
 
-    def test_of_two_processes_that_make_the_first_key_one_wins(self, tmp_path: Path) -> None:
+    def test_one_of_two_processes_that_create_the_first_key_wins(self, tmp_path: Path) -> None:
         file = tmp_path / "key"
         mine, theirs = MasterKeys([], file=file), MasterKeys([], file=file)
 
         assert mine.with_new_key().newest_id == theirs.with_new_key().newest_id
 
     @pytest.mark.parametrize("written", ["not base64!", "c2hvcnQ=", "#only a comment\n"])
-    def test_what_is_no_key_is_refused_and_not_shown(self, tmp_path: Path, written: str) -> None:
+    def test_an_invalid_key_is_refused_and_not_shown(self, tmp_path: Path, written: str) -> None:
         file = tmp_path / "key"
         file.write_text(written)
         file.chmod(0o600)
@@ -263,11 +267,11 @@ class TestMasterKeys:
 
         assert written.strip() not in str(refused.value)
 
-    def test_a_key_file_that_was_named_and_is_missing_is_an_error(self, tmp_path: Path) -> None:
+    def test_a_named_key_file_that_is_missing_is_an_error(self, tmp_path: Path) -> None:
         with pytest.raises(BackendError, match="is not there"):
             load_master_keys({"NOETL_MASTER_KEY_FILE": str(tmp_path / "nowhere")})
 
-    def test_keys_from_the_environment_cannot_be_added_to(self) -> None:
+    def test_keys_from_the_environment_cannot_be_extended(self) -> None:
         import base64
 
         keys = load_master_keys({"NOETL_MASTER_KEY": base64.b64encode(KEY).decode()})
@@ -280,7 +284,7 @@ class TestMasterKeys:
         assert repr(KEY)[2:-1] not in repr(MasterKeys([KEY]))
 
 
-async def test_the_store_says_when_its_table_is_gone(tmp_path: Path) -> None:
+async def test_the_store_reports_a_missing_table(tmp_path: Path) -> None:
     store = SqliteStore.open(tmp_path / "store.db")
     database = sqlite3.connect(tmp_path / "store.db")
     database.execute("DROP TABLE credential")
