@@ -16,7 +16,7 @@ COVERED: dict[str, str] = {
     "run shows warnings": f"{_CLI}test_a_run_shows_warnings_with_their_place_even_with_quiet",
     "register shows warnings": f"{_CLI}test_registering_shows_warnings_and_registers",
     "the API shows warnings": (
-        "test:tests/server/routes/test_catalog.py::test_registering_and_starting_tell_the_warnings_about_the_text"
+        "test:tests/server/routes/test_catalog.py::test_registering_and_starting_return_the_warnings"
     ),
     "the UI shows warnings and offers the migration": (
         "test:tests/browser/test_editor.py::"
@@ -25,7 +25,7 @@ COVERED: dict[str, str] = {
     "--strict": f"{_CLI}test_strict_refuses_a_playbook_with_warnings",
     "a setting asks for strictness": f"{_CLI}test_a_setting_enables_strict",
     "a server asks for strictness": (
-        "test:tests/server/routes/test_catalog.py::test_warnings_are_refused_where_a_client_or_the_server_is_strict"
+        "test:tests/server/routes/test_catalog.py::test_warnings_are_refused_if_a_client_or_the_server_is_strict"
     ),
     "unknown keys of a step": "found:step key",
     "unknown keys of a task": "found:task key",

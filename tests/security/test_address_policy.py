@@ -89,7 +89,7 @@ async def run(kind: str, inputs: dict[str, Any], addresses: AddressGuard) -> Out
 @pytest.mark.req("TOOL-01")
 @pytest.mark.parametrize("kind", list(TOOLS))
 @pytest.mark.parametrize("host", [*HOSTS, "10.1.2.3", "127.0.0.1", "[::1]"])
-async def test_a_tool_connects_to_no_private_address_of_a_server(kind: str, host: str) -> None:
+async def test_a_server_tool_connects_to_no_private_address(kind: str, host: str) -> None:
     if host == "[::1]" and kind != "nats":
         host = "::1"
 
@@ -104,7 +104,7 @@ async def test_a_tool_connects_to_no_private_address_of_a_server(kind: str, host
 
 
 @pytest.mark.parametrize("kind", ["postgres", "nats", "transfer"])
-async def test_nothing_is_sent_to_an_address_that_is_blocked(kind: str) -> None:
+async def test_nothing_is_sent_to_a_blocked_address(kind: str) -> None:
     async with listening() as (port, heard):
         await run(kind, inputs_of(kind, "loop.evil", port), guard())
 
@@ -112,7 +112,7 @@ async def test_nothing_is_sent_to_an_address_that_is_blocked(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["postgres", "nats"])
-async def test_a_connection_goes_to_the_address_that_was_judged(kind: str) -> None:
+async def test_a_connection_uses_the_address_that_was_checked(kind: str) -> None:
     """The name is looked up once: a resolver that answers otherwise the second time changes nothing."""
     answers = iter(["127.0.0.1", "10.0.0.5", "10.0.0.5"])
     asked: list[str] = []
@@ -131,7 +131,7 @@ async def test_a_connection_goes_to_the_address_that_was_judged(kind: str) -> No
 
 
 @pytest.mark.parametrize("kind", ["postgres", "duckdb", "transfer"])
-async def test_a_unix_socket_is_refused_unless_it_is_allowed(kind: str) -> None:
+async def test_a_unix_socket_is_refused_unless_allowed(kind: str) -> None:
     refused = await run(kind, inputs_of(kind, "/run/nowhere"), guard())
     allowed = await run(kind, inputs_of(kind, "/run/nowhere"), guard(AddressPolicy(allow=("unix:/run/nowhere",))))
 
@@ -160,7 +160,7 @@ def test_a_socket_is_allowed_by_its_folder(allowed: str, path: str, reached: boo
     assert (AddressPolicy(allow=(allowed,)).socket_refusal(path) is None) is reached
 
 
-async def test_what_the_operator_allows_is_reached_and_metadata_never() -> None:
+async def test_allowed_private_addresses_are_reachable_and_metadata_services_never() -> None:
     private = AddressPolicy(allow=("10.0.0.0/8", "169.254.0.0/16", "metadata.evil"))
 
     assert [str(one) for one in await guard(private).addresses("private.evil", 5432)] == ["10.0.0.5"]
@@ -183,7 +183,7 @@ class Dialer:
         return {}
 
 
-async def test_a_plug_in_has_the_policy_through_its_context() -> None:
+async def test_a_plug_in_receives_the_policy_in_its_context() -> None:
     refused = await outcome_of(Dialer(), {"host": "private.evil"}, addresses=guard())
     allowed = await outcome_of(Dialer(), {"host": "private.evil"}, addresses=guard(AddressPolicy(allow=("10.0.0.5",))))
 
@@ -192,7 +192,7 @@ async def test_a_plug_in_has_the_policy_through_its_context() -> None:
     assert allowed.result == "10.0.0.5"
 
 
-def test_tools_of_a_server_are_closed_and_those_of_an_embedded_run_open() -> None:
+def test_server_tools_are_restricted_and_embedded_tools_are_not() -> None:
     closed = tools_of(ServerSettings(local=False, allow_addresses=("10.0.0.0/8",)))
 
     assert closed.addresses.policy == AddressPolicy(allow=("10.0.0.0/8",), proxies=DIRECT)
@@ -227,7 +227,7 @@ LOGIN = ("id", "secret-canary")
 
 @pytest.mark.req("KEY-04")
 @pytest.mark.parametrize("host", ["metadata.evil", "private.evil", "loop.evil", "six.evil"])
-async def test_a_token_is_asked_for_at_no_private_address_of_a_server(host: str) -> None:
+async def test_a_server_requests_no_token_from_a_private_address(host: str) -> None:
     with pytest.raises(RefusedError) as caught:
         await TokenRequests(guard())(f"https://{host}/token", {}, LOGIN)
 
@@ -235,7 +235,7 @@ async def test_a_token_is_asked_for_at_no_private_address_of_a_server(host: str)
     assert "secret-canary" not in str(caught.value)
 
 
-async def test_a_client_secret_goes_over_https_except_on_loopback() -> None:
+async def test_a_client_secret_is_sent_over_https_except_on_loopback() -> None:
     public = AddressGuard(OPEN, resolve=Resolver({"public.example": "93.184.216.34"}))
     async with endpoint(http_answer(json.dumps({"access_token": "t"}).encode())) as (port, heard):
         here = await TokenRequests(guard(OPEN))(f"http://loop.evil:{port}/token", {"a": "b"}, LOGIN)
@@ -247,7 +247,7 @@ async def test_a_client_secret_goes_over_https_except_on_loopback() -> None:
             await TokenRequests(public if "public" in url else guard(OPEN))(url, {}, LOGIN)
 
 
-async def test_the_answer_of_a_token_endpoint_is_bounded() -> None:
+async def test_the_response_of_a_token_endpoint_is_bounded() -> None:
     async with endpoint(http_answer(b"x" * (MAX_ANSWER_BYTES + 1))) as (port, _):
         with pytest.raises(RefusedError, match="more than 256 KiB"):
             await TokenRequests(guard(OPEN))(f"http://127.0.0.1:{port}/", {}, LOGIN)
@@ -261,6 +261,6 @@ async def test_a_redirect_of_a_token_endpoint_is_not_followed() -> None:
 
 
 @pytest.mark.parametrize("url", ["ftp://x/", "file:///etc/passwd", "token", "https://"])
-async def test_only_a_web_address_is_a_token_endpoint(url: str) -> None:
+async def test_a_token_endpoint_must_be_an_http_address(url: str) -> None:
     with pytest.raises(RefusedError, match="begins with https://"):
         await TokenRequests(guard(OPEN))(url, {}, LOGIN)

@@ -82,7 +82,7 @@ async def test_an_approval_is_not_reused_with_other_inputs(asked: dict[str, Any]
 
 
 @pytest.mark.req("HUM-05")
-async def test_an_approval_is_reused_with_the_same_inputs_and_the_new_log_says_whose_it_was() -> None:
+async def test_an_approval_is_reused_with_the_same_inputs_and_the_new_log_names_the_approver() -> None:
     async with talking() as talk:
         first = await approved(talk)
         for asked in ({}, {"payload": {"amount": 10}}):
@@ -95,7 +95,7 @@ async def test_an_approval_is_reused_with_the_same_inputs_and_the_new_log_says_w
 
 
 @pytest.mark.req("HUM-05")
-async def test_an_approval_does_not_get_lost_over_two_reruns() -> None:
+async def test_an_approval_survives_two_reruns() -> None:
     async with talking() as talk:
         first = await approved(talk)
         operator = await talk.as_role(Role.OPERATOR)
@@ -106,7 +106,7 @@ async def test_an_approval_does_not_get_lost_over_two_reruns() -> None:
 
 
 @pytest.mark.req("HUM-05")
-async def test_an_approval_is_not_reused_by_another_version_of_the_playbook() -> None:
+async def test_an_approval_is_not_reused_by_another_playbook_version() -> None:
     async with talking() as talk:
         first = await approved(talk)
         await talk.register(PAYMENT.replace('{paid: "{{ workload.amount }}"}', "{paid: 1000000}"))
@@ -116,7 +116,7 @@ async def test_an_approval_is_not_reused_by_another_version_of_the_playbook() ->
 
 
 @pytest.mark.req("HUM-05")
-async def test_an_approval_in_a_nested_execution_counts_as_well() -> None:
+async def test_an_approval_in_a_nested_execution_is_protected_too() -> None:
     async with talking(tools={"python": Scripted(work=1)}) as talk:
         asking = playbook(ASKING).replace("tests/test", "tests/asking")
         first = await approved(talk, PARENT, asking)
@@ -129,7 +129,7 @@ async def test_an_approval_in_a_nested_execution_counts_as_well() -> None:
 
 
 @pytest.mark.req("HUM-05")
-async def test_only_who_holds_the_role_approves_anew_and_only_when_he_says_so() -> None:
+async def test_an_approval_is_renewed_only_explicitly_by_a_role_holder() -> None:
     async with talking() as talk:
         first = await approved(talk)
         asked = {"from": "pay", "payload": {"amount": 20}}
@@ -144,7 +144,7 @@ async def test_only_who_holds_the_role_approves_anew_and_only_when_he_says_so() 
 
 
 @pytest.mark.req("HUM-05")
-async def test_a_rerun_that_begins_at_the_human_task_asks_the_person_again() -> None:
+async def test_a_rerun_from_the_human_task_opens_a_new_task() -> None:
     async with talking() as talk:
         first = await approved(talk)
         asked = {"from": "start", "payload": {"amount": 20}, "wait": 0}
@@ -174,7 +174,7 @@ def _approved_here(db: str) -> str:
 
 
 @pytest.mark.req("HUM-05", "CLI-04")
-def test_the_command_on_a_store_follows_the_same_rule(tmp_path: Path) -> None:
+def test_the_command_on_a_store_applies_the_same_rule(tmp_path: Path) -> None:
     db = str(tmp_path / "s.db")
     rerun = ("rerun", _approved_here(db), "--from", "pay", "-q", "--db", db)
 

@@ -47,7 +47,7 @@ def here() -> ToolContext:
 @pytest.mark.req("KEY-02")
 @pytest.mark.parametrize("auth", SHAPES, ids=str)
 @pytest.mark.parametrize("target_of", [postgres_target, nats_target])
-def test_an_unknown_shape_names_the_shapes_and_reaches_nothing(target_of: Any, auth: Any) -> None:
+def test_an_unknown_credential_shape_names_the_valid_ones_and_connects_to_nothing(target_of: Any, auth: Any) -> None:
     with pytest.raises(ToolError) as caught:
         target_of(auth, here())
 
@@ -58,7 +58,7 @@ def test_an_unknown_shape_names_the_shapes_and_reaches_nothing(target_of: Any, a
 
 
 @pytest.mark.parametrize("auth", ["empty", {"credential": "empty"}, {"user": "ada", "password": PASSWORD}])
-def test_a_credential_without_a_host_is_not_this_machine(auth: Any) -> None:
+def test_a_credential_without_a_host_does_not_default_to_localhost(auth: Any) -> None:
     with pytest.raises(ToolError, match="does not say which server") as caught:
         postgres_target(auth, here())
 
@@ -67,7 +67,7 @@ def test_a_credential_without_a_host_is_not_this_machine(auth: Any) -> None:
 
 @pytest.mark.parametrize("auth", ["absent", {"credential": "absent"}])
 @pytest.mark.parametrize("target_of", [postgres_target, nats_target])
-def test_a_missing_credential_is_an_error_that_names_it(target_of: Any, auth: Any) -> None:
+def test_a_missing_credential_is_named_in_the_error(target_of: Any, auth: Any) -> None:
     with pytest.raises(ToolError, match='"absent"'):
         target_of(auth, here())
 
@@ -88,7 +88,7 @@ def test_a_missing_credential_is_an_error_that_names_it(target_of: Any, auth: An
     ],
     ids=str,
 )
-def test_every_shape_that_the_error_names_is_read(auth: Any) -> None:
+def test_every_shape_named_in_the_error_is_accepted(auth: Any) -> None:
     target = postgres_target(auth, here())
 
     assert (target.host, target.user, target.password, target.port) == ("db", "ada", PASSWORD, 5432)
@@ -127,12 +127,12 @@ async def test_an_address_in_auth_is_never_shown(tool: Any, written: Any, auth: 
 
 
 @pytest.mark.parametrize("auth", ADDRESSES)
-def test_an_address_is_asked_for_under_no_name(auth: str) -> None:
+def test_an_address_in_auth_is_not_looked_up_as_a_name(auth: str) -> None:
     """A name is sent to the server and told in errors."""
     assert credential_name(auth) is None
     assert credential_name({"credential": auth}) is None
 
 
 @pytest.mark.parametrize("name", ["warehouse", "team/pg", "pg-main.v2", "Große Kasse", "a:b"])
-def test_names_of_credentials_are_still_names(name: str) -> None:
+def test_a_credential_name_in_auth_is_looked_up(name: str) -> None:
     assert credential_name(name) == name

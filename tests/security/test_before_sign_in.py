@@ -87,7 +87,7 @@ def status_in(answer: bytes) -> int:
     ],
     ids=["many fields", "one large field", "a long address", "many large fields"],
 )
-async def test_a_head_that_is_too_large_is_refused(attack: bytes) -> None:
+async def test_an_oversized_request_head_is_refused(attack: bytes) -> None:
     async with live(workers=0) as (served, _, _), line(served) as mine:
         await mine.send(attack)
         answer = await mine.rest()
@@ -96,7 +96,7 @@ async def test_a_head_that_is_too_large_is_refused(attack: bytes) -> None:
     assert b"65536 bytes and 100 fields at most" in answer
 
 
-async def test_no_more_of_an_endless_head_is_read_than_the_limit() -> None:
+async def test_an_endless_request_head_is_read_up_to_the_limit() -> None:
     async with live(workers=0) as (served, _, _), line(served) as mine:
         await mine.send(head() + b"x-endless: ")
         sent, closed = 0, asyncio.ensure_future(mine.rest())
@@ -110,7 +110,7 @@ async def test_no_more_of_an_endless_head_is_read_than_the_limit() -> None:
     assert sent < 60_000_000, "the server has stopped it long before"
 
 
-async def test_an_ordinary_head_passes_and_the_connection_is_used_again() -> None:
+async def test_an_ordinary_head_is_accepted_and_the_connection_reused() -> None:
     async with live(workers=0) as (served, _, _), line(served) as mine:
         fields = [f"x-{number}: {'y' * 300}" for number in range(90)]
         await mine.send((head(*fields) + b"\r\n") * 2)
@@ -121,7 +121,7 @@ async def test_an_ordinary_head_passes_and_the_connection_is_used_again() -> Non
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET /api/health/live HTTP/1.1\r\nhost: loc"], ids=["nothing", "half a head"])
-async def test_who_does_not_finish_a_head_is_closed(sent: bytes) -> None:
+async def test_a_connection_with_an_unfinished_head_is_closed(sent: bytes) -> None:
     async with live(workers=0, head_timeout_s=0.2) as (served, client, _), line(served) as mine:
         await mine.send(sent)
         answer = await mine.rest()
@@ -131,7 +131,7 @@ async def test_who_does_not_finish_a_head_is_closed(sent: bytes) -> None:
     assert living.status_code == 200
 
 
-async def test_who_sends_a_body_byte_by_byte_is_closed() -> None:
+async def test_a_connection_with_a_slow_body_is_closed() -> None:
     async with live(workers=0, body_timeout_s=0.5) as (served, _, _), line(served) as mine:
         about = ("content-type: application/json", "content-length: 1000000")
         await mine.send(head(*about, path="/api/session", method="POST") + b"\r\n")
@@ -143,7 +143,7 @@ async def test_who_sends_a_body_byte_by_byte_is_closed() -> None:
     assert ended.result() == b"" or status_in(ended.result()) in (408, 429)
 
 
-async def test_who_takes_nothing_of_an_answer_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_connection_that_reads_no_response_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     closed, abort = asyncio.Event(), BoundedProtocol.abort
 
     def note(connection: BoundedProtocol) -> None:
@@ -171,7 +171,7 @@ async def test_who_takes_nothing_of_an_answer_is_closed(monkeypatch: pytest.Monk
     ],
     ids=["of an address", "in all"],
 )
-async def test_connections_that_say_nothing_make_room_for_others(limits: dict[str, Any]) -> None:
+async def test_idle_connections_are_closed_for_new_ones(limits: dict[str, Any]) -> None:
     async with (
         live(workers=0, head_timeout_s=60, **limits) as (served, client, talk),
         silent(served, 60) as idle,
@@ -185,7 +185,7 @@ async def test_connections_that_say_nothing_make_room_for_others(limits: dict[st
     assert len(closed) >= 40, "no more of them are kept than the limit"
 
 
-async def test_who_has_shown_a_token_is_not_closed_for_strangers() -> None:
+async def test_an_authenticated_connection_is_not_closed_for_anonymous_ones() -> None:
     async with (
         live(workers=0, max_connections_per_address=5, head_timeout_s=60) as (served, _, _),
         line(served) as known,
@@ -224,7 +224,7 @@ async def is_closed(one: Line) -> bool:
         return True
 
 
-def test_the_limit_of_open_files_is_raised_as_far_as_the_system_lets_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_open_file_limit_is_raised_to_the_system_maximum(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[int, int]] = []
     monkeypatch.setattr(resource, "getrlimit", lambda _: (1024, 4096))
     monkeypatch.setattr(resource, "setrlimit", lambda _, limits: asked.append(limits))
@@ -238,7 +238,7 @@ def audited(rows: list[Any]) -> list[tuple[str, str]]:
     return [(row.address, row.outcome) for row in rows]
 
 
-async def test_a_flood_of_refused_strangers_is_two_rows_of_the_audit_log() -> None:
+async def test_many_refused_anonymous_requests_are_two_rows_of_the_audit_log() -> None:
     async with talking(workers=0) as talk:
         stranger, guesser = talk.with_token(None), talk.with_token("noetl_aaaaaaaaaa_" + "x" * 43)
         for client in (stranger, guesser):
@@ -260,7 +260,7 @@ async def test_a_flood_of_refused_strangers_is_two_rows_of_the_audit_log() -> No
     }
 
 
-async def test_strangers_are_counted_by_their_network_and_time() -> None:
+async def test_anonymous_requests_are_counted_by_network_and_time() -> None:
     clock, store = ManualClock(), MemoryStore()
     desk = AuditWriter(store.audit, clock)
 
@@ -282,7 +282,7 @@ async def test_strangers_are_counted_by_their_network_and_time() -> None:
     assert [row.address for row in rows if row.action == "refused 298 times"] == ["2001:db8:0:1::/64"]
 
 
-async def test_strangers_of_ever_new_addresses_are_counted_together_in_the_end() -> None:
+async def test_anonymous_requests_from_very_many_addresses_are_counted_together() -> None:
     clock, store = ManualClock(), MemoryStore()
     desk = AuditWriter(store.audit, clock)
     for number in range(3_000):
@@ -303,11 +303,11 @@ async def test_strangers_of_ever_new_addresses_are_counted_together_in_the_end()
         ("-", "-"),
     ],
 )
-def test_a_network_is_what_one_person_has(address: str, network: str) -> None:
+def test_addresses_of_one_network_are_counted_together(address: str, network: str) -> None:
     assert network_of(address) == network
 
 
-async def test_the_last_token_of_an_administrator_cannot_be_revoked() -> None:
+async def test_the_last_administrator_token_cannot_be_revoked() -> None:
     clock, store = ManualClock(), MemoryStore()
     tokens = AccessTokens(store.key_values, clock)
     await tokens.create_first_admin()
@@ -326,7 +326,7 @@ async def test_the_last_token_of_an_administrator_cannot_be_revoked() -> None:
         await tokens.revoke(other.token_id)
 
 
-async def test_the_last_token_of_an_administrator_keeps_its_role_when_it_is_given_again() -> None:
+async def test_the_last_administrator_token_keeps_its_role_when_stored_again() -> None:
     tokens = AccessTokens(MemoryStore().key_values, ManualClock())
     chosen = "noetl_ofmine_abcdefghijklmnopqrstuvwxyz0123456789ABCDEFG"
     await tokens.adopt(chosen, TokenRequest(subject="mine", role=Role.ADMIN))
@@ -337,7 +337,7 @@ async def test_the_last_token_of_an_administrator_keeps_its_role_when_it_is_give
     assert (await tokens.adopt(chosen, TokenRequest(subject="mine", role=Role.VIEWER))).role is Role.VIEWER
 
 
-async def test_two_administrators_who_revoke_each_other_at_the_same_moment_leave_one() -> None:
+async def test_two_administrators_that_revoke_each_other_concurrently_leave_one() -> None:
     key_values, clock = SlowKeyValues(), ManualClock()
     one, other = AccessTokens(key_values, clock), AccessTokens(key_values, clock)
     _, ann = await one.create(TokenRequest(subject="ann", role=Role.ADMIN))
@@ -349,7 +349,7 @@ async def test_two_administrators_who_revoke_each_other_at_the_same_moment_leave
     assert [token for token in await one.list() if token.is_alive(clock.now())]
 
 
-async def test_the_api_says_why_the_last_administrator_stays() -> None:
+async def test_the_api_explains_why_the_last_administrator_stays() -> None:
     async with talking(workers=0) as talk:
         answer = await talk.client.delete("/api/tokens/first")
         still = await talk.client.get("/api/tokens")
@@ -359,7 +359,7 @@ async def test_the_api_says_why_the_last_administrator_stays() -> None:
     assert still.status_code == 200
 
 
-async def test_a_remote_reader_is_told_when_there_is_no_more_room() -> None:
+async def test_a_client_is_refused_if_all_connections_are_busy() -> None:
     """All of them are in the middle of something, so none can be closed for another."""
     async with (
         live(workers=0, max_connections_per_address=3, head_timeout_s=60, body_timeout_s=60) as (served, _, _),

@@ -78,7 +78,7 @@ def echo(request: Request) -> Reply:
 
 @pytest.mark.req("KEY-06")
 @pytest.mark.parametrize("output", ["text", "jsonl", "json"])
-def test_no_byte_of_a_secret_is_left_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, output: str) -> None:
+def test_no_byte_of_a_secret_remains_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, output: str) -> None:
     halves = [(secrets.token_urlsafe(9), secrets.token_urlsafe(6)) for _ in range(COUNT)]
     canaries = [first + _SPICES[n % len(_SPICES)] + second for n, (first, second) in enumerate(halves)]
     monkeypatch.setenv("NOETL_HOME", str(tmp_path / "home"))

@@ -46,7 +46,7 @@ def test_a_secret_is_never_the_payload_of_a_child(yard: Yard) -> None:
 
 
 @pytest.mark.req("KEY-06", "TOOL-11")
-def test_what_a_child_reads_itself_is_masked_in_its_parent_too(yard: Yard) -> None:
+def test_a_secret_read_by_a_child_is_masked_in_its_parent_too(yard: Yard) -> None:
     reading = {"name": "t", "kind": "python", "code": CODE + "result = {'all': values, 'one': values[0]}"}
     entries = playbook([])["keychain"]
     yard.file("child.yaml", child({"keychain": entries, "workflow": [{"step": "start", "tool": reading}]}))
@@ -85,7 +85,7 @@ def broken_templates() -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.req("KEY-06", "TPL-09")
-def test_templates_that_fail_on_a_secret_leave_nothing(yard: Yard) -> None:
+def test_templates_that_fail_on_a_secret_leak_nothing(yard: Yard) -> None:
     outcomes = yard.outcomes(yard.run(playbook(broken_templates()), code=1))
 
     assert {error["kind"] for error in outcomes.values() if error} >= {"template.error"}
@@ -93,7 +93,7 @@ def test_templates_that_fail_on_a_secret_leave_nothing(yard: Yard) -> None:
 
 
 @pytest.mark.req("KEY-06")
-def test_policies_loops_and_large_results_leave_nothing(yard: Yard) -> None:
+def test_policies_loops_and_large_results_leak_nothing(yard: Yard) -> None:
     keeps = {"seen": "{{ outcome }}", "one": "{{ outcome.result.all[0] }}"}
     rules = [{"else": {"then": {"do": "continue", "set_iter": keeps, "set_ctx": {"kept_{{ x }}": "{{ outcome }}"}}}}]
     ends = [
@@ -126,7 +126,7 @@ def test_policies_loops_and_large_results_leave_nothing(yard: Yard) -> None:
 
 @pytest.mark.req("KEY-06", "KEY-04")
 @pytest.mark.parametrize("answer", ["token", "refusal"])
-def test_oauth2_leaves_neither_client_secret_nor_token(yard: Yard, answer: str) -> None:
+def test_oauth2_leaks_neither_client_secret_nor_token(yard: Yard, answer: str) -> None:
     client, token = secrets.token_urlsafe(30) + "/+", secrets.token_urlsafe(40)
     yard.also(client, token)
     yard.environment["CLIENT"] = client
@@ -201,7 +201,7 @@ workflow:
 
 @pytest.mark.req("KEY-06", "V2C-10", "V2C-17")
 @pytest.mark.parametrize(("canary_at", "output"), [(5, "text"), (12, "json")])
-def test_case_rules_sinks_retries_and_vars_leave_nothing(
+def test_case_rules_sinks_retries_and_vars_leak_nothing(
     yard: Yard, monkeypatch: pytest.MonkeyPatch, canary_at: int, output: str
 ) -> None:
     canary = yard.canaries[canary_at]

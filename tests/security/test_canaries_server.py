@@ -62,7 +62,7 @@ def playbook() -> dict[str, Any]:
 
 @pytest.mark.req("KEY-06", "KEY-07")
 @pytest.mark.timeout(240)
-def test_no_secret_is_left_anywhere(tmp_path: Path) -> None:
+def test_no_secret_remains_anywhere_on_a_server(tmp_path: Path) -> None:
     yard = Yard(tmp_path)
     (tmp_path / "data").mkdir()
     key = base64.b64encode(os.urandom(32)).decode()

@@ -80,7 +80,7 @@ def http_tasks(url: str) -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.req("KEY-06")
-def test_http_leaves_nothing(yard: Yard, server: HttpServer) -> None:
+def test_http_leaks_nothing(yard: Yard, server: HttpServer) -> None:
     events = yard.run(playbook(http_tasks(server.url)))
 
     assert len(server.requests) > 5 * len(SOME)
@@ -122,7 +122,7 @@ def postgres_tasks() -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.req("KEY-06", "TOOL-09")
-def test_postgres_leaves_nothing(yard: Yard, pg_auth: dict[str, Any]) -> None:
+def test_postgres_leaks_nothing(yard: Yard, pg_auth: dict[str, Any]) -> None:
     yard.environment["PG"] = json.dumps(pg_auth)
     tasks = list(postgres_tasks())
     for task in tasks:
@@ -159,7 +159,7 @@ def duckdb_tasks() -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.req("KEY-06", "TOOL-09")
-def test_duckdb_leaves_nothing(yard: Yard) -> None:
+def test_duckdb_leaks_nothing(yard: Yard) -> None:
     outcomes = yard.outcomes(yard.run(playbook(duckdb_tasks()), output="jsonl"))
 
     assert outcomes["t0"] is None
@@ -211,7 +211,7 @@ def conversion_tasks() -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.req("KEY-06")
-def test_conversions_and_archives_leave_nothing(yard: Yard) -> None:
+def test_conversions_and_archives_leak_nothing(yard: Yard) -> None:
     tasks = list(conversion_tasks())
 
     outcomes = yard.outcomes(yard.run(playbook([*tasks, {"kind": "convert", "source": [{"a": ALL}]}])))
@@ -223,7 +223,7 @@ def test_conversions_and_archives_leave_nothing(yard: Yard) -> None:
 
 
 @pytest.mark.req("KEY-06")
-def test_programs_leave_nothing(yard: Yard) -> None:
+def test_programs_leak_nothing(yard: Yard) -> None:
     outcomes = yard.outcomes(yard.run(playbook(program_tasks()), "--allow", "shell,script", output="json"))
 
     assert outcomes["t0"] is None
@@ -256,7 +256,7 @@ def nats_tasks(url: str) -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.req("KEY-06")
-def test_nats_leaves_nothing(yard: Yard) -> None:
+def test_nats_leaks_nothing(yard: Yard) -> None:
     outcomes = yard.outcomes(yard.run(playbook(nats_tasks(nats.server().url))))
 
     assert [outcomes[name] for name in ("t0", "t2", "t3", "t4")] == [None] * 4
@@ -294,7 +294,7 @@ def kept_tasks(url: str, pg: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.req("KEY-06")
-def test_artifacts_transfers_and_lookups_leave_nothing(yard: Yard, server: HttpServer, pg_auth: dict[str, Any]) -> None:
+def test_artifacts_transfers_and_lookups_leak_nothing(yard: Yard, server: HttpServer, pg_auth: dict[str, Any]) -> None:
     outcomes = yard.outcomes(yard.run(playbook(kept_tasks(server.url, pg_auth)), output="jsonl"))
 
     assert outcomes["kept0"] is None

@@ -113,7 +113,7 @@ def elsewhere(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
 OTHERS = {"artifact", "dbt", "dlt", "log", "noop", "playbook", "python", "script", "secrets", "shell"}
 
 
-def test_it_is_known_of_every_kind_whether_it_connects() -> None:
+def test_every_kind_is_listed_as_connecting_or_not() -> None:
     assert set(BUILT_IN) == {*CONNECTING, *OTHERS}
 
 

@@ -35,7 +35,7 @@ def modes_in(folder: Path) -> dict[str, str]:
 
 
 @pytest.mark.usefixtures("umask")
-async def test_a_store_its_log_its_folder_and_results_are_private(tmp_path: Path) -> None:
+async def test_store_log_folder_and_results_are_private(tmp_path: Path) -> None:
     folder = tmp_path / "data" / "deep"
     store = SqliteStore.open(folder / "s.db")
     await store.key_values.put("a", "b", b"{}", over=0, at=0.0)
@@ -63,7 +63,7 @@ def test_a_whole_run_leaves_nothing_that_others_can_read(tmp_path: Path) -> None
     assert {mode for mode in modes_in(home).values() if not mode.endswith("00")} == set()
 
 
-def test_what_is_there_keeps_the_rights_that_somebody_gave_it(tmp_path: Path) -> None:
+def test_existing_files_keep_their_permissions(tmp_path: Path) -> None:
     shared = tmp_path / "shared"
     shared.mkdir(mode=0o750)
     (shared / "s.db").touch(mode=0o640)
@@ -74,7 +74,7 @@ def test_what_is_there_keeps_the_rights_that_somebody_gave_it(tmp_path: Path) ->
     assert others_may_read(shared / "s.db") == 0o640
 
 
-def test_a_token_can_go_to_a_file_instead_of_the_terminal(tmp_path: Path) -> None:
+def test_a_token_can_be_written_to_a_file_instead_of_the_terminal(tmp_path: Path) -> None:
     made = noetl("token", "create", "ann", "--role", "viewer", "--out", "sub/ann", "--db", "s.db", cwd=tmp_path)
     again = noetl("token", "create", "ann", "--role", "viewer", "--out", "sub/ann", "--db", "s.db", cwd=tmp_path)
     listed = noetl("token", "list", "--db", "s.db", "-o", "id", cwd=tmp_path)
@@ -89,7 +89,7 @@ def test_a_token_can_go_to_a_file_instead_of_the_terminal(tmp_path: Path) -> Non
     assert len(listed.stdout.split()) == 1, "no token was made that nobody has"
 
 
-def test_a_token_file_that_others_can_read_is_warned_of(tmp_path: Path) -> None:
+def test_a_token_file_that_others_can_read_gets_a_warning(tmp_path: Path) -> None:
     noetl("token", "create", "w", "--role", "worker", "--pool", "p", "--out", "t", "--db", "s.db", cwd=tmp_path)
     added = noetl("context", "add", "here", "http://127.0.0.1:9", "--token-file", "t", cwd=tmp_path)
     (tmp_path / "t").chmod(0o644)

@@ -43,7 +43,7 @@ def spent_on(text: str) -> float:
 
 
 @pytest.mark.parametrize("text", [wrong_steps, wrong_reads])
-def test_names_that_are_all_alike_are_checked_in_bounded_time(text: object) -> None:
+def test_many_similar_names_are_checked_in_bounded_work(text: object) -> None:
     assert callable(text)
     spent_on(text(20))  # what the first one imports is not counted
     few, many = spent_on(text(20)), spent_on(text(300))
@@ -52,14 +52,14 @@ def test_names_that_are_all_alike_are_checked_in_bounded_time(text: object) -> N
     assert many < 100 * few
 
 
-def test_the_name_that_was_meant_is_still_found() -> None:
+def test_the_nearest_name_is_still_found() -> None:
     names = [f"load_orders_of_{at}" for at in range(200)]
 
     assert nearest_word("laod_orders_of_7", names) == "load_orders_of_7"
     assert is_typo("workflwo", ["workload", "workflow"])
 
 
-def test_guesses_end_where_a_text_has_asked_for_too_many() -> None:
+def test_suggestions_end_when_a_text_has_too_many_unknown_names() -> None:
     names = [f"name_{at}" for at in range(2_000)]
     with guesses_of_one_text():
         found = [nearest_word(f"nane_{at}", names) for at in range(400)]
@@ -70,7 +70,7 @@ def test_guesses_end_where_a_text_has_asked_for_too_many() -> None:
     assert nearest_word("x" * 2_000, ["x" * 1_999]) is None
 
 
-def test_an_unknown_name_beside_many_keys_of_data_is_told_at_once() -> None:
+def test_an_unknown_name_next_to_many_keys_is_reported_in_bounded_work() -> None:
     keys = {f"{ALIKE}{at}": None for at in range(20_000)}
 
     assert "nothing is called" in UndefinedNameError(f"{ALIKE}x", keys).message

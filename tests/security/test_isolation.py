@@ -32,7 +32,7 @@ def python(code: str, spec: str = "{}") -> RunResult:
 
 
 @pytest.mark.req("TOOL-07")
-def test_python_has_limits_by_default_and_an_author_may_set_others() -> None:
+def test_python_has_default_limits_and_an_author_can_set_others() -> None:
     code = """
 import resource as r
 result = [r.getrlimit(x)[0] for x in (r.RLIMIT_AS, r.RLIMIT_FSIZE, r.RLIMIT_NPROC, r.RLIMIT_CPU)]
@@ -47,14 +47,14 @@ result = [r.getrlimit(x)[0] for x in (r.RLIMIT_AS, r.RLIMIT_FSIZE, r.RLIMIT_NPRO
     assert own[2] < processes
 
 
-def test_the_time_of_all_processors_is_given_to_a_task_that_may_take_long() -> None:
+def test_the_cpu_limit_grows_with_the_timeout_and_the_processors() -> None:
     assert default_limits({"timeout": "10h"})["cpu_s"] == 36_000 * (os.cpu_count() or 1)
     assert default_limits({"timeout": {"read": 1}})["cpu_s"] == 3_600
 
 
 @pytest.mark.req("TOOL-07", "TOOL-05")
 @pytest.mark.parametrize("kind", ["python", "duckdb"])
-def test_a_script_is_read_from_open_folders_only(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_script_is_read_from_allowed_folders_only(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
     here.mkdir()
     there.mkdir()
@@ -86,7 +86,7 @@ def test_a_script_is_read_from_open_folders_only(kind: str, tmp_path: Path, monk
 
 
 @pytest.mark.req("TOOL-16")
-def test_a_denied_kind_is_not_run_whatever_is_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_denied_kind_does_not_run_even_if_it_is_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     file = tmp_path / "p.yaml"
     file.write_text(playbook("workflow:\n  - step: start\n    tool: [{name: a, kind: python, code: 'result = 1'}]"))
@@ -99,7 +99,7 @@ def test_a_denied_kind_is_not_run_whatever_is_allowed(tmp_path: Path, monkeypatc
     assert call("run", str(file), "--memory")[0] != 0
 
 
-def test_a_kind_that_does_not_exist_cannot_be_denied() -> None:
+def test_an_unknown_kind_cannot_be_denied() -> None:
     with pytest.raises(RefusedError, match='there is no tool kind "pyhton"'):
         denied_kinds(["pyhton"])
 
@@ -140,7 +140,7 @@ def seen_by_others(pid: int) -> str:
 
 @pytest.mark.req("KEY-06")
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
-def test_the_master_key_cannot_be_read_from_a_process_of_ours() -> None:
+def test_child_processes_cannot_read_the_master_key() -> None:
     with subprocess.Popen(
         [sys.executable, "-c", PROTECTED],
         env={"PATH": os.environ["PATH"], "NOETL_MASTER_KEY": KEY, "NOETL_TOKEN": "a-token"},

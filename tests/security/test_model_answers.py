@@ -21,7 +21,7 @@ def spent_on(pieces: int) -> float:
     return spent
 
 
-def test_joining_a_call_of_many_pieces_costs_what_it_is_long() -> None:
+def test_joining_a_streamed_call_costs_linear_work() -> None:
     few, many = spent_on(5_000), spent_on(50_000)
 
     # Ten times the pieces; a text that grows with each of them took a hundred times as long and more.

@@ -48,7 +48,7 @@ async def started(client: httpx2.AsyncClient) -> httpx2.Response:
     return await client.post("/api/executions", json={"path": "tests/test", "payload": {}})
 
 
-async def test_a_subject_has_only_so_many_executions_open() -> None:
+async def test_the_number_of_open_executions_per_subject_is_limited() -> None:
     async with talking(workers=0, quotas=Quotas(open_executions=3)) as talk:
         await talk.register(WAITING)
         operator = await talk.as_role(Role.OPERATOR)
@@ -65,7 +65,7 @@ async def test_a_subject_has_only_so_many_executions_open() -> None:
     assert again.status_code == 201, "what has ended counts no longer"
 
 
-async def test_a_subject_starts_only_so_many_within_a_minute_and_stores_so_much_within_a_day() -> None:
+async def test_starts_per_minute_and_stored_bytes_per_day_are_limited_per_subject() -> None:
     clock = ManualClock()
     async with talking(workers=0, clock=clock, quotas=Quotas(starts_per_minute=5, stored_bytes=20_000)) as talk:
         await talk.register(WAITING)
@@ -88,7 +88,7 @@ async def test_a_subject_starts_only_so_many_within_a_minute_and_stores_so_much_
     assert "have stored 20000 bytes today" in full.json()["detail"]
 
 
-async def test_what_was_not_started_does_not_count() -> None:
+async def test_a_failed_start_is_not_counted() -> None:
     usage = usage_of(Quotas(open_executions=1))
     for _ in range(3):
         with pytest.raises(ValueError, match="no"):
@@ -98,7 +98,7 @@ async def test_what_was_not_started_does_not_count() -> None:
     assert not usage.subjects["ann"].open
 
 
-async def test_a_subject_reads_only_so_many_streams() -> None:
+async def test_the_number_of_streams_per_subject_is_limited() -> None:
     async with live(workers=0, quotas=Quotas(streams=2)) as (_, client, talk):
         async with client.stream("GET", "/api/stream") as one, client.stream("GET", "/api/stream") as two:
             third = await client.get("/api/stream")
@@ -111,7 +111,7 @@ async def test_a_subject_reads_only_so_many_streams() -> None:
     assert (one.status_code, two.status_code, third.status_code, fourth.status_code) == (200, 200, 429, 200)
 
 
-async def test_nothing_is_started_when_the_disk_is_nearly_full(tmp_path: Path) -> None:
+async def test_nothing_starts_when_the_disk_is_nearly_full(tmp_path: Path) -> None:
     free = 10
     usage = usage_of(Quotas(free_bytes=100), free_bytes=lambda: free)
     with pytest.raises(ProblemDetails) as refused:
@@ -126,7 +126,7 @@ async def test_nothing_is_started_when_the_disk_is_nearly_full(tmp_path: Path) -
 
 @pytest.mark.parametrize("quota", [1, 7, 250])
 @pytest.mark.parametrize("kind", ["open_executions", "starts_per_minute"])
-async def test_servers_that_start_at_the_same_moment_start_no_more_than_the_quota(kind: str, quota: int) -> None:
+async def test_concurrent_starts_on_several_servers_respect_the_quota(kind: str, quota: int) -> None:
     key_values = SlowKeyValues()
     servers = [usage_of(Quotas(**{kind: quota}), key_values) for _ in range(3)]
     asked = [is_started(servers[number % 3]) for number in range(3 * quota + 30)]
@@ -163,7 +163,7 @@ async def test_two_servers_on_one_store_count_together() -> None:
     assert (before.status_code, again.status_code) == (429, 201)
 
 
-async def test_starts_and_bytes_of_another_server_count_within_the_minute_and_the_day() -> None:
+async def test_starts_and_bytes_of_another_server_count_within_minute_and_day() -> None:
     key_values, clock = MemoryKeyValues(), ManualClock()
     quotas = Quotas(starts_per_minute=2, stored_bytes=100)
     one, other = (usage_of(quotas, key_values, clock) for _ in range(2))
@@ -178,7 +178,7 @@ async def test_starts_and_bytes_of_another_server_count_within_the_minute_and_th
     assert await is_started(other)
 
 
-async def test_a_server_that_is_gone_holds_nothing_for_long() -> None:
+async def test_counts_of_a_vanished_server_expire_soon() -> None:
     key_values, clock = MemoryKeyValues(), ManualClock()
     gone, other = (usage_of(Quotas(open_executions=1), key_values, clock) for _ in range(2))
 

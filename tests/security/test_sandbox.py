@@ -65,7 +65,7 @@ except OSError as problem:
 
 @pytest.mark.req("TOOL-15")
 @pytest.mark.usefixtures("bubblewrap")
-def test_code_in_a_sandbox_has_no_network(listener: int) -> None:
+def test_sandboxed_code_has_no_network(listener: int) -> None:
     code = CONNECTS.replace("PORT", str(listener))
 
     assert python(code, "{}").result == "reached"
@@ -75,7 +75,7 @@ def test_code_in_a_sandbox_has_no_network(listener: int) -> None:
 
 @pytest.mark.req("TOOL-15")
 @pytest.mark.usefixtures("bubblewrap")
-def test_code_in_a_sandbox_finds_no_file_of_the_machine(secret_file: Path) -> None:
+def test_sandboxed_code_sees_no_files_of_the_machine(secret_file: Path) -> None:
     code = f"import os\nresult = [os.path.exists(p) for p in ('{secret_file}', '/etc/passwd', '/var')]"
 
     assert python(code, "{}").result[:2] == [True, True]
@@ -84,7 +84,7 @@ def test_code_in_a_sandbox_finds_no_file_of_the_machine(secret_file: Path) -> No
 
 @pytest.mark.req("TOOL-15")
 @pytest.mark.usefixtures("bubblewrap")
-def test_code_in_a_sandbox_is_another_user_alone_and_cannot_write_to_the_system() -> None:
+def test_sandboxed_code_is_an_isolated_user_and_cannot_write_to_the_system() -> None:
     code = """
 import os
 try:
@@ -103,7 +103,7 @@ result = [os.getuid(), wrote, others]
 @pytest.mark.req("TOOL-15")
 @pytest.mark.usefixtures("bubblewrap")
 @pytest.mark.parametrize("kind", ["{name: a, kind: shell, cmds: CODE,", "{name: a, kind: script, code: CODE,"])
-def test_programs_in_a_sandbox_find_nothing_either(kind: str, secret_file: Path) -> None:
+def test_sandboxed_programs_see_no_files_either(kind: str, secret_file: Path) -> None:
     task = (
         kind.replace("CODE", f"'id -u; cat {secret_file} || echo none; cat'")
         + " stdin: given, spec: {sandbox: strict}}"
@@ -116,7 +116,7 @@ def test_programs_in_a_sandbox_find_nothing_either(kind: str, secret_file: Path)
 
 @pytest.mark.req("TOOL-15")
 @pytest.mark.usefixtures("bubblewrap")
-def test_the_operator_can_require_a_sandbox_of_every_task(secret_file: Path) -> None:
+def test_an_operator_can_require_a_sandbox_for_every_task(secret_file: Path) -> None:
     code = f"import os\nresult = os.path.exists('{secret_file}')"
 
     assert python(code, "{sandbox: off}", sandbox=True).result is False
@@ -127,7 +127,7 @@ def test_the_operator_can_require_a_sandbox_of_every_task(secret_file: Path) -> 
 
 @pytest.mark.req("TOOL-15")
 @pytest.mark.usefixtures("bubblewrap")
-def test_limits_hold_in_a_sandbox() -> None:
+def test_limits_apply_in_a_sandbox() -> None:
     result = python("result = len(bytearray(1 << 30))", "{sandbox: strict, resources: {memory: 256Mi}}")
 
     assert result.error is not None
@@ -155,7 +155,7 @@ result = raised
 
 @pytest.mark.req("TOOL-15")
 @pytest.mark.usefixtures("bubblewrap")
-def test_code_in_a_sandbox_cannot_raise_its_limits() -> None:
+def test_sandboxed_code_cannot_raise_its_limits() -> None:
     result = python(RAISES)
 
     assert result.ok, result.error
@@ -178,7 +178,7 @@ result = [written, [room.f_blocks * room.f_frsize for room in rooms]]
 
 @pytest.mark.req("TOOL-15")
 @pytest.mark.usefixtures("bubblewrap")
-def test_a_sandbox_has_two_folders_to_write_to_and_both_are_bounded() -> None:
+def test_a_sandbox_has_two_bounded_writable_folders() -> None:
     result = python(WRITES)
 
     assert result.ok, result.error
@@ -187,7 +187,7 @@ def test_a_sandbox_has_two_folders_to_write_to_and_both_are_bounded() -> None:
 
 @pytest.mark.req("TOOL-15")
 @pytest.mark.usefixtures("bubblewrap")
-def test_programs_in_a_sandbox_have_the_limits_of_python_and_write_to_the_same_folders() -> None:
+def test_sandboxed_programs_have_the_limits_and_folders_of_python() -> None:
     text = 'ulimit -H -v; ulimit -H -f; ulimit -H -t; echo "$TMPDIR $HOME $PWD"; touch /left /dev/left || cat'
     result = ran(f"{{name: a, kind: shell, stdin: read, cmds: '{text}', spec: {{sandbox: strict}}}}")
 
@@ -198,7 +198,7 @@ def test_programs_in_a_sandbox_have_the_limits_of_python_and_write_to_the_same_f
 
 @pytest.mark.req("TOOL-15")
 @pytest.mark.usefixtures("bubblewrap")
-def test_code_in_a_sandbox_makes_no_namespaces_of_its_own() -> None:
+def test_sandboxed_code_cannot_create_namespaces() -> None:
     done = subprocess.run([sandbox.PROGRAM, "--help"], capture_output=True, text=True, check=False)
     if "--disable-userns" not in done.stdout + done.stderr:
         pytest.skip("NOT TESTED: this bubblewrap is older than 0.8 and cannot forbid namespaces")
@@ -210,9 +210,7 @@ def test_code_in_a_sandbox_makes_no_namespaces_of_its_own() -> None:
 
 @pytest.mark.req("TOOL-15")
 @pytest.mark.parametrize("kind", ["python, code: 'result = 1'", "shell, cmds: 'true'", "script, code: 'true'"])
-def test_a_task_that_asks_for_a_sandbox_is_refused_where_there_is_none(
-    kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_task_that_requires_a_sandbox_is_refused_without_one(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sandbox, "PROGRAM", "no-such-bwrap")
     result = ran(f"{{name: a, kind: {kind}, spec: {{sandbox: strict}}}}")
 
@@ -222,9 +220,7 @@ def test_a_task_that_asks_for_a_sandbox_is_refused_where_there_is_none(
 
 
 @pytest.mark.req("TOOL-15")
-def test_a_bubblewrap_that_does_not_work_is_told_with_its_own_words(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failing_bubblewrap_is_reported_with_its_own_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     broken = tmp_path / "broken-bwrap"
     broken.write_text("#!/bin/sh\necho 'No permissions to create new namespace' >&2\nexit 1\n")
     broken.chmod(0o755)
@@ -244,7 +240,7 @@ def test_a_bubblewrap_that_does_not_work_is_told_with_its_own_words(
         ("ray", "auth: {url: 'ray://127.0.0.1:10001'}, code: 'result = 1'"),
     ],
 )
-def test_kinds_that_run_code_without_a_sandbox_are_refused_where_the_operator_requires_one(
+def test_kinds_that_run_unsandboxed_code_are_refused_if_a_sandbox_is_required(
     kind: str, inputs: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NOETL_INTERPRETERS", f"dask={sys.executable},ray={sys.executable}")

@@ -85,11 +85,11 @@ def masked(material: dict[str, object], text: str) -> str:
         ("URL=https://u:open-sesame@db.example/x", "open-sesame", "***"),
     ],
 )
-def test_what_is_secret_inside_a_secret_is_masked_alone(secret: str, seen: str, shown: str) -> None:
+def test_a_secret_inside_a_secret_is_masked_separately(secret: str, seen: str, shown: str) -> None:
     assert masked({"value": secret}, seen) == shown
 
 
-def test_words_of_a_plain_address_stay() -> None:
+def test_words_of_a_plain_address_are_not_masked() -> None:
     assert masked({"url": "https://api.example/oauth2/token"}, "oauth2/token of api.example") == (
         "oauth2/token of api.example"
     )

@@ -74,7 +74,7 @@ async def recorded(talk: Talk, execution_id: str) -> str:
 
 
 @pytest.mark.req("KEY-06")
-async def test_a_secret_that_comes_back_through_another_worker_is_masked() -> None:
+async def test_a_secret_returned_by_another_worker_is_masked() -> None:
     async with talking(workers=0) as talk:
         execution_id = await first_step(talk)
         worker, order = await second_order(talk)
@@ -86,7 +86,7 @@ async def test_a_secret_that_comes_back_through_another_worker_is_masked() -> No
 
 
 @pytest.mark.req("KEY-06")
-async def test_a_secret_is_masked_by_another_server_and_after_a_restart() -> None:
+async def test_another_server_and_a_restarted_server_mask_a_secret() -> None:
     store, results = MemoryStore(), MemoryResults()
     async with talking(workers=0, store=store, results=results) as talk:
         execution_id = await first_step(talk)
@@ -113,7 +113,7 @@ workflow:
 
 
 @pytest.mark.req("KEY-06")
-async def test_a_secret_that_another_server_released_meanwhile_is_masked_in_live_output() -> None:
+async def test_a_secret_released_by_another_server_is_masked_in_live_output() -> None:
     store, results = MemoryStore(), MemoryResults()
     async with (
         talking(workers=0, store=store, results=results) as here,
@@ -133,7 +133,7 @@ async def test_a_secret_that_another_server_released_meanwhile_is_masked_in_live
 
 
 @pytest.mark.req("KEY-06")
-async def test_the_store_holds_no_secret_in_clear() -> None:
+async def test_the_store_contains_no_plaintext_secret() -> None:
     async with talking(workers=0) as talk:
         await first_step(talk)
         kept = await talk.services.store.key_values.list(KIND)
@@ -143,7 +143,7 @@ async def test_the_store_holds_no_secret_in_clear() -> None:
 
 
 @pytest.mark.req("KEY-06", "RES-01")
-async def test_a_large_value_with_a_secret_is_stored_masked_and_the_answer_names_it() -> None:
+async def test_a_large_value_with_a_secret_is_stored_masked_and_its_new_reference_returned() -> None:
     async with talking(workers=0) as talk:
         await first_step(talk)
         worker, order = await second_order(talk)
@@ -180,7 +180,7 @@ async def test_a_large_value_without_its_execution_is_not_stored(named: dict[str
 
 
 @pytest.mark.req("KEY-06", "RES-01")
-async def test_a_worker_reports_what_the_server_has_stored_instead() -> None:
+async def test_a_worker_reports_the_reference_that_the_server_returned() -> None:
     masked = Reference(store="files", key="k2", checksum="2" * 64, size=7)
 
     class Line:
@@ -246,7 +246,7 @@ def all_bytes(folder: Path) -> bytes:
 
 @pytest.mark.req("KEY-06")
 @pytest.mark.parametrize("size", [1, 300_000])
-async def test_a_secret_that_comes_back_through_a_child_is_masked_there_too(tmp_path: Path, size: int) -> None:
+async def test_a_secret_returned_by_a_child_is_masked_in_the_parent(tmp_path: Path, size: int) -> None:
     place, db = str(tmp_path / "left.txt"), tmp_path / "store" / "s.db"
     db.parent.mkdir()
 
@@ -264,7 +264,7 @@ async def test_a_secret_that_comes_back_through_a_child_is_masked_there_too(tmp_
 
 @pytest.mark.req("KEY-06")
 @pytest.mark.parametrize("size", [1, 300_000])
-async def test_a_secret_that_was_read_before_an_interruption_is_masked_after_it(tmp_path: Path, size: int) -> None:
+async def test_a_secret_read_before_an_interruption_is_masked_after_it(tmp_path: Path, size: int) -> None:
     place, db = str(tmp_path / "left.txt"), tmp_path / "store" / "s.db"
     db.parent.mkdir()
     text = playbook(WAITS.replace("FILE", place).replace("SIZE", str(size)))

@@ -28,7 +28,7 @@ def ran(task: str) -> RunResult:
 
 
 @pytest.mark.req("KEY-06")
-def test_a_command_with_a_secret_does_not_show_it_on_any_command_line(tmp_path: Path) -> None:
+def test_a_shell_command_shows_no_secret_on_any_command_line(tmp_path: Path) -> None:
     seen = tmp_path / "seen"
     command = 'test "{{ keychain.api }}" = "$EXPECTED" && ' + LISTS_ALL.replace("FILE", str(seen))
     result = ran(f"{{name: a, kind: shell, cmds: {_quoted(command)}, env: {{EXPECTED: '{{{{ keychain.api }}}}'}}}}")
@@ -40,7 +40,7 @@ def test_a_command_with_a_secret_does_not_show_it_on_any_command_line(tmp_path: 
 
 
 @pytest.mark.req("KEY-06")
-def test_programs_that_the_command_starts_do_not_inherit_it() -> None:
+def test_programs_started_by_the_command_do_not_inherit_the_secret() -> None:
     result = ran("{name: a, kind: shell, cmds: 'true {{ keychain.api }}; env'}")
 
     assert result.ok
@@ -56,7 +56,7 @@ def test_programs_that_the_command_starts_do_not_inherit_it() -> None:
         "{name: a, kind: script, code: 'echo $1', args: ['{{ keychain.api }}']}",
     ],
 )
-def test_a_secret_as_an_argument_of_a_program_is_refused_with_the_way_out(task: str) -> None:
+def test_a_secret_as_a_program_argument_is_refused_with_the_alternative(task: str) -> None:
     result = ran(task)
 
     assert result.error is not None

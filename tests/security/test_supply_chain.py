@@ -37,7 +37,7 @@ def ran(root: Path, verb: str, auditor: str = "exit 0") -> subprocess.CompletedP
     )
 
 
-def test_a_bill_of_materials_is_written_of_the_locked_dependencies(tmp_path: Path) -> None:
+def test_a_bill_of_materials_lists_the_locked_dependencies(tmp_path: Path) -> None:
     done = ran(tmp_path, "sbom")
 
     assert (done.returncode, done.stdout) == (0, "dist/noetl.cdx.json\n")
@@ -57,7 +57,7 @@ def test_a_bill_of_materials_is_written_of_the_locked_dependencies(tmp_path: Pat
     ],
     ids=["nothing known", "something known", "known in words of the network", "unreachable", "broken"],
 )
-def test_an_audit_fails_for_what_is_known_and_is_loud_where_nobody_could_be_asked(
+def test_an_audit_fails_for_known_vulnerabilities_and_warns_if_it_could_not_run(
     tmp_path: Path, auditor: str, code: int, is_loud: bool
 ) -> None:
     done = ran(tmp_path, "audit", auditor)

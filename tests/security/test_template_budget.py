@@ -50,27 +50,27 @@ SCOPE: dict[str, Any] = {
         "{{ others.index(long) }}",
     ],
 )
-def test_one_long_operation_is_paid_for_before_it_is_done(template: str) -> None:
+def test_the_cost_of_a_long_operation_is_charged_before_it_runs(template: str) -> None:
     with pytest.raises(TemplateError, match="steps"):
         render_within(STEPS, template, SCOPE)
 
 
 @pytest.mark.req("TPL-11")
 @pytest.mark.parametrize("template", ["{{ range(9000) | sum(number) }}", "{{ range(9000) | map(attribute=number) }}"])
-def test_a_long_number_is_no_attribute(template: str) -> None:
+def test_a_long_number_is_not_an_attribute(template: str) -> None:
     with pytest.raises(TemplateError, match="more than 64 bits"):
         render_within(MAX_STEPS, template, {"number": 10**1_200})
 
 
 @pytest.mark.parametrize("written", ["{{ a }}", "a{{ a }}", "{{ a }}b", "a{{ a }}{{ b }}b", "a{{ a }}b{{ b }}a", "ab"])
 @pytest.mark.parametrize("found", ["", "a", "b", "ab", "ba", "aba", "abba", "a\nb", "abab", "bab"])
-def test_what_a_template_may_give_is_told_by_its_fixed_parts(written: str, found: str) -> None:
+def test_the_fixed_parts_of_a_template_limit_what_it_can_return(written: str, found: str) -> None:
     pattern = ".*".join(re.escape(part) for part in re.split(r"\{\{.*?\}\}", written))
 
     assert fits(written, found) is (re.fullmatch(pattern, found, re.DOTALL) is not None)
 
 
-def test_a_text_that_a_worker_sends_is_compared_with_a_template_in_bounded_time() -> None:
+def test_a_text_from_a_worker_is_compared_with_a_template_in_bounded_work() -> None:
     """In a process that the system ends: a regular expression tries every place of the text for every part."""
     asked = "fits('{{ a }}-' * 30 + '.json', '-' * 100_000)"
     program = f"""
@@ -89,7 +89,7 @@ print({asked})
 
 
 @pytest.mark.req("TPL-11", "SRV-12")
-async def test_a_template_of_an_api_caller_does_not_hold_up_other_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_template_of_an_api_caller_does_not_delay_other_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     begun, served = threading.Event(), threading.Event()
 
     def render(*_: Any, **__: Any) -> bool:
@@ -114,7 +114,7 @@ async def test_a_template_of_an_api_caller_does_not_hold_up_other_requests(monke
     assert answer.json()["value"] is True, "the other request was answered while the template was rendered"
 
 
-async def test_texts_that_viewers_have_checked_hold_up_no_execution(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_texts_checked_by_viewers_delay_no_execution(monkeypatch: pytest.MonkeyPatch) -> None:
     held, check = threading.Event(), checking.check
 
     def slow(source: Source, **more: Any) -> checking.Checked:

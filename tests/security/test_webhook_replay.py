@@ -6,7 +6,7 @@ from tests.server.access.ground import Ground
 from tests.server.access.webhook_senders import sender_on
 
 
-async def test_a_caught_delivery_takes_no_id_of_a_later_one() -> None:
+async def test_a_replayed_delivery_cannot_take_the_id_of_a_later_one() -> None:
     sender = await sender_on(Ground())
     caught = sender.headers(b'{"order": 7}', delivery="order-7")
     first = await sender.send(b'{"order": 7}', headers=caught)

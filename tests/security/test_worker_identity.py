@@ -81,7 +81,7 @@ async def refusals(talk: Talk) -> list[str]:
     return [row.action for row in await talk.services.store.audit.newest(limit=50) if row.outcome == "403"]
 
 
-async def test_no_token_speaks_for_the_worker_in_the_server_process() -> None:
+async def test_no_token_can_act_for_the_in_process_worker() -> None:
     tool = Holding()
     async with talking(workers=1, tools={"python": tool}) as talk:
         await talk.register(WORK)
@@ -103,7 +103,7 @@ async def test_no_token_speaks_for_the_worker_in_the_server_process() -> None:
         assert len(await refusals(talk)) == 4, "operators see who tried"
 
 
-async def test_an_id_that_nobody_registered_is_refused_everywhere() -> None:
+async def test_an_unregistered_worker_id_is_refused_everywhere() -> None:
     async with talking(workers=0) as talk:
         await talk.register(WORK)
         started = await talk.start()
@@ -127,7 +127,7 @@ async def test_an_id_that_nobody_registered_is_refused_everywhere() -> None:
         assert {answer.json()["type"] for answer in answers} == {"urn:noetl:problem:unregistered"}
 
 
-async def test_an_order_is_handed_out_again_for_its_own_pool_only() -> None:
+async def test_an_order_is_offered_again_to_its_own_pool_only() -> None:
     async with talking(workers=0) as talk:
         await talk.register(WORK)
         await talk.start()
@@ -187,7 +187,7 @@ SIMPLE = CALLER.replace("      - {name: rest, kind: noop}\n", "")
     ],
     ids=str,
 )
-async def test_a_call_starts_only_what_the_task_renders_to(change: dict[str, Any]) -> None:
+async def test_a_call_can_start_only_what_its_task_renders(change: dict[str, Any]) -> None:
     async with talking(workers=0) as talk:
         worker, order = await begun(talk, SIMPLE)
         right: dict[str, Any] = {"payload": {"amount": 10, "fixed": [1, "two"], "said": "as "}}
@@ -203,7 +203,7 @@ async def test_a_call_starts_only_what_the_task_renders_to(change: dict[str, Any
         assert await children(talk) == 1, "one child for one task run"
 
 
-async def test_an_iteration_calls_with_its_own_item_only() -> None:
+async def test_an_iteration_can_call_with_its_own_item_only() -> None:
     async with talking(workers=0) as talk:
         worker, order = await begun(talk, LOOPED)
         not_begun = await worker.post("/api/orders/call", json=call_of(worker, order, (0,), payload={"amount": 10}))
@@ -212,7 +212,7 @@ async def test_an_iteration_calls_with_its_own_item_only() -> None:
         assert await children(talk) == 0
 
 
-async def test_whole_playbooks_with_nested_ones_run_on_a_worker_elsewhere_as_before() -> None:
+async def test_playbooks_with_nested_ones_run_on_a_remote_worker() -> None:
     """What a real worker renders is what the server expects, in loops and after a noop."""
     async with live(workers=0) as (served, _, talk):
         await talk.register(CHILD)
@@ -228,7 +228,7 @@ async def test_whole_playbooks_with_nested_ones_run_on_a_worker_elsewhere_as_bef
     assert [one["status"] for one in told] == ["completed", "completed"], told
 
 
-async def test_another_worker_of_the_same_token_does_not_call_or_give_up_for_the_holder() -> None:
+async def test_another_worker_of_the_same_token_cannot_call_or_give_up_for_the_holder() -> None:
     async with talking(workers=0) as talk:
         worker, order = await begun(talk, SIMPLE)
         right = call_of(worker, order, payload={"amount": 10, "fixed": [1, "two"], "said": "as "})
@@ -247,7 +247,7 @@ async def test_another_worker_of_the_same_token_does_not_call_or_give_up_for_the
         assert (await talk.get(f"/api/executions/{child}"))["status"] == "cancelled"
 
 
-async def test_another_worker_does_not_call_for_the_holder_nor_hear_what_became_of_its_child() -> None:
+async def test_another_worker_cannot_call_for_the_holder_or_read_the_child_result() -> None:
     async with talking(workers=0, call_poll_s=60.0) as talk:
         worker, order = await begun(talk, SIMPLE)
         thief = await talk.as_worker("thief", pools=("other",))
@@ -276,7 +276,7 @@ async def test_another_worker_does_not_call_for_the_holder_nor_hear_what_became_
         assert "POST /api/orders/call" in await refusals(talk)
 
 
-async def test_a_call_for_a_step_run_that_never_was_cancels_nobodys_child() -> None:
+async def test_a_call_for_an_unknown_step_run_cancels_no_child() -> None:
     async with talking(workers=0) as talk:
         worker, order = await begun(talk, SIMPLE)
         right = call_of(worker, order, payload={"amount": 10, "fixed": [1, "two"], "said": "as "})
@@ -288,7 +288,7 @@ async def test_a_call_for_a_step_run_that_never_was_cancels_nobodys_child() -> N
         assert (await talk.get(f"/api/executions/{child}"))["status"] == "running"
 
 
-async def test_a_report_of_another_workers_order_is_refused_and_kept() -> None:
+async def test_a_report_on_an_order_of_another_worker_is_refused_and_recorded() -> None:
     async with talking(workers=0) as talk:
         await talk.register(WORK)
         execution_id = (await talk.start())["execution_id"]
@@ -313,7 +313,7 @@ async def stored(
 
 
 @pytest.mark.req("KEY-06", "RES-01")
-async def test_a_worker_stores_large_values_only_for_executions_of_which_it_holds_an_order() -> None:
+async def test_a_worker_stores_large_values_only_for_executions_with_its_orders() -> None:
     async with talking(workers=0) as talk:
         await talk.register(WORK)
         worker, neighbour = await talk.as_worker(), await talk.as_worker("neighbour")
@@ -337,7 +337,7 @@ async def test_a_worker_stores_large_values_only_for_executions_of_which_it_hold
         assert sum(one.startswith("PUT /api/results/") for one in await refusals(talk)) == 5
 
 
-async def test_a_worker_stores_large_values_until_another_one_has_its_order() -> None:
+async def test_a_worker_stores_large_values_until_another_claims_its_order() -> None:
     clock = ManualClock()
     async with talking(workers=0, clock=clock, lease_ttl_s=30.0) as talk:
         await talk.register(WORK)

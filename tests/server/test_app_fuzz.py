@@ -106,14 +106,14 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_no_request_breaks_the_server_or_its_description(target: Target) -> None:
+def test_random_requests_never_break_the_server_or_its_description(target: Target) -> None:
     assert fuzz(target, 2)[200] > 10
 
 
 @pytest.mark.req("SRV-02")
 @pytest.mark.parametrize("role", ROLES)
 @pytest.mark.filterwarnings("ignore")
-def test_no_request_of_any_role_breaks_it_either(target: Target, role: Role) -> None:
+def test_random_requests_of_any_role_never_break_the_server(target: Target, role: Role) -> None:
     seen = fuzz(target, 1, role)
     assert seen[401 if role is Role.NOBODY else 403] > 5, seen
 
@@ -121,7 +121,7 @@ def test_no_request_of_any_role_breaks_it_either(target: Target, role: Role) -> 
 @pytest.mark.deep
 @pytest.mark.timeout(1800)
 @pytest.mark.filterwarnings("ignore")
-def test_no_request_of_many_breaks_the_server_or_its_description(target: Target) -> None:
+def test_many_random_requests_never_break_the_server_or_its_description(target: Target) -> None:
     assert fuzz(target, 200)[200] > 1000
 
 

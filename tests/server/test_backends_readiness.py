@@ -19,7 +19,9 @@ FULL = BackendError("the store s.db cannot be written (disk I/O error): see whet
 
 
 @pytest.mark.parametrize(("broken", "told"), [("put", "written"), ("get", "read")])
-async def test_a_server_whose_store_fails_is_not_ready(monkeypatch: pytest.MonkeyPatch, broken: str, told: str) -> None:
+async def test_a_server_with_a_failing_store_is_not_ready(
+    monkeypatch: pytest.MonkeyPatch, broken: str, told: str
+) -> None:
     monkeypatch.setattr(backends, "TRIED_EVERY_S", 0.0)
     async with talking(workers=0) as talk, talk.with_token(None) as stranger:
         before = await stranger.get("/api/health/ready")
@@ -31,7 +33,7 @@ async def test_a_server_whose_store_fails_is_not_ready(monkeypatch: pytest.Monke
     assert during.json()["detail"] == f"the store cannot be {told}", "a stranger hears no more than that"
 
 
-async def test_a_file_that_has_become_read_only_is_noticed(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_file_store_that_becomes_read_only_is_detected(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backends, "TRIED_EVERY_S", 0.0)
     store = SqliteStore.open(tmp_path / "s.db")
     ready = Readiness(store, ManualClock())
@@ -44,7 +46,7 @@ async def test_a_file_that_has_become_read_only_is_noticed(tmp_path: Any, monkey
     await store.close()
 
 
-async def test_a_file_that_was_removed_or_replaced_takes_nothing_more_until_it_is_back(
+async def test_a_removed_or_replaced_file_store_accepts_nothing_until_it_is_back(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(backends, "TRIED_EVERY_S", 0.0)
@@ -65,7 +67,7 @@ async def test_a_file_that_was_removed_or_replaced_takes_nothing_more_until_it_i
     await store.close()
 
 
-async def test_however_often_somebody_asks_the_store_is_written_once() -> None:
+async def test_repeated_readiness_checks_write_to_the_store_once() -> None:
     store = MemoryStore()
     ready = Readiness(store, ManualClock())
     for _ in range(100):

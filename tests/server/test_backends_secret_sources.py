@@ -31,7 +31,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.req("KEY-07")
-async def test_a_server_reads_the_variables_and_folders_that_its_operator_names(tmp_path: Path) -> None:
+async def test_a_server_reads_the_variables_and_folders_its_operator_configured(tmp_path: Path) -> None:
     named = {"NOETL_SECRET_VARIABLES": "OTHER,ORDERS_KEY", "NOETL_SECRET_FOLDERS": str(tmp_path / "secrets")}
 
     variable = await value_of(entry("api", "env", var="ORDERS_KEY"), tmp_path, **named)
@@ -41,13 +41,13 @@ async def test_a_server_reads_the_variables_and_folders_that_its_operator_names(
 
 
 @pytest.mark.req("KEY-07")
-async def test_it_reads_no_others_and_names_the_setting(tmp_path: Path) -> None:
+async def test_a_server_reads_no_other_variables_and_names_the_setting(tmp_path: Path) -> None:
     with pytest.raises(ToolError, match="secret_variables"):
         await value_of(entry("api", "env", var="ORDERS_KEY"), tmp_path, NOETL_SECRET_VARIABLES="OTHER")
     with pytest.raises(ToolError, match="secret_folders"):
         await value_of(entry("api", "file", path=str(tmp_path / "secrets" / "key")), tmp_path)
 
 
-async def test_variables_of_noetl_itself_are_never_named(tmp_path: Path) -> None:
+async def test_noetl_settings_cannot_be_configured_as_secret_variables(tmp_path: Path) -> None:
     with pytest.raises(RefusedError, match="NOETL_MASTER_KEY is a variable of noetl itself"):
         await value_of(entry("api", "env", var="X"), tmp_path, NOETL_SECRET_VARIABLES="NOETL_MASTER_KEY")

@@ -16,7 +16,7 @@ OURS = ("noetl", "uvicorn")  # asyncio may tell of what another test has left be
 
 @pytest.mark.req("WRK-03")
 @pytest.mark.parametrize("path", ["/api/orders/heartbeat", "/api/orders/turn", "/api/workers"])
-async def test_a_worker_that_leaves_in_the_middle_of_a_request_is_no_error(
+async def test_a_worker_that_disconnects_during_a_request_is_not_an_error(
     path: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("DEBUG")

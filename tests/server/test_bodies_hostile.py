@@ -38,7 +38,7 @@ async def writing(talk: Talk) -> list[tuple[str, str]]:
 
 @pytest.mark.req("SRV-02")
 @pytest.mark.timeout(300)
-async def test_what_is_no_json_is_refused_by_every_route_and_what_is_odd_breaks_none() -> None:
+async def test_every_route_refuses_invalid_json_and_survives_unusual_json() -> None:
     """A part of the corpus for each route, another for the next; all of it for the route that is asked most."""
     refused, odd = not_json(), odd_json()
     assert len(refused) + len(odd) > 300
@@ -74,7 +74,7 @@ async def sent(client: httpx2.AsyncClient, method: str, path: str, body: bytes) 
     return await client.request(method, path, content=body, headers={"content-type": "application/json"})
 
 
-async def test_other_content_types_are_refused_by_every_route() -> None:
+async def test_every_route_refuses_other_content_types() -> None:
     async with talking() as talk:
         worker = await talk.as_role(Role.WORKER)
         for method, path in await writing(talk):
@@ -84,7 +84,7 @@ async def test_other_content_types_are_refused_by_every_route() -> None:
                 assert answer.status_code in (415, 404, 409), (method, path, kind, answer.text)
 
 
-async def test_a_body_that_is_too_large_is_refused_by_every_route() -> None:
+async def test_every_route_refuses_an_oversized_body() -> None:
     async with talking(max_body_bytes=1_000) as talk:
         for method, path in await writing(talk):
             if path.startswith("/api/orders/turn"):
@@ -107,7 +107,7 @@ async def on_postgres() -> AsyncIterator[Talk]:
 
 
 @pytest.mark.timeout(300)
-async def test_texts_are_given_back_as_they_came_or_refused() -> None:
+async def test_texts_are_returned_unchanged_or_refused() -> None:
     """In values and keys of payloads, in names and correlations of messages, in reasons, labels, names and searches."""
     texts, outcomes = strings(), Counter[str]()
     assert len(texts) > 500
@@ -164,7 +164,7 @@ async def _in_searches(talk: Talk, text: str) -> Counter[str]:
     return Counter()
 
 
-async def test_all_that_is_wrong_with_a_body_is_told_at_once() -> None:
+async def test_all_mistakes_of_a_body_are_reported_at_once() -> None:
     async with talking() as talk:
         answer = await talk.client.post("/api/executions", json={"path": 1, "payload": [], "wait": "x", "strange": 1})
         told = answer.json()

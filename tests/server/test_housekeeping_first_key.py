@@ -24,7 +24,7 @@ def machine(folder: Path, name: str) -> dict[str, str]:
     return {"NOETL_MASTER_KEY_FILE": str(folder / name / "master.key")}
 
 
-async def test_a_server_makes_a_key_that_only_its_user_can_read(tmp_path: Path) -> None:
+async def test_a_server_creates_a_key_readable_by_its_user_only(tmp_path: Path) -> None:
     store, here = MemoryStore(), machine(tmp_path, "one")
 
     file = await make_first_key(store, CLOCK, here)
@@ -35,7 +35,7 @@ async def test_a_server_makes_a_key_that_only_its_user_can_read(tmp_path: Path) 
     assert again is None
 
 
-async def test_a_second_machine_makes_none_and_says_which_key_it_misses(
+async def test_a_second_machine_creates_no_key_and_names_the_missing_one(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     store, one, two = MemoryStore(), machine(tmp_path, "one"), machine(tmp_path, "two")
@@ -51,7 +51,7 @@ async def test_a_second_machine_makes_none_and_says_which_key_it_misses(
     assert str(tmp_path / "two" / "master.key") in caplog.text
 
 
-async def test_a_store_with_credentials_from_before_gets_no_other_key(tmp_path: Path) -> None:
+async def test_a_store_with_earlier_credentials_gets_no_second_key(tmp_path: Path) -> None:
     store, one, two = MemoryStore(), machine(tmp_path, "one"), machine(tmp_path, "two")
     keys = load_master_keys(one, create=True)
     await Vault(store.credentials, keys, CLOCK).set("api", "a long enough value", kind="text")
@@ -60,7 +60,7 @@ async def test_a_store_with_credentials_from_before_gets_no_other_key(tmp_path: 
     assert not (tmp_path / "two" / "master.key").exists()
 
 
-async def test_a_key_of_the_environment_is_taken_as_it_is(tmp_path: Path) -> None:
+async def test_a_key_from_the_environment_is_used(tmp_path: Path) -> None:
     store, two = MemoryStore(), machine(tmp_path, "two")
     given = {"NOETL_MASTER_KEY": base64.b64encode(b"k" * 32).decode(), **machine(tmp_path, "one")}
 
@@ -69,7 +69,7 @@ async def test_a_key_of_the_environment_is_taken_as_it_is(tmp_path: Path) -> Non
     assert await make_first_key(store, CLOCK, two) is None
 
 
-async def test_of_two_machines_that_start_at_once_one_key_remains(tmp_path: Path) -> None:
+async def test_two_machines_that_start_together_agree_on_one_key(tmp_path: Path) -> None:
     class Late(MemoryStore):
         """Another server stores its key's id after this one has looked."""
 
@@ -88,7 +88,7 @@ async def test_of_two_machines_that_start_at_once_one_key_remains(tmp_path: Path
     assert not (tmp_path / "two" / "master.key").exists()
 
 
-def test_a_folder_that_cannot_be_written_does_not_stop_the_server(tmp_path: Path) -> None:
+def test_an_unwritable_folder_does_not_stop_the_server(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     place = Here(tmp_path)
     try:
@@ -101,7 +101,7 @@ def test_a_folder_that_cannot_be_written_does_not_stop_the_server(tmp_path: Path
     assert "no master key could be created" in place.logs()
 
 
-def test_credentials_can_be_stored_on_a_server_that_was_just_started(tmp_path: Path) -> None:
+def test_credentials_can_be_stored_on_a_new_server(tmp_path: Path) -> None:
     place = Here(tmp_path)
     try:
         place.server("--context", "team")
@@ -113,7 +113,7 @@ def test_credentials_can_be_stored_on_a_server_that_was_just_started(tmp_path: P
     assert f"created a master key for credentials: {place.home / 'master.key'}" in place.logs()
 
 
-def test_a_server_in_the_background_says_which_key_it_misses(tmp_path: Path) -> None:
+def test_a_detached_server_names_the_missing_key(tmp_path: Path) -> None:
     place = Here(tmp_path)
     try:
         place.server()

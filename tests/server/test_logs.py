@@ -26,7 +26,7 @@ def written(monkeypatch: pytest.MonkeyPatch) -> Iterator[io.StringIO]:
         yield text
 
 
-def test_what_could_steer_a_terminal_is_escaped(written: io.StringIO) -> None:
+def test_terminal_control_characters_are_escaped(written: io.StringIO) -> None:
     log.info("request", path="/a\x1b[31m\x9b\u202e\n{}")
     logging.getLogger("elsewhere").warning("line\r\n\x1b]0;x\x07")
     lines = written.getvalue().splitlines()
@@ -39,13 +39,13 @@ def test_what_could_steer_a_terminal_is_escaped(written: io.StringIO) -> None:
     assert json.loads(lines[1])["level"] == "warning"
 
 
-def test_long_values_are_cut(written: io.StringIO) -> None:
+def test_long_values_are_truncated(written: io.StringIO) -> None:
     log.info("request", path="x" * 100_000)
 
     assert len(json.loads(written.getvalue())["path"]) == LONGEST + 1
 
 
-def test_configuring_twice_writes_once(written: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_configuring_logging_twice_logs_once(written: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stderr", written)  # pytest has put its own there meanwhile
     configure_logging()
     log.info("once")
@@ -53,7 +53,7 @@ def test_configuring_twice_writes_once(written: io.StringIO, monkeypatch: pytest
     assert len(written.getvalue().splitlines()) == 1
 
 
-async def test_a_request_leaves_one_line_without_its_contents(written: io.StringIO) -> None:
+async def test_a_request_is_logged_in_one_line_without_its_contents(written: io.StringIO) -> None:
     async with talking(workers=0) as talk:
         await talk.client.post("/api/validate?note=in-the-query", json={"source": "correct-horse: battery"})
         await talk.client.get("/api/health/live")
@@ -70,11 +70,11 @@ async def test_a_request_leaves_one_line_without_its_contents(written: io.String
     ("chosen", "local", "level"),
     [("info", False, "INFO"), ("info", True, "WARNING"), ("error", True, "ERROR"), ("debug", True, "DEBUG")],
 )
-def test_the_level_of_a_server_is_the_one_that_was_chosen(chosen: str, local: bool, level: str) -> None:
+def test_a_server_logs_at_the_chosen_level(chosen: str, local: bool, level: str) -> None:
     """At a terminal what happens as it should is left out, unless everything is asked for."""
     assert logging.getLevelName(log_level(ServerSettings(log_level=chosen, local=local))) == level
 
 
-def test_a_level_that_does_not_exist_is_refused_with_those_that_do() -> None:
+def test_an_unknown_log_level_is_refused_with_the_known_ones() -> None:
     with pytest.raises(RefusedError, match='debug, info, warning or error, found "loud"'):
         log_level(ServerSettings(log_level="loud"))

@@ -53,7 +53,7 @@ async def test_executions_and_steps_are_counted_by_playbook() -> None:
     assert 'noetl_step_ended_total{playbook="sales/load",status="failed",step="work"} 2.0' in more
 
 
-async def test_past_a_number_of_playbooks_and_steps_the_rest_is_counted_together(
+async def test_playbooks_and_steps_beyond_a_number_are_counted_together(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(metrics, "MAX_PLAYBOOKS", 2)
@@ -67,7 +67,7 @@ async def test_past_a_number_of_playbooks_and_steps_the_rest_is_counted_together
     assert not [line for line in counted if "sales/c" in line or "sales/d" in line]
 
 
-def test_step_runs_that_never_end_here_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_step_runs_that_never_end_on_this_server_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metrics, "MAX_OPEN", 2)
     registry = CollectorRegistry()
     meters = PlaybookMeters(registry)

@@ -43,7 +43,7 @@ YAML = {"content-type": "text/yaml"}
         ("PUT", "/api/pools/p", {"json": {"capacity": -1}}, 409),
     ],
 )
-async def test_every_error_has_one_shape(method: str, url: str, options: dict[str, Any], status: int) -> None:
+async def test_every_error_has_the_same_shape(method: str, url: str, options: dict[str, Any], status: int) -> None:
     async with talking(workers=0) as talk:
         answer = await talk.client.request(method, url, **options)
         told = answer.json()
@@ -80,7 +80,7 @@ async def test_json_that_is_not_strict_is_refused(body: bytes) -> None:
         assert answer.json()["type"] == "urn:noetl:problem:json"
 
 
-async def test_a_body_without_a_length_is_cut_off_as_well() -> None:
+async def test_a_body_without_a_length_is_limited_too() -> None:
     async def parts() -> Any:
         for _ in range(20):
             yield b"a" * 100_000
@@ -91,7 +91,7 @@ async def test_a_body_without_a_length_is_cut_off_as_well() -> None:
         assert answer.status_code == 413
 
 
-async def test_diagnostics_of_a_playbook_come_with_the_refusal() -> None:
+async def test_a_refusal_contains_the_diagnostics_of_the_playbook() -> None:
     async with talking(workers=0) as talk:
         text = "apiVersion: noetl.io/v10\nkind: Playbook\nmetadata: {name: a, path: a}\nworkflow:\n"
         text += "  - step: start\n    tool: {kind: noop}\n    next: {arcs: [{step: nowhere}]}\n"
@@ -102,7 +102,7 @@ async def test_diagnostics_of_a_playbook_come_with_the_refusal() -> None:
         assert (await talk.get("/api/catalog"))["playbooks"] == []
 
 
-async def test_what_nobody_expected_is_told_by_a_reference_only(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_unexpected_error_is_answered_with_a_reference_only(caplog: pytest.LogCaptureFixture) -> None:
     async with talking(workers=0) as talk:
         with (
             mock.patch.object(
@@ -119,7 +119,7 @@ async def test_what_nobody_expected_is_told_by_a_reference_only(caplog: pytest.L
         assert answer.json()["reference"] in "".join(JsonLines().format(one) for one in caplog.records)
 
 
-async def test_a_store_that_fails_is_503_and_says_nothing_of_it() -> None:
+async def test_a_failing_store_is_answered_with_503_without_details() -> None:
     async with talking(workers=0) as talk:
         problem = BackendError("disk /var/lib is full")
         with mock.patch.object(type(talk.services.store.catalog), "paths", side_effect=problem):
@@ -131,7 +131,7 @@ async def test_a_store_that_fails_is_503_and_says_nothing_of_it() -> None:
 
 
 @pytest.mark.parametrize("headers", [{}, {"noetl-protocol": "2"}, {"noetl-protocol": ""}])
-async def test_a_worker_of_another_protocol_is_told_so(headers: dict[str, str]) -> None:
+async def test_a_worker_with_another_protocol_version_is_refused(headers: dict[str, str]) -> None:
     async with talking(workers=0) as talk:
         worker = await talk.as_role(Role.WORKER)
         for name in PROTOCOL:
@@ -155,7 +155,7 @@ async def test_a_number_that_cannot_be_stored_is_refused() -> None:
         assert "SQLite" not in answer.text
 
 
-async def test_data_may_hold_numbers_of_any_size() -> None:
+async def test_data_can_contain_numbers_of_any_size() -> None:
     async with talking() as talk:
         execution_id = await talk.ran(payload={"who": 10**30})
 

@@ -41,7 +41,7 @@ workflow:
 
 
 @pytest.mark.req("SRV-09", "WRK-08")
-async def test_pages_are_fetched_and_stored_by_a_server(
+async def test_a_server_fetches_and_stores_pages(
     pg_auth: dict[str, Any],  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
@@ -64,7 +64,7 @@ async def test_pages_are_fetched_and_stored_by_a_server(
 
 
 @pytest.mark.req("SRV-12", "SRV-01")
-async def test_what_was_accepted_is_completed_by_the_next_server(tmp_path: Path) -> None:
+async def test_the_next_server_completes_what_the_previous_accepted(tmp_path: Path) -> None:
     db = str(tmp_path / "store.db")
     async with live(workers=0, db=db) as (first, client, talk):
         await talk.register(HELD)
@@ -101,7 +101,7 @@ async def test_two_servers_on_one_file_share_the_work(tmp_path: Path) -> None:
             await until_status(talk, execution_id, "completed")
 
 
-async def test_open_streams_and_polls_do_not_keep_a_server_from_stopping() -> None:
+async def test_open_streams_and_polls_do_not_delay_the_stop_of_a_server() -> None:
     """It would wait for an hour for who is being answered."""
     async with asyncio.timeout(110), live(workers=0, drain_s=3_600) as (_, client, talk):
         await talk.register(HELD)
@@ -123,7 +123,7 @@ async def _read(client: httpx2.AsyncClient, url: str) -> None:
             pass
 
 
-async def test_serve_tells_where_it_listens_and_ends_when_told(tmp_path: Path) -> None:
+async def test_serve_reports_its_address_and_ends_on_request(tmp_path: Path) -> None:
     stop, told = asyncio.Event(), asyncio.get_running_loop().create_future()
     settings = ServerSettings(db=str(tmp_path / "store.db"), port=0, local=True)
 
@@ -141,7 +141,7 @@ async def test_serve_tells_where_it_listens_and_ends_when_told(tmp_path: Path) -
     assert served.port > 0
 
 
-async def test_a_port_that_is_taken_is_refused_in_plain_words() -> None:
+async def test_a_port_in_use_is_refused_in_plain_words() -> None:
     with (
         bound("127.0.0.1", 0) as taken,
         pytest.raises(RefusedError, match="choose another --port"),
@@ -180,7 +180,7 @@ async def test_listening_publicly_without_tls_is_refused(tmp_path: Path) -> None
         ("noetl.example", True, "https://noetl.example:1"),
     ],
 )
-def test_the_address_people_are_told(host: str, tls: bool, url: str) -> None:
+def test_the_printed_address_is_reachable(host: str, tls: bool, url: str) -> None:
     assert url_of(host, 1, tls=tls) == url
 
 
@@ -207,7 +207,7 @@ workflow:
 
 
 @pytest.mark.req("WRK-01", "WRK-06", "TOOL-11", "RES-01")
-async def test_a_worker_elsewhere_runs_nested_playbooks_with_large_results() -> None:
+async def test_a_remote_worker_runs_nested_playbooks_with_large_results() -> None:
     """Everything it needs comes over HTTP: orders, nets, stored values, the child's end."""
     async with live(workers=0) as (served, client, talk):
         for text in (NESTING, CHILD):
@@ -228,7 +228,7 @@ async def test_a_worker_elsewhere_runs_nested_playbooks_with_large_results() -> 
     assert gone == []
 
 
-async def test_https_is_served_with_the_operators_certificate(certificate: Path) -> None:  # noqa: F811
+async def test_https_uses_the_certificate_of_the_operator(certificate: Path) -> None:  # noqa: F811
     async with (
         live(workers=0, tls_cert=str(certificate), tls_key=str(certificate)) as (served, _, _),
         httpx2.AsyncClient(verify=False, timeout=60, trust_env=False) as client,
@@ -240,13 +240,13 @@ async def test_https_is_served_with_the_operators_certificate(certificate: Path)
     assert "strict-transport-security" in answer.headers
 
 
-async def test_answers_do_not_wait_for_the_next_packet() -> None:
+async def test_responses_are_not_delayed_by_nagle() -> None:
     """A listening socket that is not named as TCP costs 40 ms an answer: Nagle and delayed acknowledgement."""
     with bound("127.0.0.1", 0) as listening:
         assert listening.proto == socket.IPPROTO_TCP
 
 
-async def test_a_server_that_stops_lets_its_own_worker_finish(tmp_path: Path) -> None:
+async def test_a_stopping_server_lets_its_own_worker_finish(tmp_path: Path) -> None:
     db, begun, gate = str(tmp_path / "store.db"), tmp_path / "begun", tmp_path / "gate"
     code = f"import os, time; open('{begun}', 'w')\nwhile not os.path.exists('{gate}'): time.sleep(0.01)"
 

@@ -29,7 +29,7 @@ workflow:
 
 @pytest.mark.req("SRV-12")
 @pytest.mark.parametrize("broker", [False, True], ids=["database rings", "NATS rings"])
-async def test_what_one_server_takes_the_worker_of_another_does(tmp_path: Path, broker: bool) -> None:
+async def test_the_worker_of_one_server_runs_orders_of_another(tmp_path: Path, broker: bool) -> None:
     settings = ServerSettings(
         db=fresh_url(),
         results=str(tmp_path / "results"),

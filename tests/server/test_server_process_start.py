@@ -46,15 +46,15 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return found
 
 
-def test_a_server_that_starts_loads_nothing_that_only_some_requests_need(loaded: list[str]) -> None:
+def test_a_starting_server_imports_nothing_that_only_some_requests_need(loaded: list[str]) -> None:
     assert [name for name in LATER if name in loaded] == []
 
 
-def test_a_server_that_starts_loads_a_bounded_number_of_modules(loaded: list[str]) -> None:
+def test_a_starting_server_imports_a_bounded_number_of_modules(loaded: list[str]) -> None:
     assert len(loaded) <= MOST
 
 
-def test_what_loads_later_is_what_there_is(tmp_path: Path) -> None:
+def test_lazily_imported_modules_exist(tmp_path: Path) -> None:
     """A module that was renamed would never be found among those that are loaded."""
     code = f"import importlib.util as u; print([name for name in {LATER!r} if u.find_spec(name) is None])"
 

@@ -30,7 +30,7 @@ def built(ui: Path) -> None:
 
 @pytest.mark.usefixtures("built")
 @pytest.mark.parametrize("path", ["/nonsense", "/non/sense?q=1", "/apis", "/openapi/nonsense"])
-async def test_a_browser_that_asks_for_no_address_of_ours_is_given_the_page_that_says_so(path: str) -> None:
+async def test_a_browser_at_an_unknown_address_gets_the_not_found_page(path: str) -> None:
     async with talking() as talk:
         viewer = await talk.as_role(Role.VIEWER)
         answer = await viewer.get(path, headers=BROWSER)
@@ -59,9 +59,7 @@ async def test_a_browser_that_asks_for_no_address_of_ours_is_given_the_page_that
         ("POST", "/catalog", BROWSER),
     ],
 )
-async def test_programs_are_told_in_their_own_words_that_nothing_is_there(
-    method: str, path: str, headers: dict[str, str]
-) -> None:
+async def test_programs_get_a_plain_not_found_answer(method: str, path: str, headers: dict[str, str]) -> None:
     async with talking() as talk:
         viewer = await talk.as_role(Role.VIEWER)
         answer = await viewer.request(method, path, headers=headers)
@@ -71,7 +69,7 @@ async def test_programs_are_told_in_their_own_words_that_nothing_is_there(
 
 
 @pytest.mark.usefixtures("ui")
-async def test_without_a_ui_nobody_is_given_its_page() -> None:
+async def test_a_server_without_a_ui_serves_no_page() -> None:
     async with talking() as talk:
         viewer = await talk.as_role(Role.VIEWER)
         answer, home = await viewer.get("/nonsense", headers=BROWSER), await viewer.get("/", headers=BROWSER)

@@ -82,7 +82,7 @@ async def test_an_execution_is_one_trace_with_its_steps_and_tasks(monkeypatch: p
     assert b"secret words" not in request.SerializeToString()
 
 
-async def test_without_a_collector_nothing_is_sent_and_nothing_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_a_collector_nothing_is_exported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OTEL_EXPORTER_OTLP_ENDPOINT", raising=False)
     async with talking() as talk:
         assert talk.services.listeners.tracing is None
@@ -104,7 +104,7 @@ async def test_without_a_collector_nothing_is_sent_and_nothing_waits(monkeypatch
         (None, None),
     ],
 )
-def test_a_callers_trace_is_told_by_its_header(given: str | None, found: str | None) -> None:
+def test_the_trace_of_a_caller_is_read_from_its_header(given: str | None, found: str | None) -> None:
     caller = caller_of(given)
 
     assert (caller.trace_id if caller is not None else None) == found
@@ -139,7 +139,7 @@ async def told(exporter: InMemorySpanExporter) -> dict[str, Any]:
 
 
 @pytest.mark.req("TOOL-02")
-async def test_a_request_says_which_span_it_comes_from(spans: InMemorySpanExporter) -> None:
+async def test_a_tool_request_carries_the_span_of_its_task_run(spans: InMemorySpanExporter) -> None:
     """The span of its task run, as the trace tells it later; what an author writes wins."""
     async with HttpServer({"/a": reply(), "/b": reply(), "/c": ELSEWHERE}) as server, talking() as talk:
         path = (await talk.register(CALLS.replace("URL", server.url)))["path"]
@@ -163,7 +163,7 @@ async def test_a_request_says_which_span_it_comes_from(spans: InMemorySpanExport
     assert not found["start"].parent.is_remote
 
 
-async def test_a_draft_belongs_to_the_span_it_was_asked_for_from(spans: InMemorySpanExporter) -> None:
+async def test_a_draft_belongs_to_the_span_of_its_request(spans: InMemorySpanExporter) -> None:
     async with talking() as talk:
         headers = {"traceparent": f"00-{CALLER}-b7ad6b7169203331-01"}
         await talk.post("/api/executions/draft", {"source": playbook(HELLO)}, 201, headers=headers)
@@ -172,7 +172,7 @@ async def test_a_draft_belongs_to_the_span_it_was_asked_for_from(spans: InMemory
     assert found["tests/test"].parent.span_id == 0xB7AD6B7169203331
 
 
-async def test_who_is_in_no_trace_begins_one_of_his_own(spans: InMemorySpanExporter) -> None:
+async def test_an_execution_without_a_caller_trace_starts_its_own(spans: InMemorySpanExporter) -> None:
     async with talking() as talk:
         execution_id = await talk.ran()
         found = await told(spans)
@@ -181,7 +181,7 @@ async def test_who_is_in_no_trace_begins_one_of_his_own(spans: InMemorySpanExpor
     assert f"{found['tests/test'].context.trace_id:032x}" == execution_id.replace("-", "")
 
 
-async def test_without_tracing_requests_say_nothing_of_spans() -> None:
+async def test_without_tracing_requests_carry_no_span() -> None:
     async with HttpServer({"*": reply()}) as server, talking() as talk:
         await talk.ran(CALLS.replace("URL", server.url))
 

@@ -43,7 +43,7 @@ def test_the_span_of_a_looped_step_ends_with_its_loop() -> None:
     assert (step.begun, step.ended, root.ended) == (1.0, 4.0, 5.0)
 
 
-def test_the_span_of_a_step_that_waits_ends_with_its_wait() -> None:
+def test_the_span_of_a_waiting_step_ends_with_its_wait() -> None:
     waits = (StepDone(), SignalAwaited(wait_id="w", name="go"), NextSelected(event="signal.received", mode="exclusive"))
 
     [_, step] = spans_of(StepScheduled(token_id="k"), *waits, END)
@@ -51,7 +51,7 @@ def test_the_span_of_a_step_that_waits_ends_with_its_wait() -> None:
     assert (step.begun, step.ended) == (1.0, 4.0)
 
 
-def test_spans_beyond_the_most_are_counted_and_a_task_begun_again_is_one_span() -> None:
+def test_excess_spans_are_counted_and_a_restarted_task_is_one_span() -> None:
     started = [
         TaskStarted(task="t", kind="noop", visit=1, attempt=1, task_run_id=f"t{n}", path=(n,)) for n in range(MOST + 2)
     ]

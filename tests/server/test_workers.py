@@ -71,7 +71,7 @@ async def started(talk: Talk, text: str) -> str:
 
 
 @pytest.mark.req("SRV-08", "WRK-05")
-async def test_an_order_is_given_to_a_worker_that_runs_all_kinds_of_its_step() -> None:
+async def test_an_order_is_offered_to_a_worker_with_all_kinds_of_its_step() -> None:
     async with talking(workers=0) as talk:
         crew = await crew_of(talk)
         await crew.announce("small", kinds=["python", "http"])
@@ -84,7 +84,7 @@ async def test_an_order_is_given_to_a_worker_that_runs_all_kinds_of_its_step() -
 
 
 @pytest.mark.parametrize("announced", [{}, {"kinds": []}])
-async def test_a_worker_that_does_not_say_what_it_runs_is_given_everything(announced: dict[str, Any]) -> None:
+async def test_a_worker_that_announces_no_kinds_is_offered_everything(announced: dict[str, Any]) -> None:
     async with talking(workers=0) as talk:
         crew = await crew_of(talk)
         await crew.announce("old", **announced)
@@ -104,7 +104,7 @@ async def test_a_transfer_needs_the_kinds_of_its_ends() -> None:
         assert await crew.steps("large") == ["start"]
 
 
-async def test_what_nobody_can_run_stays_ready_and_is_explained() -> None:
+async def test_an_order_without_a_capable_worker_stays_ready_and_is_explained() -> None:
     """Until somebody comes who can."""
     async with talking(workers=0) as talk:
         crew = await crew_of(talk)
@@ -127,7 +127,7 @@ async def test_what_nobody_can_run_stays_ready_and_is_explained() -> None:
         assert pool["obstacles"] == []
 
 
-async def test_the_only_worker_of_a_pool_is_named_before_and_after_it_is_drained() -> None:
+async def test_the_only_worker_of_a_pool_is_named_before_and_after_draining() -> None:
     async with talking(workers=0) as talk:
         crew = await crew_of(talk)
         worker_id = (await crew.announce("small", kinds=["python", "duckdb"]))["worker_id"]
@@ -149,7 +149,7 @@ async def test_the_only_worker_of_a_pool_is_named_before_and_after_it_is_drained
     assert freed["stuck"] is False
 
 
-async def test_the_worker_of_a_server_shows_what_it_holds_though_it_sends_no_heartbeats() -> None:
+async def test_an_in_process_worker_shows_its_orders_without_heartbeats() -> None:
     async with talking(workers=0) as talk:
         await talk.services.roster.register(WorkerRow(worker_id="own", pools=("*",), capacity=9))
         await started(talk, MIXED)
@@ -161,7 +161,7 @@ async def test_the_worker_of_a_server_shows_what_it_holds_though_it_sends_no_hea
     assert worker["leases"] == sorted(order.order_id for order in answer.orders)
 
 
-async def test_what_nobody_can_run_is_told_before_anybody_was_offered_it() -> None:
+async def test_an_order_that_no_worker_can_run_is_reported_before_it_is_offered() -> None:
     async with talking(workers=0) as talk:
         crew = await crew_of(talk)
         await crew.announce("small", kinds=["python", "http"])
@@ -172,7 +172,7 @@ async def test_what_nobody_can_run_is_told_before_anybody_was_offered_it() -> No
         assert pool["obstacles"] == [f"1 order waits: {why}"]
 
 
-async def test_a_pool_that_nobody_serves_is_listed_when_orders_wait_there() -> None:
+async def test_a_pool_without_workers_is_listed_if_orders_wait_there() -> None:
     async with talking(workers=0) as talk:
         crew = await crew_of(talk)
         await crew.announce("small", kinds=["python"])
@@ -184,7 +184,7 @@ async def test_a_pool_that_nobody_serves_is_listed_when_orders_wait_there() -> N
         assert told == {"default": [], "gpu": [f"2 orders wait: {why}"]}
 
 
-async def test_kinds_that_only_several_workers_have_together_are_no_ones() -> None:
+async def test_kinds_split_over_several_workers_do_not_match() -> None:
     async with talking(workers=0) as talk:
         crew = await crew_of(talk)
         await crew.announce("one", kinds=["python"])
@@ -195,7 +195,7 @@ async def test_kinds_that_only_several_workers_have_together_are_no_ones() -> No
         assert any('no one worker of pool "default" runs all of duckdb, python' in one for one in told["sentences"])
 
 
-async def test_orders_that_another_server_made_are_matched_as_well() -> None:
+async def test_orders_created_by_another_server_are_matched_too() -> None:
     """Its memory does not know what they need; whoever is offered one first finds out."""
     store = MemoryStore()
     async with talking(workers=0, store=store) as first, talking(workers=0, store=store) as second:
@@ -208,7 +208,7 @@ async def test_orders_that_another_server_made_are_matched_as_well() -> None:
         assert await crew.steps("large", wait_s=30) == ["query"]
 
 
-async def test_orders_that_one_worker_cannot_run_do_not_keep_it_from_others() -> None:
+async def test_orders_that_a_worker_cannot_run_do_not_block_its_other_orders() -> None:
     async with talking(workers=0) as talk:
         crew = await crew_of(talk)
         await crew.announce("small", kinds=["python"])
@@ -219,7 +219,7 @@ async def test_orders_that_one_worker_cannot_run_do_not_keep_it_from_others() ->
         assert taken == ["code"] * 30
 
 
-async def test_a_kind_that_a_worker_allows_can_be_started_though_the_server_does_not_run_it() -> None:
+async def test_a_kind_that_only_a_remote_worker_allows_can_be_started() -> None:
     async with talking(workers=0) as talk:
         crew = await crew_of(talk)
         await talk.register(SHELL)
@@ -232,7 +232,7 @@ async def test_a_kind_that_a_worker_allows_can_be_started_though_the_server_does
         assert await crew.steps("brave") == ["start"]
 
 
-async def test_the_worker_of_the_server_says_what_it_runs() -> None:
+async def test_the_in_process_worker_announces_its_kinds() -> None:
     async with talking(workers=2) as talk:
         await talk.ran()
         [row] = (await talk.get("/api/workers"))["workers"]
@@ -242,7 +242,7 @@ async def test_the_worker_of_the_server_says_what_it_runs() -> None:
 
 
 @pytest.mark.req("SRV-08")
-async def test_a_pool_that_requires_labels_gives_orders_to_those_who_carry_them() -> None:
+async def test_a_pool_with_required_labels_serves_only_workers_with_them() -> None:
     async with talking(workers=0) as talk:
         crew = await crew_of(talk, "gpu", "default")
         await crew.announce("early", pools=["gpu"])
@@ -264,7 +264,7 @@ async def test_a_pool_that_requires_labels_gives_orders_to_those_who_carry_them(
         assert await crew.steps("right", pools=("gpu",)) == ["start"]
 
 
-async def test_the_worker_of_a_server_takes_no_orders_of_a_pool_whose_labels_it_lacks() -> None:
+async def test_an_in_process_worker_claims_no_orders_of_a_pool_whose_labels_it_lacks() -> None:
     async with talking(workers=2) as talk:
         await talk.client.put("/api/pools/gpu", json={"require": {"gpu": "yes"}})
         execution_id = await started(talk, ON_GPU)
@@ -275,7 +275,7 @@ async def test_the_worker_of_a_server_takes_no_orders_of_a_pool_whose_labels_it_
         assert (await talk.get(f"/api/executions/{execution_id}"))["status"] == "running"
 
 
-async def test_setting_other_limits_leaves_the_labels_and_an_empty_mapping_lifts_them() -> None:
+async def test_changing_other_limits_keeps_the_labels_and_an_empty_mapping_removes_them() -> None:
     async with talking(workers=0) as talk:
         await talk.client.put("/api/pools/gpu", json={"require": {"gpu": "yes"}})
         kept = (await talk.client.put("/api/pools/gpu", json={"capacity": 3})).json()
@@ -287,7 +287,7 @@ async def test_setting_other_limits_leaves_the_labels_and_an_empty_mapping_lifts
         assert tokenless.status_code == 409
 
 
-async def test_what_compensates_a_step_is_needed_when_it_is_undone_and_not_before() -> None:
+async def test_the_kinds_of_a_compensation_are_needed_only_when_it_runs() -> None:
     text = """
 workflow:
   - step: start
@@ -316,7 +316,7 @@ async def lost_worker(talk: Talk, clock: ManualClock, *, silent_s: float) -> tup
     return execution_id, worker_id
 
 
-async def test_an_execution_whose_worker_is_lost_is_said_to_be_in_the_queue_and_stuck_when_its_lease_is_over() -> None:
+async def test_an_execution_with_a_lost_worker_is_queued_and_stuck_after_its_lease() -> None:
     clock = ManualClock()
     async with talking(workers=0, clock=clock, lease_ttl_s=LEASE_S) as talk:
         execution_id, worker_id = await lost_worker(talk, clock, silent_s=LEASE_S + 1)
@@ -338,7 +338,7 @@ async def test_an_execution_whose_worker_is_lost_is_said_to_be_in_the_queue_and_
     assert (alone, another["executions"]) == (stuck, [])
 
 
-async def test_a_worker_whose_order_is_back_in_the_queue_is_lost_and_holds_nothing() -> None:
+async def test_a_worker_whose_order_was_requeued_is_lost_and_holds_nothing() -> None:
     clock = ManualClock()
     async with talking(workers=0, clock=clock, lease_ttl_s=LEASE_S) as talk:
         await lost_worker(talk, clock, silent_s=LEASE_S + 1)
@@ -353,7 +353,7 @@ async def test_a_worker_whose_order_is_back_in_the_queue_is_lost_and_holds_nothi
     ]
 
 
-async def test_a_worker_that_is_silent_within_its_lease_is_live_and_its_execution_not_stuck() -> None:
+async def test_a_silent_worker_within_its_lease_is_live_and_its_execution_not_stuck() -> None:
     clock = ManualClock()
     async with talking(workers=0, clock=clock, lease_ttl_s=LEASE_S) as talk:
         execution_id, worker_id = await lost_worker(talk, clock, silent_s=LEASE_S - 1)
@@ -366,7 +366,7 @@ async def test_a_worker_that_is_silent_within_its_lease_is_live_and_its_executio
     assert (told["stuck"], worker["live"], stuck["executions"]) == (False, True, [])
 
 
-async def test_what_no_worker_of_a_pool_runs_is_stuck_in_lists_once_one_was_offered_it() -> None:
+async def test_an_order_offered_to_no_capable_worker_is_listed_as_stuck() -> None:
     async with talking(workers=0) as talk:
         crew = await crew_of(talk)
         await crew.announce("small", kinds=["python", "http"])

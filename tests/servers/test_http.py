@@ -12,7 +12,7 @@ def _got(url: str, body: bytes | None = None) -> tuple[int, bytes]:
         return answer.status, answer.read()
 
 
-def test_it_serves_from_a_thread_in_turn_and_keeps_every_request() -> None:
+def test_the_test_server_answers_in_turn_and_records_every_request() -> None:
     routes: Routes = {"/a": [reply(text="one"), reply(text="two")], "POST /a": reply(201, json={"made": True})}
     with HttpServer(routes) as server:
         texts = [_got(f"{server.url}/a?n={n}")[1] for n in range(3)]
@@ -27,7 +27,7 @@ def test_it_serves_from_a_thread_in_turn_and_keeps_every_request() -> None:
     assert server.requests[-1].body == b"body"
 
 
-def test_a_route_may_be_a_function_of_the_request() -> None:
+def test_a_route_can_be_a_function_of_the_request() -> None:
     with HttpServer({"*": lambda request: reply(text=request.path)}) as server:
         _, text = _got(f"{server.url}/any/thing")
 

@@ -35,7 +35,7 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
         yield one
 
 
-async def test_rows_are_chained_in_order_and_paged(store: Store) -> None:
+async def test_audit_rows_are_chained_in_order_and_paged(store: Store) -> None:
     await store.audit.append([entry(1), entry(2)])
     await store.audit.append([entry(3)])
 
@@ -50,11 +50,11 @@ async def test_rows_are_chained_in_order_and_paged(store: Store) -> None:
     assert (walk.rows, walk.last_hash, walk.broken_at) == (3, third.hash, None)
 
 
-async def test_an_empty_log_is_whole(store: Store) -> None:
+async def test_an_empty_audit_log_is_intact(store: Store) -> None:
     assert (await walked(store.audit)).last_hash == ORIGIN
 
 
-async def test_a_log_longer_than_a_page_is_walked_to_its_end(store: Store) -> None:
+async def test_a_log_longer_than_a_page_is_verified_to_its_end(store: Store) -> None:
     await store.audit.append([entry(number) for number in range(2_001)])
 
     assert (await walked(store.audit)).rows == 2_001
@@ -70,7 +70,7 @@ async def test_a_log_longer_than_a_page_is_walked_to_its_end(store: Store) -> No
         f"INSERT INTO audit SELECT 4, {REST} FROM audit WHERE seq = 1",
     ],
 )
-async def test_the_database_refuses_whatever_is_not_a_row_behind_the_last(tmp_path: Path, statement: str) -> None:
+async def test_the_database_refuses_any_change_but_appending(tmp_path: Path, statement: str) -> None:
     store = SqliteStore.open(tmp_path / "store.db")
     await store.audit.append([entry(1), entry(2), entry(3)])
 
@@ -91,7 +91,7 @@ async def test_the_database_refuses_whatever_is_not_a_row_behind_the_last(tmp_pa
         f"INSERT INTO audit SELECT 4, {REST} FROM audit WHERE seq = 1",
     ],
 )
-async def test_postgresql_refuses_the_same(statement: str) -> None:
+async def test_postgresql_refuses_any_change_but_appending(statement: str) -> None:
     store = await PostgresStore.open(fresh_url())
     await store.audit.append([entry(1), entry(2), entry(3)])
 
@@ -123,7 +123,7 @@ async def test_two_servers_append_to_one_chain() -> None:
         ("UPDATE audit SET seq = seq - 1 WHERE seq > 0; DELETE FROM audit WHERE seq = 0", 1, "follow"),
     ],
 )
-async def test_who_gets_past_the_triggers_is_found_by_the_chain(
+async def test_tampering_past_the_triggers_breaks_the_chain(
     tmp_path: Path, tampering: str, broken_at: int, why: str
 ) -> None:
     store = SqliteStore.open(tmp_path / "store.db")
@@ -155,7 +155,7 @@ def told(row: AuditRow) -> tuple[str, str, str, str]:
     return row.actor, row.action, row.object, row.outcome
 
 
-async def test_changes_and_refusals_are_written_and_reading_is_not() -> None:
+async def test_changes_and_refusals_are_recorded_and_reads_are_not() -> None:
     ground = Ground()
     async with await ground.as_(Role.AUTHOR) as author, ground.client() as stranger:
         await author.get("/api/catalog")
@@ -174,7 +174,7 @@ async def test_changes_and_refusals_are_written_and_reading_is_not() -> None:
     assert "nobody" not in str(rows)
 
 
-async def test_a_sign_in_is_written_under_the_name_of_who_signs_in() -> None:
+async def test_a_sign_in_is_recorded_under_the_name_of_the_user() -> None:
     ground = Ground()
     async with ground.client() as browser:
         await browser.post("/api/session", json={"token": await ground.token(Role.VIEWER)})
@@ -184,7 +184,7 @@ async def test_a_sign_in_is_written_under_the_name_of_who_signs_in() -> None:
     assert [(row.actor, row.outcome) for row in rows] == [("a viewer", "201"), ("-", "401")]
 
 
-async def test_requests_that_end_together_are_written_together(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_requests_that_end_together_are_recorded_together(monkeypatch: pytest.MonkeyPatch) -> None:
     ground, batches = Ground(), []
     append = ground.store.audit.append
 
@@ -200,7 +200,7 @@ async def test_requests_that_end_together_are_written_together(monkeypatch: pyte
     assert len(batches) < 20
 
 
-async def test_while_one_batch_is_written_the_next_gathers(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_entries_gather_while_a_batch_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
     ground, batches = Ground(), []
     append = ground.store.audit.append
 
@@ -225,7 +225,7 @@ async def test_while_one_batch_is_written_the_next_gathers(monkeypatch: pytest.M
     assert (await walked(ground.store.audit)).rows == 40
 
 
-async def test_a_reader_that_goes_takes_nobody_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_disconnected_client_does_not_cancel_the_batch_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
     ground, begun = Ground(), asyncio.Event()
     append = ground.store.audit.append
 
@@ -247,7 +247,7 @@ async def test_a_reader_that_goes_takes_nobody_with_it(monkeypatch: pytest.Monke
     assert {row.actor for row in await ground.store.audit.newest()} == {"a", "b"}
 
 
-async def test_what_cannot_be_written_down_is_not_answered_as_done(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_change_that_cannot_be_recorded_is_not_acknowledged(monkeypatch: pytest.MonkeyPatch) -> None:
     ground = Ground()
 
     async def full(entries: list[AuditEntry]) -> None:
@@ -260,7 +260,7 @@ async def test_what_cannot_be_written_down_is_not_answered_as_done(monkeypatch: 
         assert (await stranger.get("/api/catalog")).status_code == 503
 
 
-async def test_administrators_read_and_check_it_by_http() -> None:
+async def test_administrators_read_and_verify_the_audit_log_over_http() -> None:
     ground = Ground()
     async with await ground.as_(Role.AUTHOR) as author, await ground.as_(Role.ADMIN) as admin:
         for _ in range(3):
@@ -274,7 +274,7 @@ async def test_administrators_read_and_check_it_by_http() -> None:
             assert (await admin.get(f"/api/audit?{wrong}")).status_code == 422
 
 
-async def test_a_long_or_strange_path_is_written_in_a_plain_form() -> None:
+async def test_a_long_or_unusual_path_is_recorded_in_a_plain_form() -> None:
     ground = Ground()
     async with ground.client() as stranger:
         await stranger.get("/" + "x" * 5_000)
@@ -285,7 +285,7 @@ async def test_a_long_or_strange_path_is_written_in_a_plain_form() -> None:
     assert all(row.object.isprintable() for row in rows)
 
 
-async def test_a_page_that_asks_who_is_signed_in_leaves_no_refusal_behind() -> None:
+async def test_a_page_that_checks_the_session_records_no_refusal() -> None:
     ground = Ground()
     async with ground.client() as page:
         assert (await page.get("/api/session")).status_code == 401
@@ -296,7 +296,7 @@ async def test_a_page_that_asks_who_is_signed_in_leaves_no_refusal_behind() -> N
     assert [row.action for row in rows] == ["GET /api/catalog", "GET /api/session"]
 
 
-async def test_a_new_token_is_written_with_whose_it_is_and_without_its_text() -> None:
+async def test_a_new_token_is_recorded_with_its_subject_and_without_its_text() -> None:
     ground = Ground()
     async with ground.client(authorization=f"Bearer {await ground.token(Role.ADMIN)}") as admin:
         answer = await admin.post("/api/tokens", json={"subject": "tim", "role": "operator", "expires_in_s": 60})

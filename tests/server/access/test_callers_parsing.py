@@ -22,7 +22,7 @@ values = st.binary(max_size=200) | st.sampled_from([b"Bearer x", b"noetl_session
 
 @settings(deadline=None)
 @given(words, words, st.binary())
-def test_no_claim_is_good_without_the_key(timestamp: str, signature: str, body: bytes) -> None:
+def test_no_claim_is_valid_without_the_key(timestamp: str, signature: str, body: bytes) -> None:
     signed = parse_signature(timestamp, signature, now=NOW)
 
     assert signed is None or not is_signed(signed, "the key", body)
@@ -30,7 +30,7 @@ def test_no_claim_is_good_without_the_key(timestamp: str, signature: str, body: 
 
 @settings(deadline=None)
 @given(st.text(min_size=1), st.integers(int(NOW) - 300, int(NOW) + 300), st.binary(), st.binary(min_size=1))
-def test_a_right_claim_is_good_for_its_body_alone(key: str, timestamp: int, body: bytes, more: bytes) -> None:
+def test_a_valid_claim_is_valid_for_its_body_only(key: str, timestamp: int, body: bytes, more: bytes) -> None:
     key = key.encode("utf-8", "replace").decode()
     mark = signature_of(key, str(timestamp), body)
     signed = parse_signature(str(timestamp), f"v1={mark}", now=NOW)
@@ -43,13 +43,13 @@ def test_a_right_claim_is_good_for_its_body_alone(key: str, timestamp: int, body
 
 @settings(deadline=None)
 @given(words)
-def test_only_known_names_are_known(text: str) -> None:
+def test_only_configured_host_names_are_accepted(text: str) -> None:
     assert Hosts().know(text) == (host_name(text) in ("localhost", "127.0.0.1", "::1"))
 
 
 @settings(deadline=None)
 @given(st.lists(st.tuples(names, values), max_size=6))
-def test_whatever_headers_come_nobody_is_let_in(headers: list[tuple[bytes, bytes]]) -> None:
+def test_no_combination_of_headers_authenticates(headers: list[tuple[bytes, bytes]]) -> None:
     store, clock = MemoryStore(), ManualClock(NOW)
     tokens = AccessTokens(store.key_values, clock)
     caller = asyncio.run(Callers(tokens, Sessions(store.key_values, tokens, clock)).find_caller(headers))

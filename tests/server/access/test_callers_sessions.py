@@ -25,7 +25,7 @@ async def signed_in(ground: Ground, role: Role = Role.AUTHOR) -> tuple[httpx2.As
     return browser, {**OWN, "noetl-csrf": answer.json()["csrf"]}
 
 
-async def test_a_token_opens_a_session_whose_cookie_no_script_reads() -> None:
+async def test_a_token_opens_a_session_with_a_cookie_hidden_from_scripts() -> None:
     ground = Ground()
     async with ground.client() as browser:
         answer = await browser.post("/api/session", json={"token": await ground.token(Role.VIEWER)})
@@ -40,7 +40,7 @@ async def test_a_token_opens_a_session_whose_cookie_no_script_reads() -> None:
         assert (await browser.post("/api/catalog", headers=OWN)).status_code == 403
 
 
-async def test_over_tls_the_cookie_never_travels_in_the_clear() -> None:
+async def test_over_tls_the_cookie_is_secure_only() -> None:
     ground = Ground(tls=True)
     async with ground.client() as browser:
         answer = await browser.post("/api/session", json={"token": await ground.token(Role.VIEWER)})
@@ -48,7 +48,7 @@ async def test_over_tls_the_cookie_never_travels_in_the_clear() -> None:
     assert "Secure" in answer.headers["set-cookie"]
 
 
-async def test_the_session_is_kept_as_a_hash() -> None:
+async def test_the_session_id_is_stored_as_a_hash() -> None:
     ground = Ground()
     browser, _ = await signed_in(ground)
     session_id = browser.cookies["noetl_session"]
@@ -60,7 +60,7 @@ async def test_the_session_is_kept_as_a_hash() -> None:
     assert session_id.encode() not in thing.body
 
 
-async def test_a_change_needs_the_value_only_own_pages_can_read_and_their_origin() -> None:
+async def test_a_change_requires_the_csrf_value_and_the_own_origin() -> None:
     ground = Ground()
     browser, own = await signed_in(ground)
     other, theirs = await signed_in(ground)
@@ -89,7 +89,7 @@ async def test_a_change_needs_the_value_only_own_pages_can_read_and_their_origin
     await browser.aclose()
 
 
-async def test_signing_in_from_a_page_of_another_origin_is_refused() -> None:
+async def test_signing_in_from_another_origin_is_refused() -> None:
     """Otherwise such a page could have the visitor work under the attacker's name."""
     ground = Ground()
     async with ground.client() as browser:
@@ -100,7 +100,7 @@ async def test_signing_in_from_a_page_of_another_origin_is_refused() -> None:
     assert "set-cookie" not in answer.headers
 
 
-async def test_a_form_of_another_page_signs_nobody_in() -> None:
+async def test_a_cross_site_form_cannot_sign_in() -> None:
     ground = Ground()
     async with ground.client() as browser:
         for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"):
@@ -109,7 +109,7 @@ async def test_a_form_of_another_page_signs_nobody_in() -> None:
 
 
 @pytest.mark.parametrize("token", ["", "nothing", "noetl_first_" + "A" * 43])
-async def test_a_wrong_token_opens_nothing(token: str) -> None:
+async def test_a_wrong_token_opens_no_session(token: str) -> None:
     async with Ground().client() as browser:
         answer = await browser.post("/api/session", json={"token": token})
 
@@ -117,7 +117,7 @@ async def test_a_wrong_token_opens_nothing(token: str) -> None:
     assert "set-cookie" not in answer.headers
 
 
-async def test_wrong_tokens_at_the_sign_in_are_slowed() -> None:
+async def test_wrong_tokens_at_sign_in_are_rate_limited() -> None:
     ground = Ground(rates=Rates(failures=RequestRate(2, 0.5)))
     async with ground.client() as browser:
         codes = [(await browser.post("/api/session", json={"token": "x"})).status_code for _ in range(3)]
@@ -125,7 +125,7 @@ async def test_wrong_tokens_at_the_sign_in_are_slowed() -> None:
     assert codes == [401, 401, 429]
 
 
-async def test_a_worker_has_no_session() -> None:
+async def test_a_worker_token_cannot_open_a_session() -> None:
     ground = Ground()
     async with ground.client() as browser:
         answer = await browser.post("/api/session", json={"token": await ground.token(Role.WORKER)})
@@ -145,7 +145,7 @@ async def test_signing_out_ends_the_session() -> None:
     await browser.aclose()
 
 
-async def test_a_session_ends_when_it_is_not_used_and_in_any_case() -> None:
+async def test_a_session_ends_when_idle_and_at_its_maximum_age() -> None:
     ground = Ground()
     browser, _ = await signed_in(ground)
     begun = ground.clock.now()
@@ -174,7 +174,7 @@ async def test_a_session_ends_with_its_token() -> None:
     await browser.aclose()
 
 
-async def test_old_sessions_are_swept_out_when_a_new_one_opens() -> None:
+async def test_expired_sessions_are_deleted_when_a_new_one_opens() -> None:
     ground = Ground()
     old, _ = await signed_in(ground)
     ground.clock.advance(IDLE_S * 2)
@@ -185,13 +185,13 @@ async def test_old_sessions_are_swept_out_when_a_new_one_opens() -> None:
     await new.aclose()
 
 
-async def test_a_token_has_no_session_to_end() -> None:
+async def test_a_token_request_has_no_session_to_end() -> None:
     async with await Ground().as_(Role.VIEWER) as viewer:
         assert (await viewer.delete("/api/session")).status_code == 409
         assert (await viewer.get("/api/session")).json()["csrf"] is None
 
 
-async def test_an_administrator_sees_who_is_signed_in_and_ends_a_session() -> None:
+async def test_an_administrator_lists_and_ends_sessions() -> None:
     ground = Ground()
     browser, _ = await signed_in(ground)
     admin, own = await signed_in(ground, Role.ADMIN)
@@ -210,7 +210,7 @@ async def test_an_administrator_sees_who_is_signed_in_and_ends_a_session() -> No
     assert (await admin.delete(gone, headers=own)).status_code == 404
 
 
-async def test_a_listed_session_ends_with_its_token_and_was_used_just_now() -> None:
+async def test_a_listed_session_shows_its_expiry_and_last_use() -> None:
     ground = Ground()
     text, _ = await ground.access.tokens.create(TokenRequest(subject="ann", role=Role.ADMIN, expires_in_s=3_600.0))
     browser = ground.client(origin="http://localhost")

@@ -25,7 +25,7 @@ from tests.server.access.ground import Ground
         ("OPTIONS", "/api/session"),
     ],
 )
-async def test_a_stranger_hears_the_same_of_every_path(method: str, path: str) -> None:
+async def test_an_anonymous_caller_gets_the_same_answer_for_every_path(method: str, path: str) -> None:
     """So that nobody learns which paths exist."""
     async with Ground().client() as stranger:
         answer = await stranger.request(method, path)
@@ -36,7 +36,7 @@ async def test_a_stranger_hears_the_same_of_every_path(method: str, path: str) -
     assert "allow" not in answer.headers
 
 
-async def test_a_route_without_a_row_is_closed_to_everybody() -> None:
+async def test_a_route_without_a_row_is_closed_to_every_role() -> None:
     ground = Ground()
     for role in (Role.VIEWER, Role.ADMIN, Role.WORKER):
         async with await ground.as_(role) as caller:
@@ -46,7 +46,7 @@ async def test_a_route_without_a_row_is_closed_to_everybody() -> None:
         assert answer.json()["detail"] == f"your token has the role {role}; no role may send this request"
 
 
-async def test_who_may_run_is_not_who_may_register() -> None:
+async def test_an_operator_may_run_but_not_register() -> None:
     ground = Ground()
     async with await ground.as_(Role.OPERATOR) as operator, await ground.as_(Role.AUTHOR) as author:
         refused, taken = await operator.post("/api/catalog"), await author.post("/api/catalog")
@@ -55,7 +55,7 @@ async def test_who_may_run_is_not_who_may_register() -> None:
     assert refused.json()["detail"] == "your token has the role operator; it needs the role author"
 
 
-async def test_who_is_known_is_told_what_is_not_there() -> None:
+async def test_an_authenticated_caller_gets_404_for_a_missing_route() -> None:
     async with await Ground().as_(Role.VIEWER) as viewer:
         missing, wrong = await viewer.get("/api/nothing"), await viewer.delete("/api/catalog")
 
@@ -82,20 +82,20 @@ async def test_who_is_known_is_told_what_is_not_there() -> None:
         ("[::1", 421),
     ],
 )
-async def test_a_request_sent_to_another_name_is_refused(host: str, status: int) -> None:
+async def test_a_request_with_a_foreign_host_name_is_refused(host: str, status: int) -> None:
     """A page whose name was made to point at this machine still sends its own name."""
     async with await Ground().as_(Role.VIEWER) as viewer:
         assert (await viewer.get("/api/catalog", headers={"host": host})).status_code == status
 
 
-async def test_two_hosts_are_one_too_many() -> None:
+async def test_a_request_with_two_host_headers_is_refused() -> None:
     async with await Ground().as_(Role.VIEWER) as viewer:
         answer = await viewer.get("/api/catalog", headers=[("host", "localhost"), ("host", "localhost")])
 
     assert answer.status_code == 400
 
 
-async def test_every_answer_carries_what_browsers_need_and_none_speaks_of_cors() -> None:
+async def test_every_response_has_the_security_headers_and_no_cors_headers() -> None:
     ground = Ground()
     async with await ground.as_(Role.VIEWER) as viewer, ground.client() as stranger:
         answers = [
@@ -116,19 +116,19 @@ async def test_every_answer_carries_what_browsers_need_and_none_speaks_of_cors()
         assert not [name for name in answer.headers if name.startswith("access-control-")]
 
 
-async def test_tls_is_remembered_by_browsers() -> None:
+async def test_responses_over_tls_have_an_hsts_header() -> None:
     async with Ground(tls=True).client() as stranger:
         assert "strict-transport-security" in (await stranger.get("/")).headers
 
 
-async def test_a_stream_passes_as_it_is() -> None:
+async def test_a_stream_passes_the_gate_unchanged() -> None:
     async with await Ground().as_(Role.VIEWER) as viewer:
         answer = await viewer.get("/api/schema")
 
     assert answer.text == "first\nsecond\n"
 
 
-async def test_a_stream_ends_with_the_token_it_was_opened_with() -> None:
+async def test_a_stream_ends_when_its_token_is_no_longer_valid() -> None:
     ground = Ground()
     for age_s, text in ((1.0, "first\nsecond\n"), (15.0, "first\n")):
         async with await ground.as_(Role.VIEWER) as viewer:
@@ -142,7 +142,7 @@ async def test_a_stream_ends_with_the_token_it_was_opened_with() -> None:
             assert (await viewer.get("/api/schema")).text == text
 
 
-async def test_a_websocket_is_closed_before_it_is_opened() -> None:
+async def test_a_websocket_is_closed_before_it_is_accepted() -> None:
     ground, sent = Ground(), []
 
     async def receive() -> dict[str, Any]:
@@ -156,7 +156,7 @@ async def test_a_websocket_is_closed_before_it_is_opened() -> None:
     assert sent == [{"type": "websocket.close", "code": 1008}]
 
 
-async def test_wrong_tokens_are_slowed_and_right_ones_are_not() -> None:
+async def test_wrong_tokens_are_rate_limited_and_right_ones_are_not() -> None:
     """A bucket by address would let one neighbour lock out all others; 256 bits need no such lock."""
     ground = Ground(rates=Rates(failures=RequestRate(3, 0.5)))
     wrong = {"authorization": "Bearer nothing"}
@@ -173,7 +173,7 @@ async def test_wrong_tokens_are_slowed_and_right_ones_are_not() -> None:
     assert (known.status_code, tokenless.status_code, later.status_code) == (200, 401, 401)
 
 
-async def test_the_audit_log_cannot_be_flooded_by_strangers() -> None:
+async def test_anonymous_callers_cannot_flood_the_audit_log() -> None:
     ground = Ground(rates=Rates(tokenless=RequestRate(5, 1)))
     async with ground.client() as stranger:
         codes = [(await stranger.get("/api/catalog")).status_code for _ in range(50)]
@@ -182,7 +182,7 @@ async def test_the_audit_log_cannot_be_flooded_by_strangers() -> None:
     assert len(await ground.store.audit.onward(after=0)) == 1
 
 
-async def test_everybody_has_a_rate_of_their_own() -> None:
+async def test_every_caller_has_its_own_rate_limit() -> None:
     ground = Ground(rates=Rates(people=RequestRate(2, 1)))
     async with await ground.as_(Role.VIEWER) as hasty, await ground.as_(Role.OPERATOR) as other:
         codes = [(await hasty.get("/api/catalog")).status_code for _ in range(3)]

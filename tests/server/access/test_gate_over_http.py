@@ -40,12 +40,12 @@ def asking(served: Served, target: str, *, method: str = "GET", extra: str = "",
     return f"{method} {target} HTTP/1.1\r\nHost: {host}\r\n{token}{extra}Connection: close\r\n\r\n".encode()
 
 
-async def test_the_first_token_of_a_server_works(served: Served) -> None:
+async def test_the_first_token_of_a_server_authenticates(served: Served) -> None:
     assert served.first_token is not None
     assert b" 200 " in await said(served, asking(served, "/api/tokens"))
 
 
-async def test_odd_requests_are_refused(served: Served) -> None:
+async def test_malformed_requests_are_refused(served: Served) -> None:
     token = f"Authorization: Bearer {served.first_token}\r\n".encode()
     odd = {
         "no host": b"GET /api/tokens HTTP/1.1\r\n" + token + b"\r\n",
@@ -77,7 +77,7 @@ async def test_a_websocket_is_refused(served: Served) -> None:
     assert b" 200 " not in line
 
 
-async def test_a_server_that_may_not_listen_leaves_no_token_behind(tmp_path: Path) -> None:
+async def test_a_server_that_may_not_listen_creates_no_token(tmp_path: Path) -> None:
     """Else its next start would find one that nobody has ever read."""
     settings = ServerSettings(db=str(tmp_path / "store.db"), host="0.0.0.0", port=0)
     with pytest.raises(RefusedError, match="noetl token create"):

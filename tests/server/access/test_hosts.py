@@ -33,18 +33,18 @@ HOSTS = Hosts(["noetl.example.org:443", "*.apps.example.org"])
         ("*.apps.example.org", False),
     ],
 )
-def test_a_wildcard_stands_for_every_name_below_its_own(host: str, known: bool) -> None:
+def test_a_wildcard_matches_every_name_below_its_domain(host: str, known: bool) -> None:
     assert HOSTS.know(host) is known
 
 
 @pytest.mark.parametrize("written", ["*", "*.", "*.org", "a.*.org", "https://noetl.example.org", "two words", ""])
-def test_what_is_no_name_is_refused_with_a_way_out(written: str) -> None:
+def test_an_invalid_host_name_is_refused_with_an_example(written: str) -> None:
     with pytest.raises(RefusedError, match=r"write noetl\.example\.org, or \*\.example\.org"):
         Hosts([written])
 
 
 @pytest.mark.parametrize("host", ["10.2.3.4:8082", "noetl-server", "anything.example"])
-async def test_probes_are_answered_whatever_host_they_name_and_nothing_else_is(host: str) -> None:
+async def test_health_probes_are_answered_for_any_host_name_and_nothing_else_is(host: str) -> None:
     async with talking(workers=0) as talk:
         probes = [await talk.client.get(f"/api/health/{which}", headers={"host": host}) for which in ("live", "ready")]
         other = await talk.client.get("/api/executions", headers={"host": host})
@@ -67,7 +67,7 @@ CLIENT = "203.0.113.7"
         ({}, "127.0.0.1"),
     ],
 )
-async def test_the_address_of_a_request_is_that_of_a_trusted_proxys_client(
+async def test_a_trusted_proxy_sets_the_client_address(
     given: dict[str, Any], address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NOETL_HOME", str(tmp_path))
@@ -82,11 +82,11 @@ async def test_the_address_of_a_request_is_that_of_a_trusted_proxys_client(
     assert {row.address for row in entries} == {address}
 
 
-def test_what_is_no_network_is_refused_with_a_way_out() -> None:
+def test_an_invalid_network_is_refused_with_an_example() -> None:
     with pytest.raises(RefusedError, match=r'--trusted-proxy "proxy.example" is not an address: write one like'):
         trusted_proxies(["10.0.0.1", "proxy.example"])
 
 
-def test_without_any_the_proxies_of_this_machine_are_trusted() -> None:
+def test_local_proxies_are_trusted_by_default() -> None:
     assert trusted_proxies([]) == ["127.0.0.0/8", "::1/128"]
     assert trusted_proxies(["10.1.2.3/8"]) == ["10.0.0.0/8"]

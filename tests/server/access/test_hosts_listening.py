@@ -17,14 +17,14 @@ ROOM = Path(noetl.server.access.__file__).parent
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2", "localhost", "LOCALHOST", "::1", "[::1]"])
-def test_loopback_is_always_allowed(host: str) -> None:
+def test_binding_to_loopback_is_always_allowed(host: str) -> None:
     check_bind(host, tls=False, proxy_flag=False, has_tokens=False)
 
 
 @pytest.mark.parametrize(
     "host", ["0.0.0.0", "::", "192.0.2.1", "noetl.example", "", "localhost.example", "127.0.0.1.x"]
 )
-def test_elsewhere_needs_tokens_and_tls_or_a_proxy(host: str) -> None:
+def test_binding_elsewhere_needs_tokens_and_tls_or_a_proxy(host: str) -> None:
     for tls, proxy_flag, has_tokens in ((True, True, False), (False, False, True), (False, False, False)):
         with pytest.raises(RefusedError) as refused:
             check_bind(host, tls=tls, proxy_flag=proxy_flag, has_tokens=has_tokens)
@@ -34,14 +34,14 @@ def test_elsewhere_needs_tokens_and_tls_or_a_proxy(host: str) -> None:
     check_bind(host, tls=False, proxy_flag=True, has_tokens=True)
 
 
-def test_the_refusal_names_the_way_out() -> None:
+def test_the_refusal_names_the_fix() -> None:
     with pytest.raises(RefusedError, match="noetl token create"):
         check_bind("0.0.0.0", tls=True, proxy_flag=False, has_tokens=False)
     with pytest.raises(RefusedError, match=r"--tls-cert .* --behind-proxy"):
         check_bind("0.0.0.0", tls=False, proxy_flag=False, has_tokens=True)
 
 
-def test_a_bucket_fills_again_and_forgets_who_is_silent() -> None:
+def test_a_token_bucket_refills_and_forgets_silent_callers() -> None:
     clock = ManualClock()
     buckets = Buckets(RequestRate(2, 0.5), clock)
 
@@ -81,12 +81,12 @@ def is_secret(written: str) -> bool:
 @pytest.mark.parametrize(
     "path", sorted([*ROOM.rglob("*.py"), *(ROOM.parent / "routes").glob("*.py")]), ids=lambda path: path.name
 )
-def test_no_secret_is_compared_by_equality(path: Path) -> None:
+def test_no_secret_is_compared_with_equality_operators(path: Path) -> None:
     """`==` ends at the first difference, and how long it takes tells where that is."""
     assert [one for one in compared(ast.parse(path.read_text())) if is_secret(one)] == []
 
 
-def test_the_lint_sees_what_it_looks_for() -> None:
+def test_the_lint_detects_such_comparisons() -> None:
     assert [
         one for one in compared(ast.parse("a.secret_hash == x or csrf != y or token_id == z")) if is_secret(one)
     ] == [

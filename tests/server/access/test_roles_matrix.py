@@ -70,7 +70,7 @@ def test_every_route_has_a_row_and_every_row_a_route() -> None:
     assert set(RULES) - set(routes()) == set(), "rows without a route"
 
 
-def test_there_are_routes_of_every_kind() -> None:
+def test_the_matrix_has_routes_of_every_kind() -> None:
     """So that the matrix is not green for want of anything to look at."""
     assert len(routes()) >= 50
     for template in (
@@ -202,7 +202,7 @@ def filled(template: str) -> str:
     return re.sub(r"\{\w+:path\}", "some/where", re.sub(r"\{\w+\}", "some", template))
 
 
-async def test_every_route_is_open_to_whom_the_table_says_and_to_nobody_else(live: Live) -> None:
+async def test_every_route_is_open_to_exactly_the_roles_of_the_table(live: Live) -> None:
     wrong = [
         (caller, method, template, status)
         for method, template in routes()
@@ -214,7 +214,7 @@ async def test_every_route_is_open_to_whom_the_table_says_and_to_nobody_else(liv
     assert wrong == []
 
 
-def test_what_is_expected_is_what_was_decided() -> None:
+def test_the_table_has_the_decided_values_at_critical_places() -> None:
     """The table itself, at the places where a slip would hurt most."""
     for caller, method, path, status in (
         ("viewer", "POST", "/api/executions", 403),
@@ -267,7 +267,7 @@ TRICKS: dict[str, Callable[[str], str]] = {
 
 
 @pytest.mark.parametrize("name", TRICKS)
-async def test_no_trick_with_a_path_opens_what_is_closed(live: Live, name: str) -> None:
+async def test_no_path_trick_opens_a_closed_route(live: Live, name: str) -> None:
     wrong = []
     for method, template in one_in(3, routes(), first=len(name)):  # another third for each trick
         raw = TRICKS[name](filled(template))
@@ -297,7 +297,7 @@ async def test_no_trick_with_a_path_opens_what_is_closed(live: Live, name: str) 
     ],
     ids=lambda header: header[0].decode(),
 )
-async def test_no_header_opens_what_is_closed(live: Live, header: tuple[bytes, bytes]) -> None:
+async def test_no_header_opens_a_closed_route(live: Live, header: tuple[bytes, bytes]) -> None:
     wrong = [
         (caller, method, template, status)
         for method, template in one_in(3, routes(), first=len(header[0]))
@@ -309,7 +309,7 @@ async def test_no_header_opens_what_is_closed(live: Live, header: tuple[bytes, b
     assert wrong == []
 
 
-async def test_what_breaks_behind_the_gate_is_written_down_and_has_its_headers(
+async def test_an_unexpected_failure_is_recorded_and_has_security_headers(
     live: Live, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def broken(request: Request) -> None:
@@ -326,7 +326,7 @@ async def test_what_breaks_behind_the_gate_is_written_down_and_has_its_headers(
     assert (row.actor, row.action, row.outcome) == ("operator", "POST /api/executions", "500")
 
 
-async def test_head_opens_what_get_opens_and_nothing_else(live: Live) -> None:
+async def test_head_has_the_permissions_of_get(live: Live) -> None:
     wrong = [
         (caller, template, status)
         for _, template in routes()
@@ -338,7 +338,7 @@ async def test_head_opens_what_get_opens_and_nothing_else(live: Live) -> None:
 
 
 @pytest.mark.parametrize("method", ["OPTIONS", "PATCH", "TRACE", "CONNECT", "get", "FOO", ""])
-async def test_no_other_method_opens_what_is_closed(live: Live, method: str) -> None:
+async def test_no_other_method_opens_a_closed_route(live: Live, method: str) -> None:
     wrong = [
         (caller, template, status)
         for _, template in routes()
@@ -350,7 +350,7 @@ async def test_no_other_method_opens_what_is_closed(live: Live, method: str) -> 
     assert wrong == []
 
 
-def test_a_router_whose_routes_are_not_guarded_does_not_get_in() -> None:
+def test_a_router_with_unguarded_routes_is_refused() -> None:
     router = APIRouter()
     router.add_api_route("/api/open", lambda: None)
 

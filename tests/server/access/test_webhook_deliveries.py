@@ -88,7 +88,7 @@ FORGED: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
 
 
 @pytest.mark.parametrize("forge", FORGED.values(), ids=FORGED)
-async def test_a_forged_signature_gets_what_an_unknown_address_gets(
+async def test_a_forged_signature_gets_the_answer_of_an_unknown_address(
     sender: Sender, forge: Callable[[dict[str, str]], dict[str, str]]
 ) -> None:
     headers = forge(sender.headers())
@@ -110,7 +110,7 @@ def _told(answer: httpx2.Response) -> tuple[object, ...]:
     )
 
 
-async def test_another_key_another_webhooks_key_and_a_swapped_body_are_refused(sender: Sender) -> None:
+async def test_another_key_another_webhooks_key_and_a_changed_body_are_refused(sender: Sender) -> None:
     other_key, _ = await sender.ground.access.webhooks.create("other", WebhookTarget(path="demo/hooked"), by="ann")
 
     assert (await sender.send(key="guess")).status_code == 404
@@ -123,7 +123,7 @@ async def test_another_key_another_webhooks_key_and_a_swapped_body_are_refused(s
 @pytest.mark.parametrize(
     ("age_s", "status"), [(0, 202), (299, 202), (300, 202), (301, 404), (86_400, 404), (-300, 202), (-302, 404)]
 )
-async def test_a_delivery_is_of_the_last_or_next_five_minutes(sender: Sender, age_s: float, status: int) -> None:
+async def test_a_delivery_is_accepted_within_five_minutes(sender: Sender, age_s: float, status: int) -> None:
     assert (await sender.send(age_s=age_s)).status_code == status
 
 
@@ -141,14 +141,14 @@ async def test_a_delivery_is_of_the_last_or_next_five_minutes(sender: Sender, ag
         "application/octet-stream",
     ],
 )
-async def test_only_json_is_taken(sender: Sender, kind: str) -> None:
+async def test_only_json_is_accepted(sender: Sender, kind: str) -> None:
     answer = await sender.send(headers=sender.headers() | {"content-type": kind})
 
     assert answer.status_code == 415
     assert await sender.started() == []
 
 
-async def test_json_may_say_its_encoding(sender: Sender) -> None:
+async def test_the_content_type_may_name_the_encoding(sender: Sender) -> None:
     headers = sender.headers() | {"content-type": "application/json; charset=utf-8"}
 
     assert (await sender.send(headers=headers)).status_code == 202
@@ -158,12 +158,12 @@ async def test_json_may_say_its_encoding(sender: Sender) -> None:
     "body",
     [b"", b"{", b"nothing", b"NaN", b'{"a": 1, "a": 2}', b"[" * 10_000, b'"\\ud800"', b"\xff", b"{} {}", b"1e999"],
 )
-async def test_what_is_signed_and_not_json_is_refused(sender: Sender, body: bytes) -> None:
+async def test_a_signed_body_that_is_not_json_is_refused(sender: Sender, body: bytes) -> None:
     assert (await sender.send(body)).status_code == 400
     assert await sender.started() == []
 
 
-async def test_a_body_has_a_mebibyte_at_most(sender: Sender) -> None:
+async def test_a_body_is_at_most_one_mebibyte(sender: Sender) -> None:
     fits = b'"' + b"x" * ((1 << 20) - 2) + b'"'
 
     assert (await sender.send(fits)).status_code == 202
@@ -177,7 +177,7 @@ async def test_a_body_has_a_mebibyte_at_most(sender: Sender) -> None:
     assert answer.status_code == 413
 
 
-async def test_a_forged_files_object_is_data_and_opens_nothing(sender: Sender, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_forged_files_object_is_treated_as_data(sender: Sender, monkeypatch: pytest.MonkeyPatch) -> None:
     """A form webhook elsewhere read whatever path such an object named (CVE-2026-21858)."""
     forged = {"files": {"f": {"filepath": "/etc/passwd", "path": "/etc/passwd", "mimetype": "text/plain"}}}
     paths: list[object] = []
@@ -209,7 +209,7 @@ async def test_a_replayed_delivery_changes_nothing(sender: Sender) -> None:
     assert len(await sender.started()) == 1
 
 
-async def test_a_caught_delivery_under_another_id_changes_nothing(sender: Sender) -> None:
+async def test_a_replayed_delivery_with_another_id_changes_nothing(sender: Sender) -> None:
     """The id is not signed, so whoever catches a delivery can change it; its signature is known, though."""
     headers = sender.headers(delivery="d-1")
     first = await sender.send(headers=headers)
@@ -221,7 +221,7 @@ async def test_a_caught_delivery_under_another_id_changes_nothing(sender: Sender
     assert len(await sender.started()) == 1
 
 
-async def test_a_delivery_that_is_sent_again_later_under_its_id_is_the_same(sender: Sender) -> None:
+async def test_a_repeated_delivery_with_its_id_is_recognised(sender: Sender) -> None:
     first = await sender.send(headers=sender.headers(delivery="d-1"))
     sender.ground.clock.advance(3_600)
 
@@ -241,7 +241,7 @@ async def test_another_body_under_a_known_id_is_refused(sender: Sender) -> None:
     assert len(await sender.started()) == 1
 
 
-async def test_copies_that_come_at_once_have_one_effect(sender: Sender) -> None:
+async def test_concurrent_copies_of_a_delivery_have_one_effect(sender: Sender) -> None:
     headers = sender.headers(delivery="d-1")
 
     answers = await asyncio.gather(*(sender.send(headers=headers) for _ in range(10)))
@@ -252,7 +252,7 @@ async def test_copies_that_come_at_once_have_one_effect(sender: Sender) -> None:
 
 
 @pytest.mark.parametrize("delivery", ["", "x" * 201])
-async def test_an_id_that_is_none_is_refused(sender: Sender, delivery: str) -> None:
+async def test_an_invalid_delivery_id_is_refused(sender: Sender, delivery: str) -> None:
     assert (await sender.send(headers=sender.headers(delivery=delivery))).status_code == 400
     assert await sender.started() == []
 
@@ -261,14 +261,14 @@ async def test_an_id_that_is_none_is_refused(sender: Sender, delivery: str) -> N
     "address",
     ["", "x", "0" * 31, "0" * 33, "%2e%2e", "..", "A" * 32, "%00" * 32, "*", "orders", "{hook_id}", "0" * 32 + "%2Fx"],
 )
-async def test_there_is_nothing_at_other_addresses(sender: Sender, address: str) -> None:
+async def test_other_addresses_are_not_found(sender: Sender, address: str) -> None:
     answer = await sender.client.post(f"/hooks/{address}", content=BODY, headers=sender.headers())
 
     assert answer.status_code in (400, 401, 404)
     assert await sender.started() == []
 
 
-async def test_an_unknown_address_takes_the_same_steps(sender: Sender, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unknown_address_does_the_same_work(sender: Sender, monkeypatch: pytest.MonkeyPatch) -> None:
     """So that how long an answer takes tells nobody which addresses there are."""
     steps: list[str] = []
     for name in ("opened", "_decode_webhook"):
@@ -288,7 +288,7 @@ async def test_an_unknown_address_takes_the_same_steps(sender: Sender, monkeypat
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="the example uses openssl")
-async def test_the_example_of_the_docs_signs_as_it_should() -> None:
+async def test_the_example_in_the_documentation_signs_correctly() -> None:
     page = (Path(__file__).parents[3] / "docs" / "security.md").read_text()
     script = page.partition("```sh\n")[2].partition("curl")[0]
     done = subprocess.run(
@@ -303,7 +303,7 @@ async def test_the_example_of_the_docs_signs_as_it_should() -> None:
     assert mark == signature_of("the key", time, body.encode())
 
 
-async def test_a_flood_is_bounded_and_tells_nothing() -> None:
+async def test_a_flood_is_rate_limited_alike_for_known_and_unknown_addresses() -> None:
     """Whoever knocks too often is slowed, at a door that is there as at one that is not."""
     codes = {}
     for name, address in (("known", None), ("unknown", "f" * 32)):
@@ -317,7 +317,7 @@ async def test_a_flood_is_bounded_and_tells_nothing() -> None:
     assert codes["known"] == codes["unknown"] == [404] * 5 + [429] * 3
 
 
-async def test_signed_deliveries_have_a_rate_as_well() -> None:
+async def test_signed_deliveries_are_rate_limited_too() -> None:
     sender = await sender_on(Ground(rates=Rates(webhooks=RequestRate(2, 1))))
 
     answers = [await sender.send(b"%d" % number) for number in range(3)]
@@ -327,12 +327,12 @@ async def test_signed_deliveries_have_a_rate_as_well() -> None:
     await sender.client.aclose()
 
 
-async def test_an_address_answers_nothing_but_post(sender: Sender) -> None:
+async def test_a_webhook_address_accepts_post_only(sender: Sender) -> None:
     for method in ("GET", "HEAD", "PUT", "DELETE", "OPTIONS"):
         assert (await sender.client.request(method, f"/hooks/{sender.hook_id}")).status_code == 401
 
 
-async def test_a_page_of_another_origin_delivers_nothing(sender: Sender) -> None:
+async def test_a_page_of_another_origin_cannot_deliver(sender: Sender) -> None:
     answer = await sender.send(headers={**sender.headers(), "origin": "https://evil.example"})
 
     assert answer.status_code == 403
@@ -348,7 +348,7 @@ async def test_a_deleted_webhook_is_gone(sender: Sender) -> None:
     assert (await sender.send()).status_code == 404
 
 
-async def test_a_webhook_for_a_playbook_that_is_not_there_says_so_to_who_can_sign() -> None:
+async def test_a_webhook_for_a_missing_playbook_reports_it_to_signed_callers() -> None:
     sender = await sender_on(Ground(), WebhookTarget(path="demo/none"))
 
     answer = await sender.send()
@@ -357,7 +357,7 @@ async def test_a_webhook_for_a_playbook_that_is_not_there_says_so_to_who_can_sig
     await sender.client.aclose()
 
 
-async def test_a_webhook_sends_a_message_once_matched_by_fields_of_the_body() -> None:
+async def test_a_webhook_sends_one_message_correlated_by_fields_of_the_body() -> None:
     sender = await sender_on(Ground(), WebhookTarget(message="order.paid", correlation={"order": "order.id"}))
     headers = sender.headers()
 
@@ -373,7 +373,7 @@ async def test_a_webhook_sends_a_message_once_matched_by_fields_of_the_body() ->
     await sender.client.aclose()
 
 
-async def test_a_webhook_is_made_by_administrators_and_its_key_shown_once() -> None:
+async def test_administrators_create_webhooks_and_the_key_is_shown_once() -> None:
     ground = Ground()
     async with await ground.as_(Role.ADMIN) as admin, await ground.as_(Role.AUTHOR) as author:
         made = await admin.post("/api/webhooks", json={"name": "orders", "path": "demo/hooked"})
@@ -396,7 +396,7 @@ async def test_a_webhook_is_made_by_administrators_and_its_key_shown_once() -> N
     assert made.json()["secret"].encode() not in things[0].body
 
 
-async def test_without_a_master_key_there_are_no_webhooks() -> None:
+async def test_a_server_without_a_master_key_has_no_webhooks() -> None:
     ground = Ground(keys=MasterKeys([]))
     async with await ground.as_(Role.ADMIN) as admin:
         answer = await admin.post("/api/webhooks", json={"name": "orders", "path": "demo/hooked"})
@@ -409,7 +409,7 @@ async def test_without_a_master_key_there_are_no_webhooks() -> None:
         assert answer.status_code == 201
 
 
-async def test_a_webhook_follows_a_rotation_of_the_master_key(sender: Sender) -> None:
+async def test_a_webhook_survives_a_rotation_of_the_master_key(sender: Sender) -> None:
     old, new = b"k" * 32, b"n" * 32
     rotated = Webhooks(sender.ground.store.key_values, lambda: MasterKeys([old, new]), sender.ground.clock)
 

@@ -108,7 +108,7 @@ async def all_inputs(talk: Talk, execution_id: str) -> dict[str, dict[str, Any]]
 
 @pytest.mark.req("POL-05")
 @pytest.mark.parametrize("text", [RETRIED, NESTED, BESIDE, CASE], ids=["retried", "nested", "beside", "case"])
-async def test_rendered_inputs_are_those_the_tool_was_given(text: str) -> None:
+async def test_rendered_inputs_equal_those_the_tool_received(text: str) -> None:
     tool = Recording(first={"n": 3}, second=[broken(), broken(), {"n": 5}], third={"n": 6}, work=1, python={"n": 1})
     async with talking(tools={"python": tool}) as talk:
         told = await all_inputs(talk, await talk.ran(text))
@@ -117,7 +117,7 @@ async def test_rendered_inputs_are_those_the_tool_was_given(text: str) -> None:
     assert len(tool.given) > 1
 
 
-async def test_an_attempt_is_compared_with_the_one_before_it_and_with_another_run() -> None:
+async def test_an_attempt_is_compared_with_the_previous_one_and_with_another_run() -> None:
     tool = Recording(first={"n": 3}, second=[broken(), {"n": 5}])
     async with talking(tools={"python": tool}) as talk:
         one, two = await talk.ran(RETRIED), await talk.ran(RETRIED, {"page": 8})
@@ -146,7 +146,7 @@ async def test_an_attempt_is_compared_with_the_one_before_it_and_with_another_ru
     assert (alone["before"], alone["differences"]) == (None, None)
 
 
-async def test_pages_of_attempts_follow_each_other_and_say_how_each_ended() -> None:
+async def test_pages_of_attempts_are_consecutive_and_show_each_outcome() -> None:
     tool = Recording(first={"n": 3}, second=[broken(), {"n": 5}])
     async with talking(tools={"python": tool}) as talk:
         execution_id = await talk.ran(RETRIED)
@@ -170,7 +170,7 @@ async def test_pages_of_attempts_follow_each_other_and_say_how_each_ended() -> N
     assert [one["path"] for one in in_loop] == [[1]]
 
 
-async def test_what_is_no_attempt_is_refused() -> None:
+async def test_an_invalid_attempt_is_refused() -> None:
     async with talking(tools={"python": Recording()}) as talk:
         execution_id = await talk.ran(RETRIED)
 
@@ -219,7 +219,7 @@ workflow:
 """
 
 
-async def test_a_large_value_is_told_by_its_size_and_a_lost_one_as_lost() -> None:
+async def test_a_large_value_is_shown_by_size_and_a_missing_one_as_missing() -> None:
     rows = [{"n": n, "text": "x" * 40} for n in range(4_000)]
     async with talking(tools={"python": Recording(many=[rows])}) as talk:
         execution_id = await talk.ran(LARGE)

@@ -21,7 +21,7 @@ workflow:
 
 
 @pytest.mark.req("VAL-19")
-async def test_a_hint_that_names_one_replacement_is_a_fix_an_editor_can_make() -> None:
+async def test_a_hint_with_one_replacement_is_an_editor_fix() -> None:
     text = WAITS.replace("kind: python", "kind: pyton").replace("{step: ask}", "{step: aks}")
     async with talking() as talk:
         found = (await talk.post("/api/validate", {"source": playbook(text)}))["diagnostics"]

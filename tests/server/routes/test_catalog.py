@@ -20,7 +20,7 @@ FIXTURES = Path(__file__).parents[2] / "fixtures"
 
 
 @pytest.mark.req("SRV-10")
-async def test_the_same_content_is_the_same_version() -> None:
+async def test_registering_the_same_content_returns_the_same_version() -> None:
     async with talking(workers=0) as talk:
         first = await talk.client.post("/api/catalog", json={"source": playbook(HELLO)})
         again = await talk.client.post("/api/catalog", json={"source": playbook(HELLO), "path": "tests/test"})
@@ -73,7 +73,7 @@ async def test_a_text_replaces_only_the_version_it_was_opened_from() -> None:
 
 
 @pytest.mark.req("SRV-10", "TMR-01")
-async def test_a_schedule_and_notifications_are_removed_only_by_whoever_may() -> None:
+async def test_removing_a_schedule_or_notifications_requires_the_role() -> None:
     async with talking(workers=0) as talk:
         await talk.register(SCHEDULED)
         asked = {"source": playbook(HELLO), "opened_from": "tests/test@1"}
@@ -94,7 +94,7 @@ async def test_a_schedule_and_notifications_are_removed_only_by_whoever_may() ->
         assert (await talk.get("/api/schedules"))["schedules"] == []
 
 
-async def test_versions_texts_and_differences() -> None:
+async def test_versions_texts_and_differences_can_be_read() -> None:
     async with talking(workers=0) as talk:
         await talk.register()
         await talk.register(HELLO.replace("world", "moon"))
@@ -115,7 +115,7 @@ async def test_versions_texts_and_differences() -> None:
         await talk.get(f"{url}/diff", 422, params={"from": 1})
 
 
-async def test_steps_are_found_by_parts_of_their_names_in_newest_versions() -> None:
+async def test_steps_are_found_by_parts_of_their_names_in_the_newest_versions() -> None:
     def text(path: str, step: str) -> str:
         head = "apiVersion: noetl.io/v10\nkind: Playbook\nmetadata: { name: x, path: PATH }\n"
         return (
@@ -138,7 +138,7 @@ async def test_steps_are_found_by_parts_of_their_names_in_newest_versions() -> N
 
 
 @pytest.mark.req("ADV-06")
-async def test_the_proofs_of_a_version_are_there() -> None:
+async def test_the_certificate_of_a_version_can_be_read() -> None:
     async with talking(workers=0) as talk:
         registered = await talk.register()
         told = await talk.get("/api/catalog/tests/test/certificate")
@@ -147,7 +147,7 @@ async def test_the_proofs_of_a_version_are_there() -> None:
         assert told["hash"] == registered["net_hash"]
 
 
-async def test_who_may_run_may_not_register() -> None:
+async def test_an_operator_cannot_register() -> None:
     async with talking(workers=0) as talk:
         operator = await talk.as_role(Role.OPERATOR)
         answer = await operator.post("/api/catalog", json={"source": playbook(HELLO)})
@@ -156,7 +156,7 @@ async def test_who_may_run_may_not_register() -> None:
 
 
 @pytest.mark.req("SRV-09")
-async def test_validate_tells_the_dialect_and_everything_it_found() -> None:
+async def test_validate_returns_the_dialect_and_all_findings() -> None:
     async with talking(workers=0) as talk:
         good = await talk.post("/api/validate", {"source": (FIXTURES / "F-003-A.yaml").read_text()})
         bad = await talk.client.post(
@@ -196,7 +196,7 @@ async def test_a_step_is_read_changed_and_inserted_as_a_form() -> None:
         assert "already" in taken.json()["detail"]
 
 
-async def test_format_migrate_and_draw() -> None:
+async def test_playbooks_are_formatted_migrated_and_drawn() -> None:
     async with talking(workers=0) as talk:
         formatted = await talk.post("/api/format", {"source": "b:   1\na: 2\n"})
         migrated = await talk.post("/api/migrate", {"source": (FIXTURES / "F-000-E.yaml").read_text()})
@@ -221,7 +221,7 @@ async def test_the_schema_is_served() -> None:
 
 
 @pytest.mark.req("SRV-09")
-async def test_the_description_names_every_route_and_holds_every_schema_it_refers_to() -> None:
+async def test_the_openapi_description_has_every_route_and_every_referenced_schema() -> None:
     async with talking(workers=0) as talk:
         api = await talk.get("/openapi.json")
         schemas = api["components"]["schemas"]
@@ -244,7 +244,7 @@ def _references(value: Any) -> set[str]:
     return set().union(*map(_references, value)) if isinstance(value, list) else set()
 
 
-async def test_the_page_of_the_description_needs_nothing_from_elsewhere() -> None:
+async def test_the_openapi_page_loads_nothing_from_other_hosts() -> None:
     async with talking(workers=0) as talk:
         page = await talk.client.get("/openapi")
         script = await talk.client.get("/openapi/docs.js")
@@ -259,7 +259,7 @@ async def test_the_page_of_the_description_needs_nothing_from_elsewhere() -> Non
         assert "innerHTML" not in script.text
 
 
-async def test_figures_for_prometheus() -> None:
+async def test_metrics_are_served_for_prometheus() -> None:
     async with talking() as talk:
         await talk.ran()
         text = (await talk.client.get("/metrics")).text
@@ -276,7 +276,7 @@ async def test_figures_for_prometheus() -> None:
             assert name in text
 
 
-async def test_health_is_for_everybody() -> None:
+async def test_health_needs_no_token() -> None:
     async with talking(workers=0) as talk, talk.with_token(None) as stranger:
         assert (await stranger.get("/api/health/live")).status_code == 200
         assert (await stranger.get("/api/health/ready")).status_code == 200
@@ -286,7 +286,7 @@ async def test_health_is_for_everybody() -> None:
         assert (await stranger.get("/api/health/ready")).status_code == 503
 
 
-async def test_credentials_go_in_and_never_come_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_credentials_are_stored_and_never_returned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("NOETL_HOME", str(tmp_path))
     async with talking(workers=0) as talk:
         put = await talk.client.put("/api/credentials/pg", json={"value": "correct-horse", "type": "text"})
@@ -320,7 +320,7 @@ async def test_a_server_without_a_master_key_stores_no_credential(
         assert "NOETL_MASTER_KEY" in answer.json()["detail"]
 
 
-async def test_incidents_are_told() -> None:
+async def test_incidents_are_listed() -> None:
     async with talking(workers=0) as talk:
         incident = {"record": "order 1", "problem": "it broke", "failures": 5, "since": 1.0, "last": 2.0}
         await talk.services.store.key_values.put("incident", "order 1", json.dumps(incident).encode(), over=0, at=2.0)
@@ -336,7 +336,7 @@ WARNED = (
 
 
 @pytest.mark.req("VAL-19", "SRV-10")
-async def test_registering_and_starting_tell_the_warnings_about_the_text() -> None:
+async def test_registering_and_starting_return_the_warnings() -> None:
     async with talking(workers=0) as talk:
         registered = await talk.client.post("/api/catalog", json={"source": WARNED})
         begun = [await talk.client.post("/api/executions", json={"path": "tests/test"}) for _ in range(2)]
@@ -349,7 +349,7 @@ async def test_registering_and_starting_tell_the_warnings_about_the_text() -> No
 
 
 @pytest.mark.req("VAL-19", "SRV-10")
-async def test_warnings_are_refused_where_a_client_or_the_server_is_strict() -> None:
+async def test_warnings_are_refused_if_a_client_or_the_server_is_strict() -> None:
     async with talking(workers=0) as talk, talking(workers=0, strict=True) as strict:
         asked = await talk.client.post("/api/catalog", json={"source": WARNED, "strict": True})
         required = await strict.client.post("/api/catalog", json={"source": WARNED})
@@ -377,7 +377,7 @@ workflow:
         ('when: "{{ true }}"\n    tool: {kind: noop}', "migrated"),
     ],
 )
-async def test_a_typo_in_a_v10_text_is_nothing_to_migrate(mistake: str, migration: str | None) -> None:
+async def test_a_misspelling_in_a_v10_text_suggests_no_migration(mistake: str, migration: str | None) -> None:
     text = OLDER.replace('when: "{{ true }}"\n    tool: {kind: noop}', mistake)
     async with talking(workers=0) as talk:
         told = await talk.post("/api/validate", {"source": text})
@@ -390,7 +390,7 @@ async def test_a_typo_in_a_v10_text_is_nothing_to_migrate(mistake: str, migratio
 
 
 @pytest.mark.req("MIG-05", "SRV-10")
-async def test_a_refusal_says_that_a_migration_would_do_and_the_migrated_text_is_accepted() -> None:
+async def test_a_refusal_suggests_a_migration_and_the_migrated_text_is_accepted() -> None:
     async with talking(workers=0) as talk:
         refused = await talk.client.post("/api/catalog", json={"source": OLDER})
         migrated = await talk.post("/api/migrate", {"source": OLDER})
@@ -403,7 +403,7 @@ async def test_a_refusal_says_that_a_migration_would_do_and_the_migrated_text_is
         assert at_once.json()["migrated"] is True
 
 
-async def test_a_server_connects_with_a_credential_and_gives_none_out(
+async def test_a_server_tests_a_credential_without_returning_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("NOETL_HOME", str(tmp_path))
@@ -427,7 +427,7 @@ async def test_a_server_connects_with_a_credential_and_gives_none_out(
     assert mail.messages == []
 
 
-async def test_a_credential_is_tried_under_the_address_policy_of_the_server(
+async def test_a_credential_test_obeys_the_address_policy_of_the_server(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("NOETL_HOME", str(tmp_path))

@@ -46,7 +46,7 @@ async def _calls_of_the_router(ask: Awaitable[object]) -> int:
     return number
 
 
-async def test_a_start_goes_past_the_router_of_the_framework() -> None:
+async def test_a_start_bypasses_the_router_of_the_framework() -> None:
     """Which takes a tenth of what a small execution costs the server."""
     async with talking() as talk:
         await talk.register()
@@ -68,7 +68,7 @@ class _NotedReads(MemoryStore):
         return await super().events(execution_id, after=after, only=only)
 
 
-async def test_a_look_at_an_execution_that_runs_does_not_search_its_history() -> None:
+async def test_reading_a_running_execution_does_not_scan_its_history() -> None:
     """A loop of 5,000 items that somebody looks at every moment held up everybody else on the server (P8)."""
     store = _NotedReads()
     async with talking(store=store, workers=0) as talk:
@@ -82,7 +82,7 @@ async def test_a_look_at_an_execution_that_runs_does_not_search_its_history() ->
     assert store.asked == []
 
 
-async def test_the_result_of_a_step_is_found_with_its_newest_event() -> None:
+async def test_the_result_of_a_step_is_found_by_its_newest_event() -> None:
     store = _NotedReads()
     async with talking(store=store) as talk:
         execution_id = await talk.ran()
@@ -98,7 +98,7 @@ async def test_the_result_of_a_step_is_found_with_its_newest_event() -> None:
 @pytest.mark.parametrize(
     ("dialect", "next_"), [("v10", "{arcs: [{step: a}]}"), ("v2-eval", "[{step: a, when: true}]"), ("v2-case", "a")]
 )
-async def test_the_catalogue_and_an_execution_tell_the_dialect_of_a_playbook(dialect: str, next_: str) -> None:
+async def test_the_catalogue_and_an_execution_show_the_dialect(dialect: str, next_: str) -> None:
     text = f"""
 apiVersion: noetl.io/v2
 kind: Playbook
@@ -131,7 +131,7 @@ workflow: [{{step: start, next: {next_}}}, {{step: a, tool: {{kind: noop}}}}]
         ({"path": 1}, 422),
     ],
 )
-async def test_what_names_no_playbook_starts_nothing(asked: dict[str, Any], status: int) -> None:
+async def test_an_unknown_playbook_starts_nothing(asked: dict[str, Any], status: int) -> None:
     async with talking() as talk:
         await talk.register()
         await talk.post("/api/executions", asked, status)
@@ -140,7 +140,7 @@ async def test_what_names_no_playbook_starts_nothing(asked: dict[str, Any], stat
 
 
 @pytest.mark.req("SRV-10")
-async def test_a_run_stays_with_the_version_it_began_with() -> None:
+async def test_a_run_keeps_the_version_it_started_with() -> None:
     async with talking() as talk:
         await talk.register(HELD)
         first = await talk.start()
@@ -152,7 +152,7 @@ async def test_a_run_stays_with_the_version_it_began_with() -> None:
         assert second["catalog_id"] == "tests/test@2"
 
 
-async def test_the_same_key_and_body_get_the_same_answer_and_start_once() -> None:
+async def test_a_repeated_request_with_its_key_gets_the_same_answer_and_starts_once() -> None:
     """reliability.md §3.4."""
     async with talking() as talk:
         await talk.register()
@@ -169,7 +169,7 @@ async def test_the_same_key_and_body_get_the_same_answer_and_start_once() -> Non
         assert len((await talk.get("/api/executions"))["executions"]) == 1
 
 
-async def test_a_start_without_a_required_input_is_refused_and_its_key_can_be_used_again() -> None:
+async def test_a_start_without_a_required_input_is_refused_and_its_key_can_be_reused() -> None:
     text = "executor: {spec: {required_inputs: [region]}}\nworkflow: [{step: start, tool: {kind: noop}}]"
     async with talking() as talk:
         await talk.register(text)
@@ -185,7 +185,7 @@ async def test_a_start_without_a_required_input_is_refused_and_its_key_can_be_us
         assert len((await talk.get("/api/executions"))["executions"]) == 1
 
 
-async def test_requests_with_one_key_at_the_same_moment_start_once() -> None:
+async def test_concurrent_requests_with_one_key_start_once() -> None:
     async with talking() as talk:
         await talk.register()
         asked, key = {"path": "tests/test"}, {"idempotency-key": "k1"}
@@ -198,7 +198,7 @@ async def test_requests_with_one_key_at_the_same_moment_start_once() -> None:
         assert len((await talk.get("/api/executions"))["executions"]) == 1
 
 
-async def test_keys_of_different_people_are_different() -> None:
+async def test_idempotency_keys_of_different_users_are_separate() -> None:
     async with talking() as talk:
         await talk.register()
         operator = await talk.as_role(Role.OPERATOR)
@@ -209,7 +209,7 @@ async def test_keys_of_different_people_are_different() -> None:
         assert one.json()["execution_id"] != two.json()["execution_id"]
 
 
-async def test_a_key_whose_first_request_was_refused_can_be_used_again() -> None:
+async def test_a_key_whose_first_request_was_refused_can_be_reused() -> None:
     async with talking() as talk:
         key = {"idempotency-key": "k1"}
         refused = await talk.client.post("/api/executions", json={"path": "tests/test"}, headers=key)
@@ -246,7 +246,7 @@ async def test_lists_are_filtered_and_paged() -> None:
 
 
 @pytest.mark.req("SRV-07")
-async def test_pause_holds_what_comes_next_until_resume() -> None:
+async def test_pause_holds_the_next_step_until_resume() -> None:
     gate = asyncio.Event()
 
     class Waiting:
@@ -282,7 +282,7 @@ async def test_pause_holds_what_comes_next_until_resume() -> None:
 
 
 @pytest.mark.req("SRV-11")
-async def test_cancel_ends_an_execution_that_nobody_works_on() -> None:
+async def test_cancel_ends_an_execution_without_a_worker() -> None:
     async with talking(workers=0) as talk:
         await talk.register(HELD)
         execution_id = (await talk.start())["execution_id"]
@@ -295,7 +295,7 @@ async def test_cancel_ends_an_execution_that_nobody_works_on() -> None:
         assert told["error"]["message"] == "not wanted"
 
 
-async def test_many_are_steered_at_once_and_a_dry_run_does_nothing() -> None:
+async def test_several_executions_are_controlled_together_and_a_dry_run_does_nothing() -> None:
     async with talking(workers=0) as talk:
         await talk.register(HELD)
         ids = {(await talk.start())["execution_id"] for _ in range(4)}
@@ -313,7 +313,7 @@ async def test_many_are_steered_at_once_and_a_dry_run_does_nothing() -> None:
 
 
 @pytest.mark.req("SRV-11")
-async def test_an_empty_filter_stops_nobody() -> None:
+async def test_an_empty_filter_controls_nothing() -> None:
     """A client that forgot to fill it in would cancel everybody's work."""
     async with talking(workers=0) as talk:
         await talk.register(HELD)
@@ -327,7 +327,7 @@ async def test_an_empty_filter_stops_nobody() -> None:
         assert (dry["matched"], done["changed"]) == (1, 1)
 
 
-async def test_rerun_takes_version_and_payload_of_the_first_run_unless_told_otherwise() -> None:
+async def test_rerun_uses_version_and_payload_of_the_first_run_by_default() -> None:
     async with talking() as talk:
         first = await talk.ran(payload={"who": "me"})
         again = await talk.post(f"/api/executions/{first}/rerun", {"wait": 60}, 201)
@@ -337,7 +337,7 @@ async def test_rerun_takes_version_and_payload_of_the_first_run_unless_told_othe
         assert (await talk.get(f"/api/executions/{other['execution_id']}/ctx")) == {"greeted": "you"}
 
 
-async def test_too_many_starts_at_once_are_told_to_come_back() -> None:
+async def test_too_many_concurrent_starts_get_a_retry_after_header() -> None:
     async with talking(max_starts_at_once=0) as talk:
         await talk.register()
         answer = await talk.client.post("/api/executions", json={"path": "tests/test"})
@@ -347,7 +347,7 @@ async def test_too_many_starts_at_once_are_told_to_come_back() -> None:
 
 
 @pytest.mark.req("SAGA-01")
-async def test_cancel_with_compensation_undoes_what_was_done() -> None:
+async def test_cancel_with_compensation_runs_the_compensations() -> None:
     text = """
 workflow:
   - step: start
@@ -388,7 +388,7 @@ workflow:
 
 
 @pytest.mark.req("CLI-04", "SRV-10")
-async def test_rerun_from_a_step_begins_there_with_what_the_first_run_had() -> None:
+async def test_rerun_from_a_step_starts_there_with_the_data_of_the_first_run() -> None:
     async with talking() as talk:
         first = await talk.ran(CHAIN, payload={"n": 7})
         again = await talk.post(f"/api/executions/{first}/rerun", {"from": "middle", "wait": 60}, 201)
@@ -406,7 +406,7 @@ async def test_rerun_from_a_step_begins_there_with_what_the_first_run_had() -> N
 
 
 @pytest.mark.parametrize("step", ["nowhere", "never"])
-async def test_rerun_from_a_step_that_was_never_entered_is_refused(step: str) -> None:
+async def test_rerun_from_a_step_that_never_ran_is_a_refusal(step: str) -> None:
     async with talking() as talk:
         first = await talk.ran(CHAIN)
         told = await talk.post(f"/api/executions/{first}/rerun", {"from": step}, 422)
@@ -415,7 +415,7 @@ async def test_rerun_from_a_step_that_was_never_entered_is_refused(step: str) ->
         assert len((await talk.get("/api/executions"))["executions"]) == 1
 
 
-async def test_a_text_is_run_once_and_the_catalogue_stays_as_it_is() -> None:
+async def test_running_a_text_once_leaves_the_catalogue_unchanged() -> None:
     text = """
     apiVersion: noetl.io/v10
     kind: Playbook

@@ -43,7 +43,7 @@ ANSWERS = Scripted(work={"rows": [1, 2]}, last="bye")
 
 
 @pytest.mark.req("SRV-09")
-async def test_vars_and_ctx_are_the_same_mapping() -> None:
+async def test_vars_and_ctx_return_the_same_mapping() -> None:
     async with talking(tools={"python": ANSWERS}) as talk:
         execution_id = await talk.ran(TWO)
         ctx = await talk.get(f"/api/executions/{execution_id}/ctx")
@@ -53,7 +53,7 @@ async def test_vars_and_ctx_are_the_same_mapping() -> None:
 
 
 @pytest.mark.req("SRV-09")
-async def test_results_of_an_execution_and_of_a_step() -> None:
+async def test_results_of_an_execution_and_of_a_step_can_be_read() -> None:
     async with talking(tools={"python": ANSWERS}) as talk:
         execution_id = await talk.ran(TWO)
         url = f"/api/executions/{execution_id}/result"
@@ -70,7 +70,7 @@ async def test_results_of_an_execution_and_of_a_step() -> None:
         await talk.get(url, 409, params={"step": "nowhere"})
 
 
-async def test_there_is_no_result_before_the_end() -> None:
+async def test_an_unfinished_execution_has_no_result() -> None:
     async with talking(workers=0) as talk:
         await talk.register(TWO)
         execution_id = (await talk.start())["execution_id"]
@@ -80,7 +80,7 @@ async def test_there_is_no_result_before_the_end() -> None:
 
 
 @pytest.mark.req("EVT-02", "EVT-05")
-async def test_a_page_of_large_events_is_cut_and_has_a_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_page_of_large_events_is_shortened_and_has_a_next_page(monkeypatch: pytest.MonkeyPatch) -> None:
     async with talking() as talk:
         url = f"/api/executions/{await talk.ran()}/events"
         everything = (await talk.get(url))["events"]
@@ -95,7 +95,7 @@ async def test_a_page_of_large_events_is_cut_and_has_a_next_one(monkeypatch: pyt
     assert found == everything
 
 
-async def test_events_are_paged_picked_and_named_as_before() -> None:
+async def test_events_are_paged_filtered_and_listed_with_legacy_names() -> None:
     async with talking(tools={"python": ANSWERS}) as talk:
         execution_id = await talk.ran(TWO)
         url = f"/api/executions/{execution_id}/events"
@@ -118,7 +118,7 @@ async def test_events_are_paged_picked_and_named_as_before() -> None:
 
 
 @pytest.mark.req("EVT-07")
-async def test_the_state_at_every_event_is_the_one_the_log_tells() -> None:
+async def test_the_state_at_every_event_equals_the_fold_of_the_log() -> None:
     async with talking(tools={"python": ANSWERS}) as talk:
         execution_id = await talk.ran(TWO)
         url = f"/api/executions/{execution_id}/state"
@@ -137,7 +137,7 @@ async def test_the_state_at_every_event_is_the_one_the_log_tells() -> None:
 
 
 @pytest.mark.req("SRV-09")
-async def test_tokens_tell_where_they_are_and_what_they_wait_for() -> None:
+async def test_tokens_show_their_place_and_what_they_wait_for() -> None:
     async with talking(workers=0) as talk:
         await talk.register(JOIN)
         execution_id = (await talk.start())["execution_id"]
@@ -149,7 +149,7 @@ async def test_tokens_tell_where_they_are_and_what_they_wait_for() -> None:
 
 
 @pytest.mark.req("SRV-09", "TMR-04")
-async def test_a_token_at_a_timer_tells_when_it_fires_and_what_else_would_move_it() -> None:
+async def test_a_token_at_a_timer_shows_its_due_time_and_alternatives() -> None:
     async with talking(workers=0) as talk:
         await talk.register(
             "workflow: [{step: start, timer: {until: '2099-01-02T03:04:05.678Z'}, "
@@ -164,7 +164,7 @@ async def test_a_token_at_a_timer_tells_when_it_fires_and_what_else_would_move_i
         assert told[-1] == "the next timer is due at 2099-01-02T03:04:05Z"
 
 
-async def test_the_step_that_an_execution_failed_at_is_told() -> None:
+async def test_the_failed_step_of_an_execution_is_named() -> None:
     async with talking(tools={"python": Scripted(work=broken("py.exception", "it broke"))}) as talk:
         await talk.register(
             "workflow: [{step: start, tool: {kind: noop}, next: {arcs: [{step: fetch}]}}, "
@@ -177,7 +177,7 @@ async def test_the_step_that_an_execution_failed_at_is_told() -> None:
         assert told == ["the execution failed in step fetch: py.exception: it broke"]
 
 
-async def test_times_of_steps_and_their_tasks() -> None:
+async def test_durations_of_steps_and_tasks_can_be_read() -> None:
     async with talking(tools={"python": ANSWERS}) as talk:
         execution_id = await talk.ran(TWO)
         start, end = (await talk.get(f"/api/executions/{execution_id}/steps"))["steps"]
@@ -187,7 +187,7 @@ async def test_times_of_steps_and_their_tasks() -> None:
         assert [(one["task"], one["status"], one["do"]) for one in start["tasks"]] == [("work", "success", "continue")]
 
 
-async def test_logs_hold_what_tasks_printed_and_how_they_failed() -> None:
+async def test_logs_contain_task_output_and_errors() -> None:
     tool = Scripted(work=ToolResult(result=1, stdout="hello\n"), last=broken("py.exception", "it broke"))
     async with talking(tools={"python": tool}) as talk:
         execution_id = await talk.ran(TWO)
@@ -201,7 +201,7 @@ async def test_logs_hold_what_tasks_printed_and_how_they_failed() -> None:
         assert [one["task"] for one in only] == ["last"]
 
 
-async def test_logs_are_filtered_by_text_level_and_failure_before_they_are_paged(
+async def test_logs_are_filtered_by_text_level_and_failure_before_paging(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     printed = "\x1b[31mred\x1b[0m alert\nWARNING: late\n"
@@ -262,7 +262,7 @@ async def test_a_running_execution_is_drawn_and_explained() -> None:
 
 
 @pytest.mark.req("RES-01", "RES-03")
-async def test_a_large_result_is_read_back_whole() -> None:
+async def test_a_large_result_is_returned_whole() -> None:
     big = [{"n": n, "text": "x" * 50} for n in range(3000)]
     async with talking(tools={"python": Scripted(work=[big], last="bye")}) as talk:
         execution_id = await talk.ran(TWO)
@@ -273,7 +273,7 @@ async def test_a_large_result_is_read_back_whole() -> None:
         assert max(len(msgspec.json.encode(one["payload"])) for one in events) < 65_536
 
 
-async def test_a_large_result_is_read_in_pages_and_as_a_file() -> None:
+async def test_a_large_result_is_returned_in_pages_and_as_a_file() -> None:
     rows = [{"id": n, "name": f"order {n}"} for n in range(5_000)]
     async with talking(tools={"python": Scripted(work={"rows": rows}, last={"rows": rows})}) as talk:
         execution_id = await talk.ran(TWO)

@@ -38,7 +38,7 @@ workflow:
 
 
 @pytest.mark.req("KEY-06")
-async def test_lines_of_a_task_are_seen_while_it_runs_masked_and_then_in_the_log(
+async def test_masked_task_output_is_visible_live_and_then_in_the_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LIVE_OUTPUT_TOKEN", "correct-horse-battery")
@@ -66,7 +66,7 @@ async def test_lines_of_a_task_are_seen_while_it_runs_masked_and_then_in_the_log
         assert await texts(talk, execution_id) == []
 
 
-async def test_a_reader_is_told_what_is_new_past_its_cursor_and_all_by_a_server_that_began_anew() -> None:
+async def test_a_reader_receives_new_lines_after_its_cursor_or_all_after_a_restart() -> None:
     async with talking(workers=0) as talk:
         worker, execution_id = await begun(talk)
         (order,) = (await turn(worker, capacity=1)).orders
@@ -82,7 +82,7 @@ async def test_a_reader_is_told_what_is_new_past_its_cursor_and_all_by_a_server_
         assert await texts(talk, execution_id, after=f"other.7,{first['cursor']}") == ["two"]
 
 
-async def test_what_is_in_the_log_is_not_live_any_more() -> None:
+async def test_logged_lines_are_no_longer_live() -> None:
     async with talking(workers=0) as talk:
         worker, execution_id = await begun(talk)
         (order,) = (await turn(worker, capacity=1)).orders
@@ -97,7 +97,7 @@ async def test_what_is_in_the_log_is_not_live_any_more() -> None:
         assert await texts(talk, execution_id) == []
 
 
-async def test_the_last_lines_of_a_task_that_a_cancellation_stopped_stay() -> None:
+async def test_the_last_lines_of_a_cancelled_task_are_stored() -> None:
     async with talking(workers=0) as talk:
         worker, execution_id = await begun(talk)
         (order,) = (await turn(worker, capacity=1)).orders
@@ -108,7 +108,7 @@ async def test_the_last_lines_of_a_task_that_a_cancellation_stopped_stay() -> No
         assert await texts(talk, execution_id) == ["one"]
 
 
-async def test_a_task_that_began_again_after_a_lost_lease_says_so_and_keeps_what_it_printed_before() -> None:
+async def test_a_task_restarted_after_a_lost_lease_keeps_its_first_lines_and_notes_it() -> None:
     clock = ManualClock()
     async with talking(workers=0, clock=clock, lease_ttl_s=30.0) as talk:
         worker, execution_id = await begun(talk)
@@ -139,7 +139,7 @@ async def test_a_task_that_began_again_after_a_lost_lease_says_so_and_keeps_what
     assert [bar["finished_at"] for bar in step["tasks"]] == [step["tasks"][1]["started_at"], None]
 
 
-async def test_only_the_holder_of_an_order_is_listened_to() -> None:
+async def test_only_the_holder_of_an_order_can_send_lines() -> None:
     async with talking(workers=0) as talk:
         worker, execution_id = await begun(talk)
         (order,) = (await turn(worker, capacity=1)).orders
@@ -155,7 +155,7 @@ async def test_only_the_holder_of_an_order_is_listened_to() -> None:
         assert await texts(talk, execution_id) == []
 
 
-async def test_a_chatty_task_keeps_the_newest_lines_and_the_others_are_counted() -> None:
+async def test_a_chatty_task_keeps_the_newest_lines_and_counts_the_rest() -> None:
     async with talking(workers=0) as talk:
         worker, execution_id = await begun(talk)
         (order,) = (await turn(worker, capacity=1)).orders
@@ -168,7 +168,7 @@ async def test_a_chatty_task_keeps_the_newest_lines_and_the_others_are_counted()
         assert task["total"] == 5 * (MAX_LINES // 2 + 10)
 
 
-async def test_a_batch_that_is_too_large_is_refused() -> None:
+async def test_an_oversized_batch_is_refused() -> None:
     async with talking(workers=0) as talk:
         worker, _ = await begun(talk)
         (order,) = (await turn(worker, capacity=1)).orders
@@ -176,7 +176,7 @@ async def test_a_batch_that_is_too_large_is_refused() -> None:
         assert (await tell(worker, chunk(order, "x" * 600_000))).status_code == 413
 
 
-async def test_viewers_read_live_lines_and_nobody_else_does() -> None:
+async def test_only_viewers_can_read_live_lines() -> None:
     async with talking(workers=0) as talk:
         worker, execution_id = await begun(talk)
         (order,) = (await turn(worker, capacity=1)).orders

@@ -60,7 +60,7 @@ async def side_run(talk: Talk, execution_id: str, kind: str, state: str) -> dict
 
 
 @pytest.mark.req("SAGA-02", "TOOL-12")
-async def test_side_runs_that_run_are_told_and_explained_and_then_stand_in_the_timeline() -> None:
+async def test_running_side_runs_are_listed_explained_and_then_in_the_timeline() -> None:
     tool = Gated("undo", "slow", fails=broken())
     async with talking(tools={"python": tool}) as talk:
         await talk.register(BESIDE)
@@ -95,7 +95,7 @@ async def test_side_runs_that_run_are_told_and_explained_and_then_stand_in_the_t
 
 
 @pytest.mark.req("ADV-01")
-async def test_a_handler_is_told_and_then_stands_in_the_timeline() -> None:
+async def test_a_handler_is_listed_and_then_in_the_timeline() -> None:
     tool = Gated("audit", audit=broken())
     async with talking(tools={"python": tool}) as talk:
         await talk.register(HANDLED)
@@ -117,7 +117,7 @@ async def test_a_handler_is_told_and_then_stands_in_the_timeline() -> None:
 
 
 @pytest.mark.req("POL-13")
-async def test_a_hook_that_failed_stands_in_the_timeline() -> None:
+async def test_a_failed_hook_is_in_the_timeline() -> None:
     text = """
 workflow:
   - step: start

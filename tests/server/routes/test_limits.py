@@ -40,7 +40,7 @@ async def begun(talk: Talk, text: str, count: int = 1) -> list[str]:
     return [str((await talk.start(PATH))["execution_id"]) for _ in range(count)]
 
 
-async def test_a_playbooks_limit_is_raised_and_reset_while_its_executions_wait() -> None:
+async def test_a_playbook_limit_is_raised_and_reset_while_executions_wait() -> None:
     async with talking() as talk:
         one, two, three = await begun(talk, ONE_AT_ONCE, 3)
         await until_status(talk, two, "paused")
@@ -62,7 +62,7 @@ async def test_a_playbooks_limit_is_raised_and_reset_while_its_executions_wait()
         assert (await talk.get(f"/api/executions/{one}"))["status"] == "running"
 
 
-async def test_the_limit_and_the_rate_of_a_step_are_changed_in_one_execution() -> None:
+async def test_limit_and_rate_of_a_step_are_changed_in_one_execution() -> None:
     async with talking() as talk:
         [execution_id] = await begun(talk, STEPS)
         url = f"/api/executions/{execution_id}/limits"
@@ -106,7 +106,7 @@ async def test_the_limit_and_the_rate_of_a_step_are_changed_in_one_execution() -
         ("/api/executions/none/limits/nap", {"limit": 1}, 404, "none"),
     ],
 )
-async def test_what_is_no_limit_is_a_problem_that_says_why(url: str, body: Any, status: int, said: str) -> None:
+async def test_an_invalid_limit_is_a_problem_with_its_reason(url: str, body: Any, status: int, said: str) -> None:
     async with talking() as talk:
         [execution_id] = await begun(talk, STEPS)
 
@@ -117,7 +117,7 @@ async def test_what_is_no_limit_is_a_problem_that_says_why(url: str, body: Any, 
         assert said in answer.json()["detail"]
 
 
-async def test_an_execution_that_is_over_has_no_limits_to_change() -> None:
+async def test_an_ended_execution_has_no_limits_to_change() -> None:
     async with talking() as talk:
         [execution_id] = await begun(talk, STEPS)
         await talk.post(f"/api/executions/{execution_id}/cancel", {})
@@ -125,7 +125,7 @@ async def test_an_execution_that_is_over_has_no_limits_to_change() -> None:
         await put(talk, f"/api/executions/{execution_id}/limits/nap", {"limit": 2}, 409)
 
 
-async def test_operators_change_limits_viewers_see_them_and_it_is_written_down() -> None:
+async def test_operators_change_limits_viewers_see_them_and_changes_are_audited() -> None:
     async with talking() as talk:
         [execution_id] = await begun(talk, STEPS)
         viewer, operator = await talk.as_role(Role.VIEWER), await talk.as_role(Role.OPERATOR)
@@ -143,7 +143,7 @@ async def test_operators_change_limits_viewers_see_them_and_it_is_written_down()
         ] == [("a operator", url) for url in reversed(urls)]
 
 
-def test_both_clients_have_the_same_words_for_it() -> None:
+def test_both_clients_have_the_limit_methods() -> None:
     names = [
         "playbook_limits",
         "limit_playbook",

@@ -71,7 +71,7 @@ async def notices(talk: Talk, state: str, number: int = 1) -> list[dict[str, Any
 
 
 @pytest.mark.req("NTF-01")
-async def test_a_failure_reaches_a_mailbox_and_a_signed_hook_once_each(
+async def test_a_failure_is_sent_once_to_a_mailbox_and_a_signed_hook(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     hook = HttpServer({"POST /told": reply(202)})
@@ -108,7 +108,7 @@ async def test_a_failure_reaches_a_mailbox_and_a_signed_hook_once_each(
 
 
 @pytest.mark.req("NTF-01")
-async def test_a_rule_hears_only_its_playbooks_and_its_events(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_a_rule_applies_to_its_playbooks_and_events_only(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     async with HttpServer({"*": reply()}) as hook, notifying(monkeypatch, tmp_path) as talk:
         to = [{"webhook": {"url": hook.url}}]
         await put(talk, "/api/notification-rules/other-path", {"on": ["failed"], "path": "sales/*", "notify": to})
@@ -126,7 +126,7 @@ async def test_a_rule_hears_only_its_playbooks_and_its_events(monkeypatch: pytes
 
 
 @pytest.mark.req("NTF-05")
-async def test_a_notice_that_is_refused_is_a_dead_letter_until_it_is_sent_again(
+async def test_a_rejected_notice_is_a_dead_letter_until_it_is_sent_again(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     hook = HttpServer({"*": [reply(410, text="gone"), reply(200)]})
@@ -161,7 +161,7 @@ async def test_a_notice_that_is_refused_is_a_dead_letter_until_it_is_sent_again(
     ],
     ids=["refused", "refused for one of two"],
 )
-async def test_a_dead_letter_has_what_the_mail_server_answered(
+async def test_a_dead_letter_contains_the_answer_of_the_mail_server(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, mail: MailServer, said: str
 ) -> None:
     with mail:
@@ -177,7 +177,7 @@ async def test_a_dead_letter_has_what_the_mail_server_answered(
 
 
 @pytest.mark.req("NTF-05")
-async def test_a_hook_that_is_down_for_a_while_is_tried_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_a_notice_to_an_unavailable_hook_is_retried(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("noetl.control.notifications.sender.FIRST_PAUSE_S", 0.01)
     async with HttpServer({"*": [reply(503), reply(503), reply()]}) as hook, notifying(monkeypatch, tmp_path) as talk:
         await put(talk, "/api/notification-rules/ops", {"on": ["failed"], "notify": [{"webhook": {"url": hook.url}}]})
@@ -189,9 +189,7 @@ async def test_a_hook_that_is_down_for_a_while_is_tried_again(monkeypatch: pytes
 
 
 @pytest.mark.req("NTF-06")
-async def test_executions_go_on_beside_a_hook_that_never_answers(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+async def test_executions_continue_while_a_hook_never_answers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     async with HttpServer({"*": reply(hang=True)}) as hook, notifying(monkeypatch, tmp_path) as talk:
         await put(talk, "/api/notification-rules/ops", {"on": ["failed"], "notify": [{"webhook": {"url": hook.url}}]})
         first = await talk.ran(FAILING % "")
@@ -203,7 +201,9 @@ async def test_executions_go_on_beside_a_hook_that_never_answers(
 
 
 @pytest.mark.req("NTF-04")
-async def test_repeats_within_the_throttle_wait_for_its_end(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_repeated_notices_wait_for_the_end_of_the_throttle(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     async with HttpServer({"*": reply()}) as hook, notifying(monkeypatch, tmp_path) as talk:
         rule = {"on": ["failed"], "throttle": "1h", "notify": [{"webhook": {"url": hook.url}}]}
         await put(talk, "/api/notification-rules/ops", rule)
@@ -217,7 +217,7 @@ async def test_repeats_within_the_throttle_wait_for_its_end(monkeypatch: pytest.
 
 
 @pytest.mark.req("NTF-02")
-async def test_a_notice_of_a_server_that_ended_is_sent_by_the_next_one(
+async def test_the_next_server_sends_the_notice_of_a_stopped_one(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     store = MemoryStore()
@@ -239,7 +239,7 @@ async def test_a_notice_of_a_server_that_ended_is_sent_by_the_next_one(
 
 
 @pytest.mark.req("NTF-07")
-async def test_an_execution_that_takes_longer_than_expected_is_late(
+async def test_an_execution_that_takes_longer_than_expected_is_reported_late(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     waiting = """
@@ -268,7 +268,7 @@ async def test_an_execution_that_takes_longer_than_expected_is_late(
 
 
 @pytest.mark.req("NTF-01")
-async def test_a_task_that_is_assigned_is_told_to_slack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_an_assigned_task_is_reported_to_slack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     path = "/services/T000/B000/" + secrets.token_hex(8)
     asks = """
     apiVersion: noetl.io/v10
@@ -312,9 +312,7 @@ async def test_a_mail_about_a_task_links_to_the_task(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.req("NTF-08")
-async def test_no_secret_of_a_destination_is_seen_when_it_fails(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+async def test_a_failing_destination_reveals_no_secret(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     secret = secrets.token_hex(16)
 
     async with HttpServer({"*": reply(404, text="no_service")}) as hook, notifying(monkeypatch, tmp_path) as talk:
@@ -332,7 +330,7 @@ async def test_no_secret_of_a_destination_is_seen_when_it_fails(
 
 
 @pytest.mark.req("NTF-08")
-async def test_a_template_that_fails_does_not_stop_the_notice(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_a_failing_template_does_not_stop_the_notice(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     async with HttpServer({"*": reply()}) as hook, notifying(monkeypatch, tmp_path) as talk:
         rule = {
             "on": ["failed"],
@@ -351,9 +349,7 @@ async def test_a_template_that_fails_does_not_stop_the_notice(monkeypatch: pytes
 
 
 @pytest.mark.req("NTF-08")
-async def test_notices_reach_no_address_that_tools_may_not_reach(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+async def test_notices_obey_the_address_policy_of_tools(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from noetl.base.addresses.policy import CLOSED, AddressGuard
     from noetl.tools.registry import Permissions, guarded_registry
 
@@ -372,7 +368,7 @@ async def test_notices_reach_no_address_that_tools_may_not_reach(
 
 
 @pytest.mark.req("NTF-08")
-async def test_the_secret_path_of_a_hook_and_its_headers_are_shown_to_nobody(
+async def test_the_secret_path_and_headers_of_a_hook_are_never_shown(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     path, query, token = (secrets.token_hex(16) for _ in range(3))
@@ -406,7 +402,7 @@ async def test_the_secret_path_of_a_hook_and_its_headers_are_shown_to_nobody(
     assert not [one for one in shown if any(secret in one for secret in (path, query, token))]
 
 
-async def test_a_rule_is_tried_and_says_what_is_wrong(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_a_test_of_a_rule_reports_what_is_wrong(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     async with HttpServer({"*": reply()}) as hook, notifying(monkeypatch, tmp_path) as talk:
         to = [{"webhook": {"url": hook.url}}, {"email": {"to": "o@x.org", "auth": "nowhere"}}]
         await put(talk, "/api/notification-rules/ops", {"on": ["failed"], "notify": to})
@@ -430,7 +426,7 @@ async def test_a_rule_is_tried_and_says_what_is_wrong(monkeypatch: pytest.Monkey
         ({"on": ["failed"], "wait": 1, "notify": [{"slack": {"auth": "x"}}]}, "wait"),
     ],
 )
-async def test_a_rule_that_cannot_be_followed_is_refused(rule: dict[str, Any], said: str) -> None:
+async def test_an_impossible_notification_rule_is_a_refusal(rule: dict[str, Any], said: str) -> None:
     async with talking() as talk:
         told = await put(talk, "/api/notification-rules/ops", rule, 422)
 
@@ -438,7 +434,7 @@ async def test_a_rule_that_cannot_be_followed_is_refused(rule: dict[str, Any], s
         assert (await talk.get("/api/notification-rules"))["rules"] == []
 
 
-async def test_rules_are_the_administrators_and_notices_everybodys() -> None:
+async def test_only_administrators_change_rules_and_every_role_reads_notices() -> None:
     async with talking() as talk:
         viewer, author = await talk.as_role(Role.VIEWER), await talk.as_role(Role.AUTHOR)
         rule = {"on": ["failed"], "notify": [{"slack": {"auth": "x"}}]}
@@ -453,9 +449,7 @@ async def test_rules_are_the_administrators_and_notices_everybodys() -> None:
 
 
 @pytest.mark.req("NTF-06")
-async def test_hooks_that_never_answer_do_not_hold_up_the_others(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+async def test_hooks_that_never_answer_do_not_delay_the_others(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(sender, "SLOW_S", 0.0)
     is_over = asyncio.Event()
 

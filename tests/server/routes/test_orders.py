@@ -22,7 +22,7 @@ from tests.server.worker_turns import CHILD, WORK, begun, done, holding, sent, s
 
 
 @pytest.mark.req("WRK-01", "EVT-06")
-async def test_a_worker_claims_reports_and_a_repeated_report_changes_nothing() -> None:
+async def test_a_worker_claims_and_reports_and_a_repeated_report_changes_nothing() -> None:
     async with talking(workers=0) as talk:
         worker, execution_id = await begun(talk)
         (order,) = (await turn(worker, capacity=1)).orders
@@ -39,7 +39,7 @@ async def test_a_worker_claims_reports_and_a_repeated_report_changes_nothing() -
 
 
 @pytest.mark.req("SRV-04")
-async def test_a_report_with_a_next_step_is_kept_as_refused_and_starts_nothing() -> None:
+async def test_a_report_with_a_next_step_is_recorded_as_refused_and_starts_nothing() -> None:
     async with talking(workers=0) as talk:
         worker, execution_id = await begun(talk)
         (order,) = (await turn(worker, capacity=1)).orders
@@ -56,7 +56,7 @@ async def test_a_report_with_a_next_step_is_kept_as_refused_and_starts_nothing()
         assert (await talk.get(f"/api/executions/{execution_id}"))["status"] == "running"
 
 
-async def test_a_long_poll_is_answered_as_soon_as_there_is_an_order() -> None:
+async def test_a_long_poll_is_answered_when_an_order_is_ready() -> None:
     async with talking(workers=0) as talk:
         await talk.register(WORK)
         worker = await talk.as_worker()
@@ -70,7 +70,7 @@ async def test_a_long_poll_is_answered_as_soon_as_there_is_an_order() -> None:
         assert [order.execution_id for order in answer.orders] == [started["execution_id"]]
 
 
-async def test_a_long_poll_with_nothing_to_give_ends_in_time() -> None:
+async def test_a_long_poll_without_orders_ends_in_time() -> None:
     async with talking(workers=0) as talk:
         worker = await talk.as_worker()
         async with asyncio.timeout(60):
@@ -80,7 +80,7 @@ async def test_a_long_poll_with_nothing_to_give_ends_in_time() -> None:
 
 
 @pytest.mark.req("WRK-03")
-async def test_heartbeats_tell_what_is_no_longer_held() -> None:
+async def test_heartbeats_return_lost_leases() -> None:
     async with talking(workers=0) as talk:
         worker, execution_id = await begun(talk)
         (order,) = (await turn(worker, capacity=1)).orders
@@ -93,7 +93,7 @@ async def test_heartbeats_tell_what_is_no_longer_held() -> None:
         assert set(after.json()["lost"]) | set(after.json()["stop"]) == {order.order_id, "another"}
 
 
-async def test_who_reports_for_another_worker_is_refused() -> None:
+async def test_a_worker_that_reports_for_another_is_refused() -> None:
     async with talking(workers=0) as talk:
         worker, _ = await begun(talk)
         (order,) = (await turn(worker, capacity=1)).orders
@@ -123,7 +123,7 @@ async def test_a_worker_id_belongs_to_the_token_that_registered_it() -> None:
 
 
 @pytest.mark.req("SRV-08")
-async def test_a_token_takes_orders_of_its_own_pools_only() -> None:
+async def test_a_token_claims_orders_of_its_own_pools_only() -> None:
     async with talking(workers=0) as talk:
         await begun(talk)
         gpu = await talk.as_worker(pools=("gpu",))
@@ -137,7 +137,7 @@ async def test_a_token_takes_orders_of_its_own_pools_only() -> None:
 
 
 @pytest.mark.req("SRV-08")
-async def test_never_more_orders_of_a_pool_are_held_than_its_capacity() -> None:
+async def test_the_number_of_orders_claimed_over_http_never_exceeds_the_pool_capacity() -> None:
     async with talking(workers=0) as talk:
         worker, _ = await begun(talk)
         for _ in range(4):
@@ -152,7 +152,7 @@ async def test_never_more_orders_of_a_pool_are_held_than_its_capacity() -> None:
 
 
 @pytest.mark.req("RES-01", "RES-02")
-async def test_large_values_are_stored_by_their_checksum_and_read_in_parts() -> None:
+async def test_large_values_are_stored_by_checksum_and_read_in_parts() -> None:
     async with talking(workers=0) as talk:
         worker, order = await holding(talk)
         of = storing(worker, order)
@@ -194,7 +194,7 @@ CALLER = WORK.replace('kind: python, code: "result = 1"', "kind: playbook, path:
 
 
 @pytest.mark.req("WRK-05", "SRV-04")
-async def test_a_worker_starts_no_playbook_that_no_task_of_its_order_calls() -> None:
+async def test_a_worker_can_start_only_playbooks_that_its_order_calls() -> None:
     async with talking(workers=0) as talk:
         await talk.register(CHILD)
         worker, _ = await begun(talk)
@@ -215,7 +215,7 @@ async def test_a_worker_starts_no_playbook_that_no_task_of_its_order_calls() -> 
 
 
 @pytest.mark.req("TOOL-11")
-async def test_a_nested_playbook_is_begun_once_and_waited_for_in_turns() -> None:
+async def test_a_nested_playbook_starts_once_and_is_awaited_by_polling() -> None:
     async with talking(workers=0, call_poll_s=0.05) as talk:
         await talk.register(CHILD)
         worker, _ = await begun(talk, CALLER)
@@ -243,7 +243,7 @@ async def test_a_nested_playbook_is_begun_once_and_waited_for_in_turns() -> None
 
 
 @pytest.mark.req("KEY-07")
-async def test_a_secret_is_given_to_the_holder_of_a_lease_only(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_secret_is_released_to_the_lease_holder_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOETL_MASTER_KEY", "a2V5a2V5a2V5a2V5a2V5a2V5a2V5a2V5a2V5a2V5a2U=")
     async with talking(workers=0) as talk:
         put = await talk.client.put("/api/credentials/api_token", json={"value": "correct-horse", "type": "bearer"})
@@ -283,7 +283,7 @@ async def test_a_secret_is_given_to_the_holder_of_a_lease_only(monkeypatch: pyte
 
 
 @pytest.mark.parametrize("body", [b"[]", b'{"worker_id": 1}', b'{"worker_id": "w", "reports": [1]}'])
-async def test_what_is_no_turn_is_refused(body: bytes) -> None:
+async def test_an_invalid_turn_gets_422(body: bytes) -> None:
     async with talking(workers=0) as talk:
         assert (await sent(await talk.as_role(Role.WORKER), body)).status_code == 422
 
@@ -319,7 +319,7 @@ async def test_tables_are_stored_by_workers_and_read_in_pages(tmp_path: Path) ->
 
 
 @pytest.mark.req("RES-06")
-async def test_what_is_no_table_is_not_stored_as_one(tmp_path: Path) -> None:
+async def test_an_invalid_table_is_not_stored(tmp_path: Path) -> None:
     async with talking(workers=0) as talk:
         worker, order = await holding(talk)
         viewer = await talk.as_role(Role.VIEWER)
@@ -338,7 +338,7 @@ async def test_what_is_no_table_is_not_stored_as_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("KEY-06")
-async def test_a_table_with_a_secret_that_another_worker_was_given_is_stored_masked(tmp_path: Path) -> None:
+async def test_a_table_with_a_secret_of_another_worker_is_stored_masked(tmp_path: Path) -> None:
     secret = "correct horse battery staple"
     async with talking(workers=0) as talk:
         worker, order = await holding(talk)
@@ -359,7 +359,7 @@ async def test_a_table_with_a_secret_that_another_worker_was_given_is_stored_mas
 
 
 @pytest.mark.req("SRV-08")
-async def test_a_drained_worker_finishes_what_it_holds_and_is_given_nothing_more() -> None:
+async def test_a_drained_worker_finishes_its_orders_and_receives_no_more() -> None:
     async with talking(workers=0) as talk:
         worker, _ = await begun(talk)
         [order] = (await turn(worker, capacity=1)).orders
@@ -382,7 +382,7 @@ async def test_a_drained_worker_finishes_what_it_holds_and_is_given_nothing_more
         await talk.post("/api/workers/nobody/drain", status=404)
 
 
-async def test_pools_say_how_many_orders_have_waited_in_them() -> None:
+async def test_pools_show_the_number_of_waiting_orders() -> None:
     async with talking(workers=0) as talk:
         worker, _ = await begun(talk)
         await talk.start()

@@ -39,7 +39,7 @@ def built(site: Path) -> Path:
     return site
 
 
-async def test_strangers_read_pages_and_files(built: Path) -> None:
+async def test_pages_and_files_need_no_token(built: Path) -> None:
     async with talking(workers=0) as talk, talk.with_token(None) as stranger:
         first = await stranger.get("/docs/")
         page = await stranger.get("/docs/tutorial/run/")
@@ -50,7 +50,7 @@ async def test_strangers_read_pages_and_files(built: Path) -> None:
     assert (plain.text, plain.headers["content-type"]) == ("a: 1\n", "text/plain; charset=utf-8")
 
 
-async def test_a_folder_without_its_slash_is_led_to_it_under_any_prefix(built: Path) -> None:
+async def test_a_folder_without_a_slash_is_redirected_under_any_prefix(built: Path) -> None:
     async with talking(workers=0) as talk, talk.with_token(None) as stranger:
         led = [(await stranger.get(path)).headers["location"] for path in ("/docs", "/docs/tutorial/run")]
 
@@ -60,7 +60,7 @@ async def test_a_folder_without_its_slash_is_led_to_it_under_any_prefix(built: P
 @pytest.mark.parametrize(
     "path", ["../secret.txt", "..%2fsecret.txt", "%2e%2e/secret.txt", "nothing", "tutorial", "/etc/passwd"]
 )
-async def test_nothing_else_is_opened(built: Path, path: str) -> None:
+async def test_other_paths_are_not_found(built: Path, path: str) -> None:
     async with talking(workers=0) as talk, talk.with_token(None) as stranger:
         answer = await stranger.get(f"/docs/{path}")
 
@@ -68,7 +68,7 @@ async def test_nothing_else_is_opened(built: Path, path: str) -> None:
     assert "secret" not in answer.text.replace("secret.txt", "")
 
 
-async def test_only_the_scripts_that_were_built_in_may_run(built: Path) -> None:
+async def test_only_the_built_in_scripts_can_run(built: Path) -> None:
     async with talking(workers=0) as talk:
         policy = (await talk.client.get("/docs/")).headers["content-security-policy"]
 
@@ -78,7 +78,7 @@ async def test_only_the_scripts_that_were_built_in_may_run(built: Path) -> None:
     assert re.search(r"https?:", policy) is None
 
 
-async def test_a_server_without_it_says_how_to_get_it(site: Path) -> None:
+async def test_a_server_without_documentation_explains_how_to_get_it(site: Path) -> None:
     async with talking(workers=0) as talk, talk.with_token(None) as stranger:
         answer = await stranger.get("/docs/")
 
@@ -87,7 +87,7 @@ async def test_a_server_without_it_says_how_to_get_it(site: Path) -> None:
     assert "make docs-site" in answer.text
 
 
-async def test_the_description_of_the_api_is_at_openapi(site: Path) -> None:
+async def test_the_openapi_description_is_at_its_path(site: Path) -> None:
     async with talking(workers=0) as talk:
         page = await talk.client.get("/openapi")
         script = await talk.client.get("/openapi/docs.js")

@@ -29,7 +29,7 @@ async def _ended(talk: Talk, execution_id: str) -> None:
         await asyncio.sleep(0.01)
 
 
-async def test_the_runs_of_a_playbook_tell_how_each_step_went() -> None:
+async def test_the_runs_of_a_playbook_show_the_outcome_of_each_step() -> None:
     async with talking() as talk:
         await talk.register(MOSTLY)
         for fail in (False, True):
@@ -73,7 +73,7 @@ workflow:
 """
 
 
-async def test_reruns_of_a_part_are_not_counted_and_failed_items_are_a_class_of_their_own() -> None:
+async def test_partial_reruns_are_not_counted_and_failed_item_reruns_are_a_class_of_their_own() -> None:
     async with talking() as talk:
         await talk.register(PARTLY)
         whole = (await talk.start())["execution_id"]
@@ -90,7 +90,7 @@ async def test_reruns_of_a_part_are_not_counted_and_failed_items_are_a_class_of_
     assert cost["executions"] == 1
 
 
-async def test_what_was_run_again_with_success_is_no_failure_any_more_and_both_runs_name_each_other() -> None:
+async def test_a_successfully_rerun_failure_is_no_failure_and_both_runs_name_each_other() -> None:
     async with talking() as talk:
         await talk.register(PARTLY)
         first = (await talk.start())["execution_id"]
@@ -130,7 +130,7 @@ workflow:
 """
 
 
-async def test_the_named_step_is_the_one_whose_error_is_shown() -> None:
+async def test_the_named_step_is_the_one_with_the_shown_error() -> None:
     async with talking() as talk:
         await talk.register(TWO_FAIL)
         execution_id = (await talk.start())["execution_id"]
@@ -146,7 +146,7 @@ async def test_the_named_step_is_the_one_whose_error_is_shown() -> None:
     assert explained[0].startswith("the execution failed in step first: ")
 
 
-async def test_the_error_of_a_task_comes_before_the_arc_that_could_not_be_decided_for_it() -> None:
+async def test_the_error_of_a_task_takes_precedence_over_the_routing_error_it_caused() -> None:
     undecided = """{kind: noop, args: {share: "{{ 1 / 0 }}"}}
     next: {arcs: [{step: last, when: "{{ first | length > 0 }}"}]}"""
     async with talking() as talk:
@@ -174,7 +174,7 @@ workflow:
 """
 
 
-async def test_a_cancelled_run_names_no_step_that_failed_and_was_handled() -> None:
+async def test_a_cancelled_run_names_no_handled_failure() -> None:
     async with talking() as talk:
         await talk.register(HANDLED_THEN_WAITS)
         execution_id = (await talk.start())["execution_id"]
@@ -190,7 +190,7 @@ async def test_a_cancelled_run_names_no_step_that_failed_and_was_handled() -> No
     assert "no longer wanted" in listed["reason"]
 
 
-async def test_the_runs_of_an_unknown_playbook_are_not_there() -> None:
+async def test_the_runs_of_an_unknown_playbook_are_not_found() -> None:
     async with talking() as talk:
         told = await talk.get("/api/catalog/tests/nowhere/runs", 404)
 
@@ -210,7 +210,7 @@ async def test_trends_count_by_hour_and_by_day() -> None:
     assert sum(one["failed"] for one in days["spans"][-2:]) == 1
 
 
-async def test_the_overview_counts_workers_that_are_there_and_none_that_has_gone() -> None:
+async def test_the_overview_counts_live_workers_only() -> None:
     clock = ManualClock(1_000_000.0)
     async with talking(workers=0, clock=clock) as talk:
         await talk.as_worker()
@@ -221,7 +221,7 @@ async def test_the_overview_counts_workers_that_are_there_and_none_that_has_gone
     assert (here, gone) == (1, 0)
 
 
-async def test_the_times_of_a_cron_schedule_are_known_before_it_is_registered() -> None:
+async def test_the_times_of_a_cron_expression_can_be_previewed() -> None:
     async with talking() as talk:
         told = await talk.get("/api/cron?cron=30 2 * * *&timezone=Europe/Berlin&count=3")
         wrong = await talk.get("/api/cron?cron=99 * * * *", 422)
@@ -234,7 +234,7 @@ async def test_the_times_of_a_cron_schedule_are_known_before_it_is_registered() 
     assert "is not five fields" in short["detail"]
 
 
-async def test_the_audit_names_what_was_started_and_registered() -> None:
+async def test_the_audit_names_started_and_registered_playbooks() -> None:
     async with talking() as talk:
         await talk.register(MOSTLY)
         await talk.start()
@@ -258,7 +258,7 @@ class _CountedLog(MemoryStore):
         return await super().events(execution_id, after=after, only=only)
 
 
-async def test_a_draft_is_told_what_its_steps_took_in_executions_that_are_over() -> None:
+async def test_a_draft_shows_step_durations_of_ended_executions() -> None:
     store = _CountedLog()
     async with talking(store=store) as talk:
         await talk.register(MOSTLY)

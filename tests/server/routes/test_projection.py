@@ -41,7 +41,7 @@ async def moments(talk: Talk, execution_id: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.req("EVT-07")
-async def test_the_state_after_any_event_and_the_changes_between_two() -> None:
+async def test_the_state_after_any_event_and_the_changes_between_two_can_be_read() -> None:
     async with talking(tools=tools()) as talk:
         execution_id = await talk.ran(LOOPED)
         url = f"/api/executions/{execution_id}/projection"
@@ -62,7 +62,7 @@ async def test_the_state_after_any_event_and_the_changes_between_two() -> None:
         assert (await talk.get(url, params={"since": now["at"]}))["steps"] == []
 
 
-async def test_what_is_no_moment_of_it_is_refused() -> None:
+async def test_an_invalid_position_is_refused() -> None:
     async with talking(tools=tools()) as talk:
         execution_id = await talk.ran(LOOPED)
         url = f"/api/executions/{execution_id}"
@@ -83,7 +83,7 @@ async def test_what_is_no_moment_of_it_is_refused() -> None:
         assert (missing.status_code, "no iteration 7 in step run r" in missing.text) == (404, True)
 
 
-async def test_loops_have_a_digit_for_each_iteration_at_any_event() -> None:
+async def test_loops_have_one_digit_per_iteration_at_any_event() -> None:
     async with talking(tools=tools()) as talk:
         execution_id = await talk.ran(LOOPED)
         url = f"/api/executions/{execution_id}/loops"
@@ -101,7 +101,7 @@ async def test_loops_have_a_digit_for_each_iteration_at_any_event() -> None:
         assert (await talk.get(url, params={"step": "end"}))["loops"] == []
 
 
-async def test_one_iteration_tells_its_item_its_tries_and_how_it_ended() -> None:
+async def test_one_iteration_shows_its_item_attempts_and_outcome() -> None:
     async with talking(tools=tools()) as talk:
         execution_id = await talk.ran(LOOPED)
         url = f"/api/executions/{execution_id}"
@@ -116,7 +116,7 @@ async def test_one_iteration_tells_its_item_its_tries_and_how_it_ended() -> None
         assert (second["status"], second["item"], second["error"]["message"]) == ("failed", 0, "no zero")
 
 
-async def test_of_loops_inside_a_loop_those_of_one_iteration_are_told() -> None:
+async def test_nested_loops_of_one_iteration_are_listed() -> None:
     async with talking(tools={"python": Scripted(work=1)}) as talk:
         url = f"/api/executions/{await talk.ran(NESTED)}"
         [around] = (await talk.get(f"{url}/loops"))["loops"]
@@ -146,7 +146,7 @@ async def row_of(talk: Talk, execution_id: str) -> ExecutionRow:
     return row
 
 
-async def test_a_log_is_folded_once_and_forgotten_when_others_need_the_room() -> None:
+async def test_a_log_is_folded_once_and_evicted_under_memory_pressure() -> None:
     async with talking(tools={"python": Scripted(work=1)}) as talk:
         first, second = [await row_of(talk, await talk.ran(NESTED)) for _ in range(2)]
         reads: Any = CountedReads(talk)

@@ -22,7 +22,7 @@ from tests.server.live import live
 from tests.server.talking import talking
 
 
-async def test_a_stream_tells_every_event_and_ends_with_the_execution() -> None:
+async def test_a_stream_sends_every_event_and_ends_with_the_execution() -> None:
     async with talking() as talk:
         execution_id = await talk.ran()
         everything = (await talk.get(f"/api/executions/{execution_id}/events"))["events"]
@@ -34,7 +34,7 @@ async def test_a_stream_tells_every_event_and_ends_with_the_execution() -> None:
         assert (found[-1].name, found[-1].data) == ("end", {"status": "completed"})
 
 
-async def test_a_stream_that_was_cut_goes_on_where_it_stood() -> None:
+async def test_an_interrupted_stream_resumes_at_its_last_event() -> None:
     async with live(workers=0) as (_, client, talk):
         await talk.register(HELD)
         execution_id = (await talk.start())["execution_id"]
@@ -57,7 +57,7 @@ async def test_a_stream_that_was_cut_goes_on_where_it_stood() -> None:
         assert rest[-1].data["name"] == "playbook.processed"
 
 
-async def test_a_stream_hears_of_what_another_process_records() -> None:
+async def test_a_stream_sends_events_recorded_by_another_server() -> None:
     """Two servers on one store: the stream is read from one, the execution is steered by the other."""
     store, results = MemoryStore(), MemoryResults()
     async with (
@@ -83,7 +83,7 @@ async def test_a_stream_hears_of_what_another_process_records() -> None:
         assert "playbook.cancelled" in names
 
 
-async def test_the_whole_system_is_told_row_by_row_and_resumed() -> None:
+async def test_the_system_stream_sends_row_changes_and_can_be_resumed() -> None:
     async with live(workers=2) as (_, client, talk):
         await talk.register()
         rows: list[Heard] = []
@@ -106,7 +106,7 @@ async def test_the_whole_system_is_told_row_by_row_and_resumed() -> None:
         assert reset.name == "reset"
 
 
-async def test_the_whole_system_includes_what_other_servers_do() -> None:
+async def test_the_system_stream_includes_changes_by_other_servers() -> None:
     store, results = MemoryStore(), MemoryResults()
     async with (
         talking(workers=0, store=store, results=results) as one,
@@ -123,7 +123,7 @@ async def test_the_whole_system_includes_what_other_servers_do() -> None:
         assert [change.execution_id for change in services.listeners.hub.since(at) or ()] == [execution_id]
 
 
-async def test_who_begins_to_listen_while_the_hub_looks_around_misses_nothing() -> None:
+async def test_a_subscriber_that_arrives_during_a_poll_misses_nothing() -> None:
     """While nobody listens it only notes from where to go on, and that may lie past what the listener waits for."""
     meanwhile: list[Callable[[], Awaitable[None]]] = []
 
@@ -151,7 +151,7 @@ async def test_who_begins_to_listen_while_the_hub_looks_around_misses_nothing() 
             assert [change.execution_id for change in hub.since(at) or ()] == ["x1"]
 
 
-async def test_a_position_that_is_forgotten_is_not_guessed_at() -> None:
+async def test_a_forgotten_position_is_refused() -> None:
     async with talking(workers=0) as talk:
         hub = talk.services.listeners.hub
         for number in range(10_005):
@@ -163,7 +163,7 @@ async def test_a_position_that_is_forgotten_is_not_guessed_at() -> None:
         assert [change.execution_id for change in hub.since(hub.number - 2) or ()] == ["x10003", "x10004"]
 
 
-async def test_silence_is_filled_with_comments() -> None:
+async def test_an_idle_stream_sends_comments() -> None:
     async with live(workers=0, stream_heartbeat_s=0.05) as (_, client, talk):
         await talk.register(HELD)
         execution_id = (await talk.start())["execution_id"]
@@ -178,7 +178,7 @@ async def test_silence_is_filled_with_comments() -> None:
 
 
 @pytest.mark.parametrize("given", ["x", "-1", "1e3"])
-async def test_a_strange_position_is_refused(given: str) -> None:
+async def test_an_unknown_position_is_refused(given: str) -> None:
     async with talking() as talk:
         execution_id = await talk.ran()
         url = f"/api/executions/{execution_id}/stream"
@@ -187,7 +187,7 @@ async def test_a_strange_position_is_refused(given: str) -> None:
         assert answer.status_code == 400
 
 
-async def test_a_reader_that_takes_nothing_is_let_go() -> None:
+async def test_a_client_that_reads_nothing_is_disconnected() -> None:
     counted: list[int] = []
 
     async def parts() -> AsyncIterator[bytes | None]:
@@ -207,7 +207,7 @@ async def test_a_reader_that_takes_nothing_is_let_go() -> None:
     assert counted == [1, -1]
 
 
-async def test_a_stream_holds_a_small_piece_of_a_long_log_for_a_reader_who_takes_his_time(
+async def test_a_stream_of_a_long_log_buffers_little_for_a_slow_client(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(streams, "_PIECE_BYTES", 1_000)

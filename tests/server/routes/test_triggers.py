@@ -79,7 +79,7 @@ def dropped(folder: Path, name: str, text: str = "x") -> None:
     os.replace(folder / f".{name}", folder / name)
 
 
-async def test_a_file_drop_starts_a_playbook_and_a_pause_holds_it(tmp_path: Path) -> None:
+async def test_a_file_trigger_starts_a_playbook_and_can_be_paused(tmp_path: Path) -> None:
     async with live(data_folders=(str(tmp_path),)) as (_, client, _talk):
         await registered(client)
         await made(client, kind="storage", inputs={"url": f"file://{tmp_path}", "pattern": "*.csv"})
@@ -196,7 +196,7 @@ class TestMessages:
             await asyncio.sleep(0.3)
             assert sorted(item["value"]["n"] for item in await items(client)) == list(range(20))
 
-    async def test_a_lost_source_is_told_and_nothing_is_lost(self, stream: tuple[str, Client]) -> None:
+    async def test_a_lost_source_is_reported_and_nothing_is_lost(self, stream: tuple[str, Client]) -> None:
         async with live() as (_, client, _talk):
             await registered(client)
             await client.put("/api/credentials/bus", json={"value": {"url": "nats://127.0.0.1:1"}, "type": "nats"})
@@ -249,7 +249,7 @@ def live_again(kept: dict[str, Any]) -> Any:
         ({"kind": "nats", "inputs": {"stream": "s", "auth": "nats://u:p@h"}}, "the name of a stored credential"),
     ],
 )
-async def test_a_trigger_that_cannot_work_is_refused(wanted: dict[str, Any], said: str) -> None:
+async def test_an_unworkable_trigger_is_refused(wanted: dict[str, Any], said: str) -> None:
     async with live() as (_, client, _talk):
         await registered(client)
 
@@ -260,7 +260,7 @@ async def test_a_trigger_that_cannot_work_is_refused(wanted: dict[str, Any], sai
         assert (await client.get("/api/triggers")).json() == {"triggers": []}
 
 
-async def test_the_kinds_tell_which_of_them_can_be_polled_and_with_which_inputs() -> None:
+async def test_the_list_of_kinds_shows_which_can_be_polled_and_their_inputs() -> None:
     async with live() as (_, client, _talk):
         await registered(client)
         kinds = (await client.get("/api/kinds")).json()["kinds"]
@@ -275,7 +275,7 @@ async def test_the_kinds_tell_which_of_them_can_be_polled_and_with_which_inputs(
     ]
 
 
-async def test_a_trigger_of_a_kind_that_the_server_has_no_package_for_is_refused(
+async def test_a_trigger_of_a_kind_without_its_package_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("noetl.tools.registry.is_installed", lambda extra: extra != "storage")
@@ -290,7 +290,7 @@ async def test_a_trigger_of_a_kind_that_the_server_has_no_package_for_is_refused
         assert (await client.get("/api/triggers")).json() == {"triggers": []}
 
 
-async def test_no_secret_of_a_credential_is_told(tmp_path: Path) -> None:
+async def test_no_secret_of_a_trigger_credential_is_revealed(tmp_path: Path) -> None:
     """A broker that repeats what it was given, 50 times."""
     canaries = [secrets.token_hex(16) for _ in range(50)]
     db = tmp_path / "kept.db"

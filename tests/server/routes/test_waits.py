@@ -27,7 +27,7 @@ async def steps(talk: Talk, execution_id: str) -> list[str]:
 
 
 @pytest.mark.req("MSG-01", "MSG-02")
-async def test_a_message_goes_to_the_one_who_waits_for_it() -> None:
+async def test_a_message_is_delivered_to_the_execution_that_waits_for_it() -> None:
     async with talking() as talk:
         mine = await begun(talk, "F-R-GATEWAY", {"order_id": 7})
         waiting = (await talk.get(f"/api/executions/{mine}/tokens"))["tokens"][0]
@@ -47,7 +47,7 @@ async def test_a_message_goes_to_the_one_who_waits_for_it() -> None:
 
 
 @pytest.mark.req("MSG-05")
-async def test_a_signal_reaches_everybody_who_listens() -> None:
+async def test_a_signal_reaches_all_listening_executions() -> None:
     async with talking() as talk:
         one, two = await begun(talk, "F-R-GATEWAY"), await begun(talk, "F-R-GATEWAY")
         told = await talk.post("/api/signals", {"name": "cancelled"})
@@ -58,7 +58,7 @@ async def test_a_signal_reaches_everybody_who_listens() -> None:
 
 
 @pytest.mark.req("MSG-06")
-async def test_events_of_your_own_may_be_put_in_and_the_systems_may_not() -> None:
+async def test_authored_events_can_be_injected_and_system_events_cannot() -> None:
     async with talking(tools=None) as talk:
         execution_id = await begun(talk, "F-002-C")
         url = f"/api/executions/{execution_id}/events"
@@ -72,7 +72,7 @@ async def test_events_of_your_own_may_be_put_in_and_the_systems_may_not() -> Non
 
 
 @pytest.mark.req("TMR-04")
-async def test_a_timer_is_cancelled_where_its_author_allows_it() -> None:
+async def test_a_timer_can_be_cancelled_if_its_author_allows_it() -> None:
     text = """
 workflow:
   - step: start
@@ -100,7 +100,7 @@ workflow:
 
 
 @pytest.mark.req("HUM-01", "HUM-02", "HUM-03")
-async def test_a_person_with_the_role_completes_a_task_and_nobody_else() -> None:
+async def test_only_a_user_with_the_role_can_complete_a_task() -> None:
     async with talking() as talk:
         execution_id = await begun(talk, "F-R-HUMAN")
         (task,) = (await talk.get("/api/tasks", params={"role": "finance_manager"}))["tasks"]
@@ -140,7 +140,7 @@ workflow: [{step: start, tool: {kind: noop}}]
 
 
 @pytest.mark.req("TMR-01")
-async def test_schedules_are_told_paused_and_backfilled() -> None:
+async def test_schedules_are_listed_paused_and_backfilled() -> None:
     async with talking() as talk:
         registered = await talk.client.post("/api/catalog", json={"source": SCHEDULED})
         assert registered.status_code == 201, registered.text
@@ -167,7 +167,7 @@ async def test_schedules_are_told_paused_and_backfilled() -> None:
         assert (await talk.post(f"{url}/backfill", long_ago))["times"] == []
 
 
-async def test_a_schedule_names_its_run_only_while_it_goes_on() -> None:
+async def test_a_schedule_names_its_run_only_while_it_is_open() -> None:
     async with talking() as talk:
         await talk.client.post("/api/catalog", json={"source": SCHEDULED})
         execution_id = (await talk.post("/api/executions", {"path": "jobs/nightly"}, 201))["execution_id"]

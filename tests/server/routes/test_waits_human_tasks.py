@@ -37,7 +37,7 @@ async def _steps(talk: Talk, execution_id: str, until: str) -> list[dict[str, An
 
 
 @pytest.mark.req("EVT-07")
-async def test_a_step_that_waits_has_not_ended_with_its_pipeline() -> None:
+async def test_a_waiting_step_does_not_end_with_its_pipeline() -> None:
     async with talking() as talk:
         await talk.register(WAITS)
         execution_id = (await talk.start())["execution_id"]
@@ -53,7 +53,7 @@ async def test_a_step_that_waits_has_not_ended_with_its_pipeline() -> None:
 
 
 @pytest.mark.req("HUM-02", "HUM-03")
-async def test_own_tasks_are_those_of_my_roles_and_those_i_have_claimed() -> None:
+async def test_my_tasks_are_those_of_my_roles_and_those_i_claimed() -> None:
     async with talking() as talk:
         await talk.register(TASK)
         for _ in range(3):
@@ -75,7 +75,7 @@ async def test_own_tasks_are_those_of_my_roles_and_those_i_have_claimed() -> Non
 
 
 @pytest.mark.req("HUM-01", "HUM-02")
-async def test_a_task_for_nobody_in_particular_is_among_everybodys_own_until_one_has_claimed_it() -> None:
+async def test_a_task_without_an_assignee_is_listed_for_everybody_until_it_is_claimed() -> None:
     async with talking() as talk:
         await talk.register(TASK.replace("assignee: {role: boss}, ", ""))
         await talk.start()
@@ -90,7 +90,7 @@ async def test_a_task_for_nobody_in_particular_is_among_everybodys_own_until_one
 
 
 @pytest.mark.req("HUM-03")
-async def test_a_form_that_does_not_fit_is_refused_field_by_field() -> None:
+async def test_an_invalid_form_is_refused_field_by_field() -> None:
     async with talking() as talk:
         await talk.register(TASK)
         await talk.start()

@@ -27,7 +27,7 @@ async def sent(talk: Talk, message_id: str, name: str = "paid", **more: Any) -> 
 
 
 @pytest.mark.req("MSG-03")
-async def test_kept_messages_are_seen_without_what_they_say() -> None:
+async def test_stored_messages_are_listed_without_their_payload() -> None:
     async with talking() as talk:
         await sent(talk, "m1", correlation={"order": 7}, payload={"pin": "s3cr3t"}, ttl=60)
         viewer = await talk.as_role(Role.VIEWER)
@@ -42,7 +42,7 @@ async def test_kept_messages_are_seen_without_what_they_say() -> None:
 
 
 @pytest.mark.req("MSG-03")
-async def test_pages_follow_each_other_while_their_messages_are_deleted() -> None:
+async def test_pages_are_consecutive_while_their_messages_are_deleted() -> None:
     async with talking() as talk:
         for number in range(5):
             await sent(talk, f"paid/{number}")
@@ -70,7 +70,7 @@ def _given(cursor: str) -> dict[str, Any]:
 
 
 @pytest.mark.req("MSG-02")
-async def test_what_was_delivered_or_never_came_is_told_and_nothing_changes() -> None:
+async def test_deleting_a_delivered_or_unknown_message_is_reported_and_changes_nothing() -> None:
     async with talking() as talk:
         await talk.register(WAITS)
         execution_id = (await talk.start())["execution_id"]
@@ -88,7 +88,7 @@ async def test_what_was_delivered_or_never_came_is_told_and_nothing_changes() ->
 
 
 @pytest.mark.req("MSG-03")
-async def test_all_of_a_name_are_deleted_by_an_operator_and_written_down() -> None:
+async def test_an_operator_deletes_all_messages_of_a_name_and_it_is_audited() -> None:
     async with talking() as talk:
         for message_id, name in (("m1", "paid"), ("m2", "paid"), ("m3", "billed")):
             await sent(talk, message_id, name)
