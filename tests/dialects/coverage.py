@@ -38,7 +38,7 @@ COVERED: dict[str, str] = {
         "test:tests/language/compiling/test_undefined_names.py::test_an_undefined_name_is_found_in_every_template"
     ),
     "an undefined root name at run time": (
-        "test:tests/templates/test_values.py::test_an_undefined_name_fails_the_run_and_is_named_with_the_nearest"
+        "test:tests/templates/test_values.py::test_an_undefined_name_fails_the_run_with_the_nearest_name"
     ),
     "misspelled keys of workload": "found:workload key",
     "misspelled keys of iter": "found:iter key",

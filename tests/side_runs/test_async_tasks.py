@@ -34,7 +34,7 @@ class Slow(Scripted):
 
 
 @pytest.mark.req("TOOL-12")
-def test_the_next_task_starts_before_the_work_ends_and_the_execution_ends_after_it() -> None:
+def test_the_next_task_starts_before_an_async_task_ends_and_the_execution_ends_after_it() -> None:
     ran = run_here(ASYNC, tool=Slow(first={"id": 7}, insert="inserted", second=2))
 
     accepted = next(one for one in ran.payloads("task.processed") if one.task == "insert")
@@ -50,7 +50,7 @@ def test_the_next_task_starts_before_the_work_ends_and_the_execution_ends_after_
 
 
 @pytest.mark.req("TOOL-12")
-def test_work_that_fails_beside_its_pipeline_fails_the_execution() -> None:
+def test_a_failing_async_task_fails_the_execution() -> None:
     ran = run_here(ASYNC, first={"id": 7}, insert=broken(message="no such table"))
 
     assert ran.result.status == "failed"
@@ -60,7 +60,7 @@ def test_work_that_fails_beside_its_pipeline_fails_the_execution() -> None:
 
 
 @pytest.mark.req("TOOL-12")
-def test_inputs_that_cannot_be_rendered_are_an_ordinary_error() -> None:
+def test_async_inputs_that_cannot_be_rendered_are_an_ordinary_error() -> None:
     ran = run_here(ASYNC.replace("{{ first.id }}", "{{ 1 // first.id }}"), first={"id": 0})
 
     assert ran.types().count("task.async_started") == 0
@@ -68,7 +68,7 @@ def test_inputs_that_cannot_be_rendered_are_an_ordinary_error() -> None:
 
 
 @pytest.mark.req("TOOL-12")
-def test_iterations_may_have_such_tasks_too() -> None:
+def test_iterations_can_have_async_tasks() -> None:
     text = """
 workflow:
   - step: start
@@ -83,7 +83,7 @@ workflow:
 
 
 @pytest.mark.req("TOOL-12", "SRV-12")
-async def test_stopping_after_any_commit_runs_the_work_to_its_end() -> None:
+async def test_an_async_task_survives_a_stop_after_any_commit() -> None:
     net, whole = net_of(ASYNC), Recording()
     answers: dict[str, Any] = {"first": {"id": 7}, "insert": "inserted", "second": 2}
     await drive(net, whole, Scripted(**answers), resumed=False)
@@ -118,7 +118,7 @@ workflow:
 
 
 @pytest.mark.req("TOOL-12", "V2C-02")
-def test_calls_and_tools_of_rules_may_run_beside_too() -> None:
+def test_calls_and_tools_of_rules_can_be_async() -> None:
     ran = run_here(CASE, start_task="called", save="saved")
 
     assert ran.tool.inputs_of("save")[0]["args"] == {"r": "running"}, "the rule saw that the call was accepted"

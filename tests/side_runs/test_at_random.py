@@ -140,7 +140,7 @@ class Chaos:
 
 @pytest.mark.req("SAGA-03", "ADV-01", "TOOL-12", "EVT-07")
 @pytest.mark.parametrize("seed", one_in(2, range(150)))
-def test_whatever_happens_it_ends_and_leaves_nothing(seed: int) -> None:
+def test_every_random_execution_with_side_runs_ends_and_leaves_nothing_open(seed: int) -> None:
     chaos = Chaos(seed)
     chaos.run()
 

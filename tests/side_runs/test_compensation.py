@@ -21,7 +21,7 @@ def failing(**answers: Any) -> Ran:
 
 
 @pytest.mark.req("SAGA-01")
-def test_a_compensation_reads_what_was_there_when_its_step_ended() -> None:
+def test_a_compensation_reads_the_values_at_the_end_of_its_step() -> None:
     """`n` was 1 then, and is 2 when the compensation runs."""
     ran = failing()
 
@@ -35,7 +35,7 @@ def test_a_compensation_reads_what_was_there_when_its_step_ended() -> None:
 
 
 @pytest.mark.req("SAGA-01")
-def test_a_failed_step_registers_nothing() -> None:
+def test_a_failed_step_registers_no_compensation() -> None:
     ran = failing(charge_task=broken())
 
     assert [one.step for one in ran.payloads("compensation.registered")] == ["start"]
@@ -44,7 +44,7 @@ def test_a_failed_step_registers_nothing() -> None:
 
 
 @pytest.mark.req("SAGA-02")
-def test_all_that_is_registered_is_undone_in_reverse_and_then_the_target_runs() -> None:
+def test_registered_compensations_run_in_reverse_and_then_the_target() -> None:
     ran = failing()
 
     assert ended(ran.events) == [("done", "charge"), ("done", "start")]
@@ -58,7 +58,7 @@ def test_all_that_is_registered_is_undone_in_reverse_and_then_the_target_runs() 
 
 
 @pytest.mark.req("SAGA-02")
-def test_a_trigger_with_nothing_registered_goes_on_at_once() -> None:
+def test_a_trigger_without_registered_compensations_continues_at_once() -> None:
     text = """
 workflow:
   - step: start
@@ -74,7 +74,7 @@ workflow:
 
 
 @pytest.mark.req("SAGA-03")
-def test_a_failing_compensation_is_told_the_rest_still_runs_and_the_execution_fails() -> None:
+def test_a_failing_compensation_is_reported_the_rest_runs_and_the_execution_fails() -> None:
     ran = failing(charge_compensate=broken(message="the bank is closed"))
 
     assert ended(ran.events) == [("failed", "charge"), ("done", "start")]
@@ -110,7 +110,7 @@ def undone(talk: Conversation, result: Any = None) -> None:
 
 
 @pytest.mark.req("SAGA-03")
-def test_one_that_is_not_idempotent_is_unknown_after_its_worker_was_lost() -> None:
+def test_a_started_non_idempotent_compensation_is_unknown_after_its_worker_was_lost() -> None:
     talk = conversation()
     talk.claim(under_way(talk))
     talk.report(talk.report_of("undo", talk.task("undo")[0]))  # it has begun, and nothing more is heard
@@ -125,7 +125,7 @@ def test_one_that_is_not_idempotent_is_unknown_after_its_worker_was_lost() -> No
 
 
 @pytest.mark.req("SAGA-03")
-def test_one_that_had_not_begun_is_run_by_another_worker() -> None:
+def test_a_compensation_that_had_not_started_runs_on_another_worker() -> None:
     talk = conversation()
     talk.claim(under_way(talk))
 
@@ -135,7 +135,7 @@ def test_one_that_had_not_begun_is_run_by_another_worker() -> None:
 
 
 @pytest.mark.req("SAGA-03")
-def test_an_idempotent_one_is_repeated_after_its_worker_was_lost() -> None:
+def test_an_idempotent_compensation_is_repeated_after_its_worker_was_lost() -> None:
     talk = conversation()
     undone(talk)
     talk.claim(under_way(talk))
@@ -148,7 +148,7 @@ def test_an_idempotent_one_is_repeated_after_its_worker_was_lost() -> None:
 
 
 @pytest.mark.req("SAGA-03")
-def test_a_registration_is_used_once_whatever_triggers_again() -> None:
+def test_a_compensation_runs_once_however_often_it_is_triggered() -> None:
     talk = conversation()
     undone(talk)
     undone(talk)
@@ -161,7 +161,7 @@ def test_a_registration_is_used_once_whatever_triggers_again() -> None:
 
 
 @pytest.mark.req("SRV-11", "SAGA-02")
-def test_a_paused_execution_that_is_cancelled_undoes_what_it_did_and_ends() -> None:
+def test_cancelling_a_paused_execution_runs_its_compensations_and_ends_it() -> None:
     """Who cancels has no reason to resume it as well."""
     talk = Conversation(ORDER)
     talk.start()
@@ -191,7 +191,7 @@ def test_auto_compensates_an_execution_that_is_about_to_fail() -> None:
 
 
 @pytest.mark.req("SAGA-04")
-def test_auto_leaves_an_execution_alone_that_completes() -> None:
+def test_auto_does_not_compensate_a_completed_execution() -> None:
     ran = run_here(AUTO, **DONE)
 
     assert ended(ran.events) == []
@@ -211,7 +211,7 @@ workflow:
 
 
 @pytest.mark.req("SAGA-04")
-def test_a_loop_registers_each_iteration_that_succeeds() -> None:
+def test_a_loop_registers_a_compensation_for_each_successful_iteration() -> None:
     ran = run_here(LOOPED, start_task=lambda inputs, context: inputs["args"]["x"] + 1, after_task=broken())
 
     undone_args = [one["args"] for one in ran.tool.inputs_of("start_compensate")]
@@ -220,14 +220,14 @@ def test_a_loop_registers_each_iteration_that_succeeds() -> None:
 
 
 @pytest.mark.req("SAGA-04")
-def test_a_loop_that_fails_undoes_the_iterations_that_did_not() -> None:
+def test_a_failing_loop_compensates_its_successful_iterations() -> None:
     ran = run_here(LOOPED, start_task=lambda inputs, context: 1 if inputs["args"]["x"] == 10 else broken())
 
     assert [one["args"]["x"] for one in ran.tool.inputs_of("start_compensate")] == [10]
 
 
 @pytest.mark.req("O-02", "SAGA-02")
-def test_cancelling_undoes_only_when_asked_to() -> None:
+def test_cancelling_compensates_only_on_request() -> None:
     for compensate, expected in ((False, []), (True, ["start"])):
         talk = Conversation(ORDER)
         talk.start()
@@ -255,7 +255,7 @@ def test_a_second_cancel_stops_the_compensation_too() -> None:
 
 
 @pytest.mark.req("SRV-07", "SAGA-02")
-def test_while_paused_no_further_compensation_begins() -> None:
+def test_no_further_compensation_starts_while_paused() -> None:
     talk = conversation()
     talk.claim(under_way(talk))
     talk.pause()
@@ -281,7 +281,7 @@ def test_a_repeated_or_late_report_of_a_compensation_adds_nothing() -> None:
 
 
 @pytest.mark.req("SAGA-03")
-def test_one_that_loses_worker_after_worker_is_given_up() -> None:
+def test_a_compensation_that_loses_worker_after_worker_is_given_up() -> None:
     talk = conversation()
     undone(talk)
     talk.claim(under_way(talk))

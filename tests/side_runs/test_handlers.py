@@ -32,7 +32,7 @@ def handled(talk: Conversation, name: str, result: Any = None, **decided: Any) -
 
 
 @pytest.mark.req("ADV-01")
-def test_a_handler_runs_beside_the_body_whose_result_is_its_own() -> None:
+def test_a_handler_runs_next_to_its_step_with_its_own_result() -> None:
     talk = talk_of()
 
     assert inject(talk) == ["audit"]
@@ -48,7 +48,7 @@ def test_a_handler_runs_beside_the_body_whose_result_is_its_own() -> None:
 
 
 @pytest.mark.req("ADV-01")
-def test_each_handler_of_the_event_runs_and_each_event_runs_it_again() -> None:
+def test_every_handler_of_the_event_runs_for_each_event() -> None:
     talk = talk_of()
 
     assert inject(talk, "bob") == ["audit", "warn"]
@@ -71,7 +71,7 @@ def test_the_execution_waits_for_a_handler_that_outlives_its_step() -> None:
 
 
 @pytest.mark.req("ADV-01")
-def test_a_failing_handler_is_told_and_nothing_else() -> None:
+def test_a_failing_handler_is_reported_and_has_no_other_effect() -> None:
     talk = talk_of()
     inject(talk)
     talk.claim("audit")
@@ -84,7 +84,7 @@ def test_a_failing_handler_is_told_and_nothing_else() -> None:
 
 
 @pytest.mark.req("ADV-01")
-def test_an_event_before_or_after_the_step_is_handled_by_nobody() -> None:
+def test_an_event_before_or_after_the_step_is_not_handled() -> None:
     talk = talk_of(
         """
 workflow:
@@ -107,7 +107,7 @@ workflow:
 
 
 @pytest.mark.req("ADV-01", "EVT-09")
-def test_an_event_that_another_step_emits_is_handled() -> None:
+def test_an_event_emitted_by_another_step_is_handled() -> None:
     talk = talk_of(
         """
 workflow:
@@ -130,7 +130,7 @@ workflow:
 
 
 @pytest.mark.req("ADV-01", "O-34")
-def test_an_interrupting_handler_stops_the_body_and_ends_the_step() -> None:
+def test_an_interrupting_handler_cancels_the_step() -> None:
     talk = talk_of(INTERRUPTING)
     late = talk.report_of("start", *talk.task("start", 1), StepDone())
     inject(talk)
@@ -154,7 +154,7 @@ def test_a_second_event_does_not_interrupt_again() -> None:
 
 
 @pytest.mark.req("ADV-01")
-def test_cancelling_stops_handlers_with_the_rest() -> None:
+def test_cancelling_an_execution_cancels_its_handlers() -> None:
     talk = talk_of()
     inject(talk)
     talk.claim("audit")
@@ -167,7 +167,7 @@ def test_cancelling_stops_handlers_with_the_rest() -> None:
 
 
 @pytest.mark.req("ADV-01", "SRV-07")
-def test_while_paused_events_are_kept_for_handlers() -> None:
+def test_events_for_handlers_are_queued_while_paused() -> None:
     talk = talk_of()
     talk.pause()
     assert inject(talk) == []
@@ -203,7 +203,7 @@ workflow:
 
 
 @pytest.mark.req("ADV-01", "TMR-02")
-def test_a_step_that_waits_is_active_too() -> None:
+def test_a_handler_of_a_waiting_step_is_active_too() -> None:
     talk = Conversation(
         """
 workflow:

@@ -42,7 +42,7 @@ def names(ran: Ran) -> list[str]:
 
 
 @pytest.mark.req("POL-13", "O-31")
-def test_hooks_run_around_their_task_and_read_what_they_may() -> None:
+def test_hooks_run_around_their_task_and_read_only_their_scope() -> None:
     one = ran(work=1)
 
     assert names(one) == ["login", "work", "audit", "logout", "next"]
@@ -53,7 +53,7 @@ def test_hooks_run_around_their_task_and_read_what_they_may() -> None:
 
 
 @pytest.mark.req("POL-13")
-def test_a_failing_hook_is_told_and_changes_nothing() -> None:
+def test_a_failing_hook_is_reported_and_changes_nothing() -> None:
     one = ran(work=1, login=broken(), audit=broken(message="no disk"), logout=broken())
 
     assert one.trace() == [("work", "continue"), ("next", "continue")]
@@ -88,7 +88,7 @@ def test_a_retry_does_not_leave_the_task() -> None:
 
 
 @pytest.mark.req("POL-13")
-def test_hooks_of_iterations_are_told_with_their_iteration() -> None:
+def test_hooks_of_iterations_name_their_iteration() -> None:
     text = """
 workflow:
   - step: start

@@ -54,7 +54,7 @@ def end_side_run(talk: Conversation) -> None:
 
 
 @pytest.mark.req("SRV-11", "QNT-02")
-def test_a_job_that_nobody_asks_about_now_is_cancelled_with_its_execution() -> None:
+def test_an_unattended_job_is_cancelled_with_its_execution() -> None:
     talk = submitted()
     assert talk.payloads("compensation.registered") == []
 
@@ -78,7 +78,7 @@ def test_a_job_that_nobody_asks_about_now_is_cancelled_with_its_execution() -> N
         ("text", []),
     ],
 )
-def test_jobs_are_those_that_may_still_run_by_what_is_recorded(result: Any, jobs: list[str]) -> None:
+def test_the_log_determines_which_jobs_may_still_run(result: Any, jobs: list[str]) -> None:
     talk = submitted(result)
 
     talk.cancel()
@@ -87,7 +87,7 @@ def test_jobs_are_those_that_may_still_run_by_what_is_recorded(result: Any, jobs
     assert talk.status == ("running" if jobs else "cancelled")
 
 
-def test_a_job_whose_end_a_later_step_has_seen_is_left_alone() -> None:
+def test_a_job_seen_ended_by_a_later_step_is_not_cancelled() -> None:
     talk = submitted()
     wake(talk)
     talk.done("poll", {"job_id": "sim:1", "state": "DONE"})
@@ -98,7 +98,7 @@ def test_a_job_whose_end_a_later_step_has_seen_is_left_alone() -> None:
     assert talk.payloads("compensation.registered") == []
 
 
-def test_an_execution_that_fails_leaves_its_job_to_who_runs_it_again() -> None:
+def test_a_failing_execution_leaves_its_job_to_a_rerun() -> None:
     talk = submitted()
     wake(talk)
     talk.failed("poll", "quantum.job")
@@ -107,7 +107,7 @@ def test_an_execution_that_fails_leaves_its_job_to_who_runs_it_again() -> None:
     assert talk.payloads("compensation.registered") == []
 
 
-def test_a_job_that_was_only_asked_about_is_somebody_elses() -> None:
+def test_a_job_that_was_only_queried_is_not_cancelled() -> None:
     text = "workflow: [{step: start, tool: {kind: quantum, op: status, job_id: x}, next: {arcs: [{step: wait}]}}, "
     talk = submitted(text=text + "{step: wait, timer: {duration: 1h}}]")
 
@@ -116,7 +116,7 @@ def test_a_job_that_was_only_asked_about_is_somebody_elses() -> None:
     assert talk.status == "cancelled"
 
 
-def test_one_that_completes_leaves_its_job() -> None:
+def test_a_completed_execution_does_not_cancel_its_job() -> None:
     text = "workflow: [{step: start, tool: {kind: quantum, circuit: [{gate: h, target: 0}]}}]"
 
     assert submitted(text=text).status == "completed"
@@ -143,9 +143,7 @@ def test_a_paused_execution_is_resumed_to_cancel_its_job() -> None:
 
 
 @pytest.mark.parametrize(("compensate", "jobs"), [(True, [None]), (False, [None, "sim:1"])])
-def test_the_authors_own_compensation_stands_in_for_it_where_it_is_asked_for(
-    compensate: bool, jobs: list[str | None]
-) -> None:
+def test_an_authored_compensation_replaces_the_job_cancellation(compensate: bool, jobs: list[str | None]) -> None:
     own = 'compensate: {tool: {kind: quantum, op: cancel, job_id: "{{ result.job_id }}"}}\n    next'
     talk = submitted(text=POLLED.replace("next", own, 1))
 
@@ -156,7 +154,7 @@ def test_the_authors_own_compensation_stands_in_for_it_where_it_is_asked_for(
     assert [one.job_id for one in talk.payloads("compensation.registered")] == jobs
 
 
-def test_a_worker_cancels_it_with_the_credential_it_was_submitted_with() -> None:
+def test_a_worker_cancels_a_job_with_the_credential_of_its_submission() -> None:
     net: Net = net_of(POLLED)
     order = an_order("quantum", side_run=SideRunOrder(part="compensation", job_id="sim:{{ 1 }}"))
 
@@ -166,7 +164,7 @@ def test_a_worker_cancels_it_with_the_credential_it_was_submitted_with() -> None
     assert task.verbatim == {"op": "cancel", "job_id": "sim:{{ 1 }}"}, "what a provider said is no template"
 
 
-def test_it_needs_a_worker_that_runs_the_kind() -> None:
+def test_a_job_cancellation_needs_a_worker_with_the_kind() -> None:
     talk = submitted()
     talk.cancel()
     [run_id] = talk.execution.side_work.step_runs

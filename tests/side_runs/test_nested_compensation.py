@@ -70,7 +70,7 @@ def undone(scripted: Scripted) -> list[tuple[str, Any]]:
 
 
 @pytest.mark.req("SAGA-02", "SAGA-04")
-async def test_what_a_child_has_registered_is_undone_in_reverse_before_what_came_earlier() -> None:
+async def test_compensations_of_a_child_run_in_reverse_before_earlier_ones() -> None:
     store, scripted = MemoryStore(), tool()
 
     execution = await driven(store, scripted)
@@ -85,7 +85,7 @@ async def test_what_a_child_has_registered_is_undone_in_reverse_before_what_came
 
 
 @pytest.mark.req("SAGA-03")
-async def test_a_child_that_cannot_be_undone_is_a_failed_compensation() -> None:
+async def test_a_child_that_cannot_be_compensated_is_a_failed_compensation() -> None:
     store, scripted = MemoryStore(), tool(book_compensate=broken())
 
     execution = await driven(store, scripted)
@@ -98,7 +98,7 @@ async def test_a_child_that_cannot_be_undone_is_a_failed_compensation() -> None:
 
 
 @pytest.mark.req("SAGA-01")
-async def test_a_compensation_of_its_own_stands_in_for_those_of_the_child() -> None:
+async def test_a_compensation_of_the_calling_step_replaces_those_of_the_child() -> None:
     way = "next: {arcs: [{step: ship"
     own = 'compensate: {tool: {kind: python, code: x, args: {child: "{{ result.data }}"}}}'
     parent = PARENT.replace(way, f"{own}\n    {way}")
@@ -110,7 +110,7 @@ async def test_a_compensation_of_its_own_stands_in_for_those_of_the_child() -> N
 
 
 @pytest.mark.req("SAGA-03", "SRV-12")
-async def test_stopping_after_any_commit_undoes_the_same_things_in_the_same_order() -> None:
+async def test_nested_compensation_stopped_after_any_commit_has_the_same_order() -> None:
     """All of them are idempotent here, so each may run again, but only the one that was interrupted."""
     whole = Recording()
     await driven(whole, tool())

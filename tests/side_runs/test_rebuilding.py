@@ -23,7 +23,7 @@ from tests.side_runs.sagas import ORDER
         (ASYNC, {"first": {"id": 7}}),
     ],
 )
-async def test_orders_follow_from_the_log_after_every_commit(text: str, answers: dict[str, Any]) -> None:
+async def test_orders_are_rebuilt_from_the_log_after_every_commit(text: str, answers: dict[str, Any]) -> None:
     whole = Recording()
     await drive(net_of(text), whole, Scripted(**answers), resumed=False)
 

@@ -55,7 +55,7 @@ def taken_up(talk: Conversation) -> Order:
 
 
 @pytest.mark.req("SAGA-01", "SAGA-03")
-def test_whoever_takes_it_up_is_given_what_it_had_captured_with_what_it_has_written() -> None:
+def test_a_resumed_compensation_reads_its_captured_and_its_own_values() -> None:
     talk = half_undone(freed="x", **{"kept.b": 3})
 
     order = taken_up(talk)
@@ -66,7 +66,7 @@ def test_whoever_takes_it_up_is_given_what_it_had_captured_with_what_it_has_writ
 
 
 @pytest.mark.req("SAGA-01")
-def test_what_others_write_meanwhile_is_not_read() -> None:
+def test_a_resumed_compensation_ignores_concurrent_writes() -> None:
     talk = half_undone()
 
     assert taken_up(talk).ctx == {"n": 1, "kept": {"a": 1, "b": 2}}
@@ -98,7 +98,7 @@ def told(db: str, *arguments: str) -> Any:
 
 @pytest.mark.req("SAGA-01", "SAGA-03", "WRK-08")
 @pytest.mark.parametrize("backend", ["sqlite", "postgres"])
-def test_a_run_killed_between_two_tasks_of_a_compensation_goes_on_with_what_the_first_wrote(
+def test_a_run_killed_between_two_compensation_tasks_resumes_with_the_first_writes(
     backend: str, tmp_path: Path
 ) -> None:
     db = str(tmp_path / "s.db") if backend == "sqlite" else fresh_url()

@@ -39,7 +39,7 @@ def views(talk: Conversation) -> list[SideRunView]:
 
 
 @pytest.mark.req("SAGA-02", "TOK-01")
-def test_a_compensation_is_told_with_those_that_come_after_it() -> None:
+def test_a_compensation_is_listed_with_those_after_it() -> None:
     talk = undoing()
     charge, start = views(talk)
 
@@ -57,7 +57,7 @@ def test_a_compensation_is_told_with_those_that_come_after_it() -> None:
 
 
 @pytest.mark.req("SAGA-03", "TOK-01")
-def test_a_compensation_that_runs_is_told_with_its_lease_and_its_retry() -> None:
+def test_a_running_compensation_is_listed_with_its_lease_and_retry() -> None:
     talk = undoing()
     talk.claim("undo")
     [running, _] = views(talk)
@@ -83,7 +83,7 @@ def test_a_compensation_that_runs_is_told_with_its_lease_and_its_retry() -> None
     assert views(talk)[0].state == "running"
 
 
-def test_a_handler_is_told_with_what_it_handles_and_whose_it_is() -> None:
+def test_a_handler_is_listed_with_its_event_and_step() -> None:
     talk = talk_of()
     talk.tell(InjectEvent(at=talk.clock.now(), name="audit.required", data={"who": "ann"}))
 
@@ -96,7 +96,7 @@ def test_a_handler_is_told_with_what_it_handles_and_whose_it_is() -> None:
     )
 
 
-def test_very_many_are_counted() -> None:
+def test_very_many_side_runs_are_counted() -> None:
     one = SideRunView(kind="async", step="s", state="running", waits_for="worker w to report", task="t")
 
     told = side_run_sentences([one] * 25)

@@ -9,7 +9,7 @@ import pytest
 from tests.simulation.loop import Node, SimulatedLoop, StuckError
 
 
-def test_an_hour_passes_when_nothing_else_is_to_be_done() -> None:
+def test_an_hour_passes_at_once_when_all_tasks_are_idle() -> None:
     loop = SimulatedLoop()
     loop.run_until_complete(asyncio.sleep(3600))
 
@@ -17,7 +17,7 @@ def test_an_hour_passes_when_nothing_else_is_to_be_done() -> None:
     loop.end()
 
 
-def test_a_frozen_node_goes_on_where_it_stood_and_a_dead_one_does_not() -> None:
+def test_a_frozen_node_continues_where_it_stopped_and_a_dead_one_does_not() -> None:
     loop, frozen, dead, seen = SimulatedLoop(), Node("frozen"), Node("dead"), list[tuple[str, float]]()
 
     async def count(name: str) -> None:
@@ -43,7 +43,7 @@ def test_a_frozen_node_goes_on_where_it_stood_and_a_dead_one_does_not() -> None:
     assert happened == [("frozen", 1.0), ("dead", 1.0), ("frozen", 61.5), ("frozen", 62.5)]
 
 
-def test_waiting_for_what_cannot_come_is_told() -> None:
+def test_waiting_for_an_impossible_event_raises_stuck_error() -> None:
     loop = SimulatedLoop()
     with pytest.raises(StuckError):
         loop.run_until_complete(asyncio.Event().wait())

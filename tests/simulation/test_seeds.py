@@ -33,7 +33,7 @@ def quiet(caplog: pytest.LogCaptureFixture) -> None:
 
 @pytest.mark.req("WRK-03", "WRK-04", "SRV-12", "EVT-06")
 @pytest.mark.parametrize("first", CHUNKS)
-def test_whatever_happens_to_messages_processes_and_the_store_every_promise_is_kept(first: int) -> None:
+def test_every_promise_is_kept_under_random_faults(first: int) -> None:
     for seed in range(first, first + CHUNK):
         world = run(seed)
         assert len(world.accepted) >= 2
@@ -41,7 +41,7 @@ def test_whatever_happens_to_messages_processes_and_the_store_every_promise_is_k
         assert world.steps > world.begun
 
 
-def test_a_seed_gives_the_same_events_each_time() -> None:
+def test_a_seed_reproduces_its_events() -> None:
     for seed in range(len(KINDS)):
         one, other = run(seed), run(seed)
         assert one.store._events == other.store._events
@@ -59,7 +59,7 @@ def test_a_seed_gives_the_same_events_each_time() -> None:
         pytest.param(defects.workers_without_a_token_are_anybodys, KINDS, "a stranger spoke for", id="identity"),
     ],
 )
-def test_a_seed_finds_the_defect(
+def test_a_seed_finds_the_planted_defect(
     monkeypatch: pytest.MonkeyPatch,
     defect: Callable[[pytest.MonkeyPatch], None],
     kinds: tuple[str, ...],

@@ -75,7 +75,7 @@ def database(file: Path) -> Iterator[sqlite3.Connection]:
 
 @EVERY
 @pytest.mark.req("EVT-01", "EVT-06")
-def test_sqlite_refuses_what_a_history_cannot_hold(
+def test_sqlite_refuses_an_impossible_history(
     database: sqlite3.Connection, batch: tuple[Any, ...], constraint: str
 ) -> None:
     with pytest.raises(sqlite3.IntegrityError):
@@ -87,7 +87,7 @@ def test_sqlite_refuses_what_a_history_cannot_hold(
 
 @EVERY
 @pytest.mark.req("EVT-01", "EVT-06")
-async def test_postgres_refuses_what_a_history_cannot_hold(batch: tuple[Any, ...], constraint: str) -> None:
+async def test_postgres_refuses_an_impossible_history(batch: tuple[Any, ...], constraint: str) -> None:
     url = fresh_url()
     await _begun(await PostgresStore.open(url))
     connection = await asyncpg.connect(**address_of(url).connect_arguments())
@@ -133,7 +133,7 @@ WRITTEN = {
 
 
 @pytest.mark.req("EVT-01", "EVT-06")
-async def test_postgres_finds_an_end_however_its_batch_is_written() -> None:
+async def test_postgres_finds_an_end_in_any_batch_encoding() -> None:
     url = fresh_url()
     await _begun(await PostgresStore.open(url))
     connection = await asyncpg.connect(**address_of(url).connect_arguments())
@@ -153,7 +153,7 @@ async def test_postgres_finds_an_end_however_its_batch_is_written() -> None:
 
 
 @pytest.mark.parametrize("column", ["event_ids", "types"])
-def test_a_batch_has_as_many_events_as_positions(database: sqlite3.Connection, column: str) -> None:
+def test_a_batch_has_one_event_per_position(database: sqlite3.Connection, column: str) -> None:
     names = ("execution_id", "first_seq", "last_seq", "event_ids", "types", "envelopes", "payloads", "checksum")
     short = dict(zip(names, _batch(3, "e3", "e4"), strict=True)) | {column: '["e3"]'}
 
@@ -166,7 +166,7 @@ def _row(*events: Any) -> tuple[Any, ...]:
     return (*values, "tx1")
 
 
-def test_what_is_named_by_its_position_is_not_written_down() -> None:
+def test_derivable_ids_are_not_stored() -> None:
     events = [msgspec.structs.replace(event(seq, event_id=f"x1/{seq}"), parent_id="x1/4") for seq in (5, 6)]
 
     row = _row(*events)
@@ -177,13 +177,13 @@ def test_what_is_named_by_its_position_is_not_written_down() -> None:
 
 
 @pytest.mark.parametrize("parent", ["x1/4", "x1/04", "x1/", "x1/a", "x2/4", "x1/4/5", "x1/\u0664", "", None])
-def test_any_parent_reads_back(parent: str | None) -> None:
+def test_any_parent_id_reads_back(parent: str | None) -> None:
     events = [msgspec.structs.replace(event(5), parent_id=parent), msgspec.structs.replace(event(6), parent_id="e5")]
 
     assert batch_events("x1", _row(*events)) == events
 
 
-def test_batches_of_the_version_before_are_read() -> None:
+def test_batches_of_the_previous_version_are_readable() -> None:
     ids, types = '["a","b"]', '["token.enqueued","token.enqueued"]'
     envelopes = '[[1.5,"server",null,"s","r",null,false,1],[2.5,"worker","a",null,null,"t",true,1]]'
     payloads = '[{"token_id":"t1"},{"token_id":"t2"}]'
@@ -194,7 +194,7 @@ def test_batches_of_the_version_before_are_read() -> None:
     assert (second.event_id, second.parent_id, second.task_run_id, second.on_behalf) == ("b", "a", "t", True)
 
 
-def test_events_read_back_as_they_were_committed() -> None:
+def test_batched_events_are_read_back_unchanged() -> None:
     events = [event(5), msgspec.structs.replace(event(6), ts=1794906471.8173616, on_behalf=True, parent_id=None)]
 
     assert batch_events("x1", _row(*events)) == events
@@ -213,7 +213,7 @@ def test_events_read_back_as_they_were_committed() -> None:
         (EventFilter(types=("step.*",), limit=1, newest=True), [3]),
     ],
 )
-def test_events_are_picked(only: EventFilter, seqs: list[int]) -> None:
+def test_batched_events_are_filtered(only: EventFilter, seqs: list[int]) -> None:
     events = [event(1), event(2, payload=StepDone()), event(3, payload=_FAILED), event(4)]
 
     assert [one.seq for one in picked_events(events, only)] == seqs
@@ -221,7 +221,7 @@ def test_events_are_picked(only: EventFilter, seqs: list[int]) -> None:
 
 @pytest.mark.req("EVT-01")
 @pytest.mark.parametrize("column", [2, 3, 4, 5])
-def test_a_batch_of_which_anything_has_changed_is_not_believed(column: int) -> None:
+def test_a_modified_batch_is_rejected(column: int) -> None:
     row = list(_row(event(1), event(2)))
     row[column] = row[column].translate(str.maketrans("01ets", "10ste"))
 
@@ -232,7 +232,7 @@ def test_a_batch_of_which_anything_has_changed_is_not_believed(column: int) -> N
 
 
 @pytest.mark.req("SRV-12")
-async def test_the_view_shows_the_events_one_by_one(file: Path, database: sqlite3.Connection) -> None:
+async def test_the_view_shows_single_events(file: Path, database: sqlite3.Connection) -> None:
     store = SqliteStore.open(file)
     events = await store.events("x1")
     await store.close()
@@ -250,7 +250,7 @@ OLD_INSERT = (
 
 
 @pytest.mark.req("SRV-12")
-async def test_what_a_program_of_the_version_before_writes_to_the_view_is_a_batch(
+async def test_a_row_that_the_previous_version_writes_to_the_view_becomes_a_batch(
     file: Path, database: sqlite3.Connection
 ) -> None:
     database.execute(OLD_INSERT.format(0))
@@ -264,7 +264,7 @@ async def test_what_a_program_of_the_version_before_writes_to_the_view_is_a_batc
 
 
 @pytest.mark.req("SRV-12")
-async def test_postgres_takes_what_a_program_of_the_version_before_writes_to_the_view() -> None:
+async def test_postgres_accepts_rows_that_the_previous_version_writes_to_the_view() -> None:
     url = fresh_url()
     await _begun(await PostgresStore.open(url))
     connection = await asyncpg.connect(**address_of(url).connect_arguments())

@@ -34,7 +34,7 @@ def empty(store: Store) -> None:
 
 
 @pytest.mark.req("EVT-01")
-async def test_emptied_tables_are_told_anew_from_the_log(store: Store) -> None:
+async def test_emptied_sqlite_tables_are_rebuilt_from_the_log(store: Store) -> None:
     await World(store).make()
     before = await rows(store)
     assert {row.status for row in before[0]} == {"running", "paused", "cancelled"}
@@ -47,7 +47,7 @@ async def test_emptied_tables_are_told_anew_from_the_log(store: Store) -> None:
 
 
 @pytest.mark.req("EVT-01", "WRK-03")
-async def test_a_rebuilt_lease_can_be_renewed_or_overtaken_and_its_epoch_still_fences(store: Store) -> None:
+async def test_a_rebuilt_lease_can_be_renewed_or_taken_over_and_its_epoch_still_fences(store: Store) -> None:
     world = World(store)
     await world.start("x1")
     order = await world.claim()
@@ -62,7 +62,7 @@ async def test_a_rebuilt_lease_can_be_renewed_or_overtaken_and_its_epoch_still_f
     assert await world.done(order) is ReportResult.ACCEPTED
 
 
-async def test_rebuilding_what_is_right_changes_nothing_and_an_empty_store_stays_empty(store: Store) -> None:
+async def test_rebuilding_intact_tables_changes_nothing_and_an_empty_store_stays_empty(store: Store) -> None:
     assert await store.rebuild() == 0
     await World(store).make()
     before = await rows(store)
@@ -73,7 +73,7 @@ async def test_rebuilding_what_is_right_changes_nothing_and_an_empty_store_stays
 
 
 @pytest.mark.req("EVT-01")
-async def test_a_rebuild_that_breaks_leaves_everything_as_it_was(tmp_path: Path) -> None:
+async def test_a_failed_rebuild_changes_nothing_in_sqlite(tmp_path: Path) -> None:
     store = SqliteStore.open(tmp_path / "store.db")
     await World(store).make()
     before = await rows(store)

@@ -67,7 +67,7 @@ async def ran(url: str, sql: str) -> Any:
         "TRUNCATE event_key",
     ],
 )
-async def test_events_are_never_changed_nor_deleted_even_by_a_superuser(
+async def test_events_cannot_be_changed_or_deleted_even_by_a_superuser(
     store: PostgresStore, url: str, statement: str
 ) -> None:
     await store.commit([commit(event(1))])
@@ -79,7 +79,7 @@ async def test_events_are_never_changed_nor_deleted_even_by_a_superuser(
 
 
 @pytest.mark.req("EVT-01")
-async def test_the_events_of_an_execution_whose_row_is_gone_may_be_deleted(store: PostgresStore, url: str) -> None:
+async def test_events_of_a_deleted_execution_can_be_deleted(store: PostgresStore, url: str) -> None:
     await store.commit([commit(event(1)), commit(event(1, execution_id="x2"))])
     await ran(url, "DELETE FROM execution WHERE execution_id = 'x1'")
 
@@ -103,7 +103,7 @@ async def test_an_execution_and_a_step_run_end_once(store: PostgresStore) -> Non
     assert len(await store.events("x1")) == 1
 
 
-async def test_a_plain_role_needs_nothing_but_its_own_schema_and_cannot_touch_its_own_log() -> None:
+async def test_a_role_needs_only_its_schema_and_cannot_change_its_log() -> None:
     """Superusers pass every check, so what we ask of an ordinary user is shown with one."""
     server().ask("CREATE ROLE plain LOGIN")
     server().ask("CREATE DATABASE plain OWNER plain")
@@ -127,7 +127,7 @@ async def test_a_plain_role_needs_nothing_but_its_own_schema_and_cannot_touch_it
     await store.close()
 
 
-async def test_of_many_servers_that_decide_on_the_same_state_one_is_stored(url: str) -> None:
+async def test_one_of_several_servers_that_decide_on_the_same_state_is_stored(url: str) -> None:
     stores = [await PostgresStore.open(url, connections=2) for _ in range(4)]
     await stores[0].commit([commit(event(1))])
 
@@ -144,7 +144,7 @@ async def test_of_many_servers_that_decide_on_the_same_state_one_is_stored(url: 
         await store.close()
 
 
-async def test_batches_that_meet_each_other_the_other_way_round_do_not_hang(url: str) -> None:
+async def test_batches_in_opposite_order_do_not_deadlock(url: str) -> None:
     stores = [await PostgresStore.open(url, connections=2) for _ in range(2)]
     ids = [f"x{number}" for number in range(20)]
     await stores[0].commit([commit(event(1, execution_id=one)) for one in ids])
@@ -161,12 +161,12 @@ async def test_batches_that_meet_each_other_the_other_way_round_do_not_hang(url:
         await store.close()
 
 
-async def test_an_order_that_is_closed_and_unknown_is_a_conflict(store: PostgresStore) -> None:
+async def test_closing_an_unknown_order_is_a_conflict(store: PostgresStore) -> None:
     with pytest.raises(ConflictError, match="another epoch"):
         await store.commit([commit(event(1), orders=(order(OrderState.CLOSED),))])
 
 
-async def test_text_that_a_database_cannot_hold_is_told_and_changes_nothing(store: PostgresStore) -> None:
+async def test_text_that_a_database_cannot_store_is_refused_and_changes_nothing(store: PostgresStore) -> None:
     for reason in ("nul \0", "half \ud800"):
         with pytest.raises(BackendError, match="the store"):
             await store.requests.ask("x1", "pause", reason=reason, at=1.0)
@@ -183,7 +183,7 @@ async def test_text_that_a_database_cannot_hold_is_told_and_changes_nothing(stor
 # migrations
 
 
-async def test_migrations_run_once_also_when_many_open_an_empty_schema_at_the_same_time() -> None:
+async def test_migrations_run_once_even_if_many_servers_open_an_empty_schema_together() -> None:
     url = fresh_url()
     stores = await asyncio.gather(*(PostgresStore.open(url, connections=1) for _ in range(5)))
     for store in stores:
@@ -193,7 +193,7 @@ async def test_migrations_run_once_also_when_many_open_an_empty_schema_at_the_sa
     assert [tuple(row) for row in rows] == [(one.number, one.checksum) for one in known_migrations()]
 
 
-async def test_a_schema_written_by_a_newer_program_is_refused(store: PostgresStore, url: str) -> None:
+async def test_a_schema_of_a_newer_version_is_refused(store: PostgresStore, url: str) -> None:
     await ran(url, "INSERT INTO migration VALUES (99, 'future', 'x')")
 
     for opening in (PostgresStore.open(url), PostgresHistory.open(url)):
@@ -201,14 +201,14 @@ async def test_a_schema_written_by_a_newer_program_is_refused(store: PostgresSto
             await opening
 
 
-async def test_a_migration_that_was_changed_is_refused(store: PostgresStore, url: str) -> None:
+async def test_a_changed_migration_is_refused(store: PostgresStore, url: str) -> None:
     await ran(url, "UPDATE migration SET checksum = 'x' WHERE number = 1")
 
     with pytest.raises(BackendError, match="another migration 1"):
         await PostgresStore.open(url)
 
 
-async def test_a_schema_of_another_program_is_refused_and_left_alone() -> None:
+async def test_a_schema_of_another_program_is_refused_and_left_unchanged() -> None:
     schema = address_of(url := fresh_url()).schema
     await ran(url, f"CREATE SCHEMA {schema}")
     await ran(url, "CREATE TABLE theirs (a int)")
@@ -219,7 +219,7 @@ async def test_a_schema_of_another_program_is_refused_and_left_alone() -> None:
     assert await ran(url, "SELECT 1 WHERE to_regclass('event') IS NULL")
 
 
-async def test_who_only_looks_is_told_when_there_is_no_store() -> None:
+async def test_a_reader_of_a_missing_store_gets_an_error() -> None:
     with pytest.raises(BackendError, match="there is no store"):
         await PostgresHistory.open(fresh_url())
 
@@ -240,7 +240,7 @@ async def test_who_only_looks_is_told_when_there_is_no_store() -> None:
         ("postgresql://u:secret@h:port/d", "the store"),
     ],
 )
-async def test_a_store_that_cannot_be_opened_says_why_and_never_the_password(given: str, message: str) -> None:
+async def test_a_store_that_cannot_be_opened_is_reported_without_the_password(given: str, message: str) -> None:
     with pytest.raises(BackendError, match=message) as refused:
         await PostgresStore.open(given.format(socket=server().socket))
 
@@ -255,7 +255,7 @@ def test_an_address_is_shown_without_its_password() -> None:
     assert "search_path" not in address.dsn
 
 
-def test_queries_hold_no_text_that_is_put_together() -> None:
+def test_queries_are_never_concatenated() -> None:
     """Values are parameters everywhere (reliability.md §2.5); the one name that is put in is checked."""
     folder = Path(__file__).parents[2] / "src" / "noetl" / "store" / "postgres"
     built = [line for file in folder.glob("*.py") for line in file.read_text().splitlines() if 'execute(f"' in line]

@@ -55,7 +55,7 @@ def marked(seq: int, *, after: int) -> Commit:
 @pytest.mark.req("EVT-06")
 @pytest.mark.parametrize("lost", ["cut_request", "cut_answer"])
 @pytest.mark.parametrize("times", [1, 3])
-async def test_a_commit_whose_answer_never_came_is_stored_once(
+async def test_a_commit_without_acknowledgement_is_stored_once(
     store: PostgresStore, line: Line, lost: str, times: int
 ) -> None:
     await store.commit([commit(event(1))])
@@ -70,7 +70,9 @@ async def test_a_commit_whose_answer_never_came_is_stored_once(
 
 @pytest.mark.req("EVT-06", "SRV-05")
 @pytest.mark.parametrize("lost", ["cut_request", "cut_answer"])
-async def test_so_is_the_first_commit_of_an_execution(store: PostgresStore, line: Line, lost: str) -> None:
+async def test_a_first_commit_without_acknowledgement_is_stored_once(
+    store: PostgresStore, line: Line, lost: str
+) -> None:
     setattr(line, lost, 1)
 
     await store.commit([marked(1, after=0)])
@@ -81,7 +83,9 @@ async def test_so_is_the_first_commit_of_an_execution(store: PostgresStore, line
 
 @pytest.mark.req("MSG-02")
 @pytest.mark.parametrize("lost", ["cut_request", "cut_answer"])
-async def test_so_is_a_commit_of_several_statements(store: PostgresStore, line: Line, lost: str) -> None:
+async def test_a_commit_of_several_statements_without_acknowledgement_is_stored_once(
+    store: PostgresStore, line: Line, lost: str
+) -> None:
     await store.waits.keep(MessageRow(message_id="m1", name="n", sent_at=1.0, expires_at=9.0))
     setattr(line, lost, 1)
 
@@ -93,7 +97,7 @@ async def test_so_is_a_commit_of_several_statements(store: PostgresStore, line: 
     assert len(await store.events("x1")) == 1
 
 
-async def test_what_another_has_stored_in_place_of_a_lost_commit_is_a_conflict(
+async def test_another_commit_in_place_of_a_lost_one_is_a_conflict(
     store: PostgresStore, line: Line, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await store.commit([commit(event(1))])
@@ -120,7 +124,9 @@ async def test_what_another_has_stored_in_place_of_a_lost_commit_is_a_conflict(
     assert [one.event_id for one in await store.events("x1")] == ["e1", "another"]
 
 
-async def test_when_patience_ends_a_commit_says_that_it_may_be_stored(store: PostgresStore, line: Line) -> None:
+async def test_a_commit_with_unknown_outcome_raises_an_uncertain_error_after_the_timeout(
+    store: PostgresStore, line: Line
+) -> None:
     """Whoever decides anew has to read the log first, as after every conflict."""
     await store.commit([commit(event(1))])
     usual_s, store._db.patience_s = store._db.patience_s, 0.2
@@ -133,7 +139,7 @@ async def test_when_patience_ends_a_commit_says_that_it_may_be_stored(store: Pos
     assert len(await store.events("x1")) == 2
 
 
-async def test_reads_wait_for_a_server_that_comes_back(store: PostgresStore, line: Line) -> None:
+async def test_reads_wait_for_the_server_to_return(store: PostgresStore, line: Line) -> None:
     await store.commit([commit(event(1))])
     line.is_down = True
     line.drop()
@@ -148,7 +154,7 @@ async def test_reads_wait_for_a_server_that_comes_back(store: PostgresStore, lin
     assert row.last_seq == 1
 
 
-async def test_other_writes_are_sent_once_and_told_to_be_uncertain(store: PostgresStore, line: Line) -> None:
+async def test_other_writes_are_sent_once_and_reported_as_uncertain(store: PostgresStore, line: Line) -> None:
     line.cut_answer = 1
 
     with pytest.raises(UncertainError, match="may be stored or not"):
@@ -158,7 +164,7 @@ async def test_other_writes_are_sent_once_and_told_to_be_uncertain(store: Postgr
     assert line.cuts == 1
 
 
-async def test_a_store_that_stays_away_is_told_in_a_sentence(store: PostgresStore, line: Line) -> None:
+async def test_a_store_that_stays_unavailable_is_reported_in_one_sentence(store: PostgresStore, line: Line) -> None:
     store._db.patience_s = 0.1
     line.is_down = True
     line.drop()
@@ -169,7 +175,7 @@ async def test_a_store_that_stays_away_is_told_in_a_sentence(store: PostgresStor
 
 
 @pytest.mark.req("EVT-06")
-async def test_a_restarted_server_is_survived_in_the_middle_of_a_run_of_commits() -> None:
+async def test_a_server_restart_during_a_run_of_commits_loses_nothing() -> None:
     own = Server()
     try:
         store = await PostgresStore.open(f"postgresql://postgres@/postgres?{urlencode({'host': own.socket})}")
@@ -206,7 +212,7 @@ workflow:
 @pytest.mark.req("EVT-06", "EVT-02")
 @pytest.mark.parametrize("lost", ["cut_request", "cut_answer"])
 @pytest.mark.parametrize("at", [b"playbook.execution_requested", b"task.processed", b"workflow.finished"])
-async def test_a_whole_run_does_not_feel_that_its_line_is_cut(
+async def test_a_run_survives_lost_database_connections(
     line: Line, lost: str, at: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NOETL_HOME", str(tmp_path))
@@ -226,7 +232,7 @@ async def test_a_whole_run_does_not_feel_that_its_line_is_cut(
     assert [task for task, _ in tool.calls] == ["a", "b", "b", "b", "c"], "nothing was done twice"
 
 
-async def test_who_is_told_to_end_while_a_connection_breaks_ends(store: PostgresStore) -> None:
+async def test_a_cancelled_request_ends_even_if_its_connection_breaks(store: PostgresStore) -> None:
     """The driver tells of the connection then, not of the cancellation; who asked again would be waited for in vain."""
     begun = asyncio.Event()
 

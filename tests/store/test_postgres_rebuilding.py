@@ -27,7 +27,7 @@ async def did(store: PostgresStore, statement: str) -> None:
 
 
 @pytest.mark.req("EVT-01", "EVT-07")
-async def test_emptied_tables_are_told_anew_from_the_log(store: PostgresStore) -> None:
+async def test_emptied_postgres_tables_are_rebuilt_from_the_log(store: PostgresStore) -> None:
     await World(store).make()
     before = await rows(store)
     await did(store, "DELETE FROM orders; DELETE FROM execution; DELETE FROM wait; DELETE FROM task")
@@ -51,7 +51,7 @@ async def test_a_rebuilt_lease_can_be_renewed_and_its_epoch_still_fences(store: 
 
 
 @pytest.mark.req("EVT-01")
-async def test_a_rebuild_that_breaks_leaves_everything_as_it_was(store: PostgresStore) -> None:
+async def test_a_failed_rebuild_changes_nothing_in_postgres(store: PostgresStore) -> None:
     await World(store).make()
     before = await rows(store)
     await did(store, "ALTER TABLE orders ADD CONSTRAINT broken CHECK (false) NOT VALID")
@@ -62,7 +62,7 @@ async def test_a_rebuild_that_breaks_leaves_everything_as_it_was(store: Postgres
     assert await rows(store) == before
 
 
-async def test_who_commits_while_rows_are_rebuilt_waits_and_is_not_lost(store: PostgresStore) -> None:
+async def test_a_commit_during_a_rebuild_waits_and_is_stored(store: PostgresStore) -> None:
     world = World(store)
 
     async def starting() -> None:

@@ -139,7 +139,7 @@ def names(events: Sequence[Event]) -> list[tuple[str | None, str]]:
 
 @pytest.mark.req("WRK-08", "EVT-02")
 @pytest.mark.parametrize("name", list(RUNS))
-async def test_a_run_leaves_the_same_log_as_in_sqlite(name: str, tmp_path: Path) -> None:
+async def test_a_run_on_postgres_has_the_same_log_as_on_sqlite(name: str, tmp_path: Path) -> None:
     text, answers = RUNS[name]
 
     async with borrowed_url() as url:
@@ -202,7 +202,7 @@ async def test_a_run_is_paused_resumed_and_cancelled() -> None:
     ]
 
 
-async def test_many_executions_run_side_by_side_on_one_database() -> None:
+async def test_many_executions_run_concurrently_on_one_database() -> None:
     net = net_of(CHAIN)
     async with asyncio.timeout(60), driving(fresh_url(), tools=Registry({"python": Scripted(a=1, b=2, c=3)})) as driver:
         results = await asyncio.gather(*(driver.run(net) for _ in range(40)))
@@ -213,7 +213,7 @@ async def test_many_executions_run_side_by_side_on_one_database() -> None:
 
 @pytest.mark.req("WRK-04", "EVT-07")
 @pytest.mark.parametrize("text", [CHAIN, FORKED, LOOP], ids=["chain", "forked", "loop"])
-async def test_a_run_stopped_after_any_of_its_commits_is_taken_up_and_ends(text: str) -> None:
+async def test_a_run_stopped_after_any_commit_is_resumed_and_ends(text: str) -> None:
     net, recording = net_of(text), Recording()
     await drive(net, recording, Scripted(a=1, b=2, c=3), resumed=False)
     whole = Counter(names(await recording.events("x1")))
@@ -248,7 +248,7 @@ workflow:
 
 
 @pytest.mark.req("WRK-04", "O-06")
-async def test_a_killed_process_is_taken_up_by_another() -> None:
+async def test_another_process_resumes_the_run_of_a_killed_one() -> None:
     url = fresh_url()
     store = await PostgresStore.open(url)
     environment = os.environ | {"PYTHONPATH": str(REPOSITORY)}

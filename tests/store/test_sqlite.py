@@ -48,7 +48,7 @@ async def test_events_can_be_neither_changed_nor_deleted(path: Path, statement: 
 
 
 @pytest.mark.parametrize("name", QUERIES)
-def test_a_statement_numbers_no_placeholders(name: str) -> None:
+def test_placeholders_are_not_numbered(name: str) -> None:
     """Python 3.12 warns of ?1 with values in order, and 3.14 refuses it."""
     assert re.findall(r"\?\d", QUERIES[name]) == []
 
@@ -70,7 +70,7 @@ async def test_the_database_allows_one_end_per_execution_and_per_step_run(path: 
     await store.close()
 
 
-async def test_what_is_committed_is_there_when_the_file_is_opened_again(path: Path) -> None:
+async def test_a_commit_is_there_when_the_file_is_opened_again(path: Path) -> None:
     store = SqliteStore.open(path)
     await store.commit([commit(event(1))])
     await store.close()
@@ -90,7 +90,7 @@ async def test_commits_are_flushed_to_the_disk(path: Path) -> None:
     await store.close()
 
 
-async def test_a_store_written_by_a_newer_program_is_refused(path: Path) -> None:
+async def test_a_store_of_a_newer_version_is_refused_on_opening(path: Path) -> None:
     await SqliteStore.open(path).close()
     database = sqlite3.connect(path)
     database.execute("INSERT INTO migration VALUES (99, '0099_future', 'x')")
@@ -101,7 +101,7 @@ async def test_a_store_written_by_a_newer_program_is_refused(path: Path) -> None
         SqliteStore.open(path)
 
 
-async def test_a_migration_that_was_changed_after_it_ran_is_refused(path: Path) -> None:
+async def test_a_migration_changed_after_it_ran_is_refused(path: Path) -> None:
     await SqliteStore.open(path).close()
     database = sqlite3.connect(path)
     database.execute("UPDATE migration SET checksum = 'other' WHERE number = 1")
@@ -112,7 +112,7 @@ async def test_a_migration_that_was_changed_after_it_ran_is_refused(path: Path) 
         SqliteStore.open(path)
 
 
-async def test_migrations_run_once_and_are_remembered_with_their_checksum(path: Path) -> None:
+async def test_migrations_run_once_and_are_recorded_with_their_checksum(path: Path) -> None:
     await SqliteStore.open(path).close()
     await SqliteStore.open(path).close()
 
@@ -122,7 +122,7 @@ async def test_migrations_run_once_and_are_remembered_with_their_checksum(path: 
     assert applied == [(one.number, one.checksum) for one in known_migrations()]
 
 
-async def test_a_file_that_is_no_database_is_named_in_the_error(tmp_path: Path) -> None:
+async def test_a_file_that_is_not_a_database_is_named_in_the_error(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("this is not a database, but long enough to be taken for one" * 20)
 
@@ -130,7 +130,7 @@ async def test_a_file_that_is_no_database_is_named_in_the_error(tmp_path: Path) 
         SqliteStore.open(path)
 
 
-async def test_two_processes_may_open_one_file_and_the_slower_one_is_told(path: Path) -> None:
+async def test_two_processes_can_open_one_file_and_the_slower_one_gets_a_conflict(path: Path) -> None:
     one, two = SqliteStore.open(path), SqliteStore.open(path)
 
     await one.commit([commit(event(1))])
@@ -166,7 +166,7 @@ def _rows(connection: sqlite3.Connection, rows: list[Any]) -> sqlite3.Cursor:
 
 
 @pytest.mark.req("SRV-12")
-def test_a_new_file_that_another_process_makes_its_store_meanwhile_is_ours(tmp_path: Path) -> None:
+def test_a_new_file_that_another_process_initialises_meanwhile_is_used(tmp_path: Path) -> None:
     overtaken = _Overtaken(tmp_path / "s.db")
 
     refuse_others(overtaken, "s.db")  # type: ignore[arg-type]  # it has what is asked
@@ -175,7 +175,7 @@ def test_a_new_file_that_another_process_makes_its_store_meanwhile_is_ours(tmp_p
 
 
 @pytest.mark.req("SRV-12")
-async def test_a_full_store_is_one_line_in_the_log_and_one_when_there_is_room(
+async def test_a_full_store_is_logged_once_and_its_recovery_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = SqliteStore.open(tmp_path / "s.db")

@@ -41,7 +41,7 @@ class Line:
         yield self
 
 
-async def test_what_a_broken_link_could_not_carry_goes_over_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_wake_up_lost_with_a_broken_link_is_sent_over_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wakeups_module, "FIRST_S", 0.001)
 
     def breaks(tries: int) -> None:
@@ -58,7 +58,7 @@ async def test_what_a_broken_link_could_not_carry_goes_over_the_next(monkeypatch
     await wakeups.close()
 
 
-async def test_a_ring_that_comes_while_another_is_carried_goes_out_as_well() -> None:
+async def test_a_wake_up_during_the_sending_of_another_is_sent_too() -> None:
     """Whoever heard the first one may have looked for work already."""
 
     def rings(tries: int) -> None:
@@ -98,7 +98,7 @@ class BrokenLine:
         yield self
 
 
-async def test_a_link_that_breaks_both_ways_is_written_once_when_lost_and_once_when_back(
+async def test_a_link_broken_in_both_directions_is_logged_once_when_lost_and_once_when_back(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(wakeups_module, "FIRST_S", 0.001)

@@ -29,7 +29,7 @@ async def heard(wakeups: Wakeups, *pools: str, within: float = LONG_S) -> bool:
 
 
 @kinds
-async def test_who_waits_is_woken_by_a_ring_from_anywhere(kind: str) -> None:
+async def test_a_waiter_is_woken_from_any_process(kind: str) -> None:
     async with linked_wakeups(kind) as (near, far):
         waiting = asyncio.create_task(heard(near, "default"))
         await asyncio.sleep(0)
@@ -38,7 +38,7 @@ async def test_who_waits_is_woken_by_a_ring_from_anywhere(kind: str) -> None:
 
 
 @kinds
-async def test_a_ring_that_nobody_heard_is_heard_by_the_next_who_waits(kind: str) -> None:
+async def test_a_wake_up_without_a_waiter_is_kept_for_the_next_one(kind: str) -> None:
     async with linked_wakeups(kind) as (near, far):
         far.notify_workers(9)
         assert await heard(near, "default")
@@ -49,7 +49,7 @@ async def test_a_ring_that_nobody_heard_is_heard_by_the_next_who_waits(kind: str
 
 
 @kinds
-async def test_a_ring_is_for_its_pool_and_for_those_who_wait_for_any(kind: str) -> None:
+async def test_a_wake_up_is_for_its_pool_and_for_waiters_of_any_pool(kind: str) -> None:
     async with linked_wakeups(kind) as (near, far):
         gpu = asyncio.create_task(heard(near, "gpu", "tpu"))
         default = asyncio.create_task(heard(near, "default", within=LONG_S))
@@ -64,7 +64,7 @@ async def test_a_ring_is_for_its_pool_and_for_those_who_wait_for_any(kind: str) 
 
 
 @kinds
-async def test_so_many_are_woken_as_it_rings_times(kind: str) -> None:
+async def test_a_wake_up_wakes_the_given_number_of_waiters(kind: str) -> None:
     async with linked_wakeups(kind) as (near, far):
         waiting = {asyncio.create_task(heard(near, "default")) for _ in range(4)}
         await asyncio.sleep(0)
@@ -78,7 +78,7 @@ async def test_so_many_are_woken_as_it_rings_times(kind: str) -> None:
 
 
 @kinds
-async def test_who_gave_up_waiting_takes_no_ring_from_others(kind: str) -> None:
+async def test_a_waiter_that_timed_out_consumes_no_wake_up(kind: str) -> None:
     async with linked_wakeups(kind) as (near, far):
         assert not await heard(near, "default", within=0.001)
         gone = asyncio.create_task(heard(near, "default"))
@@ -92,7 +92,7 @@ async def test_who_gave_up_waiting_takes_no_ring_from_others(kind: str) -> None:
 
 
 @linked
-async def test_a_ring_that_was_heard_here_does_not_go_out(kind: str) -> None:
+async def test_a_wake_up_consumed_locally_is_not_sent(kind: str) -> None:
     async with linked_wakeups(kind) as (near, far):
         here = asyncio.create_task(heard(near, "default"))
         await asyncio.sleep(0)

@@ -63,7 +63,7 @@ async def unlinked(wakeups: LinkedWakeups) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_it_works_again_after_the_stream_was_deleted() -> None:
+async def test_wake_ups_recover_after_the_stream_was_deleted() -> None:
     server = Server()
     first, second = await pair(lambda: nats_dispatch(server.url))
     client = Client()
@@ -79,7 +79,7 @@ async def test_it_works_again_after_the_stream_was_deleted() -> None:
         server.stop()
 
 
-async def test_it_works_again_after_the_server_was_killed_and_its_data_deleted() -> None:
+async def test_wake_ups_recover_after_the_server_was_killed_and_its_data_deleted() -> None:
     port = str(free_port())
     server = Server("-p", port)
     first, second = await pair(lambda: nats_dispatch(server.url))
@@ -103,7 +103,7 @@ async def test_it_works_again_after_the_server_was_killed_and_its_data_deleted()
         server.stop()
 
 
-async def test_without_a_broker_wake_ups_still_work_in_this_process() -> None:
+async def test_without_a_broker_wake_ups_work_within_the_process() -> None:
     wakeups = nats_dispatch("nats://127.0.0.1:1")
     await wakeups.open()
     waiting = asyncio.create_task(wakeups.wait(["default"], timeout=60))
@@ -115,7 +115,7 @@ async def test_without_a_broker_wake_ups_still_work_in_this_process() -> None:
     await wakeups.close()
 
 
-async def test_it_works_again_after_its_connection_to_postgres_was_cut() -> None:
+async def test_wake_ups_recover_after_the_connection_to_postgres_was_closed() -> None:
     auth = postgres.server().auth("postgres")
     arguments = {**auth, "server_settings": {"application_name": "wakeups"}}
     first, second = await pair(lambda: postgres_dispatch(arguments, channel="cut"))
@@ -128,7 +128,7 @@ async def test_it_works_again_after_its_connection_to_postgres_was_cut() -> None
     await closed(first, second)
 
 
-def test_a_message_is_small_and_says_only_where_there_is_work() -> None:
+def test_a_wake_up_message_is_small_and_names_only_the_pool() -> None:
     import msgspec
 
     body = msgspec.json.encode(WakeupMessage(pool="p" * 120, times=1_000, sender="0" * 8))

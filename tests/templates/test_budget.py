@@ -31,7 +31,7 @@ SIZES = (40, 2_400, 60_000)
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.req("TPL-11")
-def test_a_step_costs_about_the_same_whatever_the_template_does(kind: str, size: int) -> None:
+def test_the_cost_per_step_is_similar_for_any_template(kind: str, size: int) -> None:
     part = "0/1" if IS_DEEP else f"{size % SAMPLE[kind]}/{SAMPLE[kind]}"
 
     told = hostile_templates.report(kind, size, max_steps=STEPS, factor=FACTOR, cpu_limit_s=600, part=part)
@@ -40,7 +40,7 @@ def test_a_step_costs_about_the_same_whatever_the_template_does(kind: str, size:
 
 
 @pytest.mark.req("TPL-11")
-def test_a_whole_template_that_hides_its_work_costs_what_its_steps_say() -> None:
+def test_a_template_with_hidden_work_costs_as_much_as_its_steps() -> None:
     told = hostile_templates.report("bombs", 0, factor=FACTOR, cpu_limit_s=600)
 
     _holds(told)
@@ -57,19 +57,19 @@ def _holds(told: Report) -> None:
 @pytest.mark.parametrize("text", ["", "a", "abcabc" * 9, "x" + "ab" * 40 + "y" + "ab" * 40])
 @pytest.mark.parametrize("part", ["a", "ab" * 9, "ab" * 40, "b" * 17, "abcabc" * 3, "y" + "ab" * 10])
 @pytest.mark.parametrize("bounds", [(), (2,), (-60, -3), (5, 2), (0, 400)])
-def test_a_reverse_search_finds_what_python_finds(text: str, part: str, bounds: tuple[int, ...]) -> None:
+def test_a_reverse_search_agrees_with_python(text: str, part: str, bounds: tuple[int, ...]) -> None:
     assert methods.rfind(text, part, *bounds) == text.rfind(part, *bounds)
     assert methods.rpartition(text, part) == text.rpartition(part)
     for most in (-1, 0, 1, 3):
         assert methods.rsplit(text, part, most) == text.rsplit(part, most)
 
 
-def test_a_reverse_search_refuses_what_it_does_not_find() -> None:
+def test_a_failed_reverse_search_raises_value_error() -> None:
     with pytest.raises(ValueError):
         methods.rindex("ab" * 40, "c" * 20)
 
 
-def test_searching_costs_the_product_where_every_place_is_tried_and_the_sum_elsewhere() -> None:
+def test_a_search_costs_the_product_of_lengths_in_the_worst_case_and_else_the_sum() -> None:
     tried, linear = budget.searching("a" * 2_000, "a" * 1_000), budget.searching("a" * 200_000, "a" * 1_000)
 
     assert tried > 1_000_000 // 512
@@ -77,7 +77,7 @@ def test_searching_costs_the_product_where_every_place_is_tried_and_the_sum_else
     assert budget.searching("a", "a" * 1_000_000) == 1
 
 
-def test_texts_of_different_lengths_cost_nothing_to_compare() -> None:
+def test_texts_of_different_lengths_are_compared_for_free() -> None:
     assert budget.comparing("a" * 100_000, "a" * 100_001) == 0
     assert budget.comparing("a" * 100_000, "a" * 100_000) > 100
 
@@ -86,7 +86,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.req("TPL-11")
-def test_a_bomb_ends_as_an_error_in_bounded_memory() -> None:
+def test_a_template_bomb_ends_as_an_error_in_bounded_memory() -> None:
     program = [sys.executable, "-m", "tests.templates.bombs_within_memory"]
     told = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, check=True, timeout=500)
     messages = [json.loads(line) for line in told.stdout.splitlines()]
@@ -109,5 +109,5 @@ def test_a_bomb_ends_as_an_error_in_bounded_memory() -> None:
         ("{{ ('x' * 500000) | upper | length }}", 500_000),
     ],
 )
-def test_ordinary_work_on_a_few_thousand_rows_fits(text: str, expected: object) -> None:
+def test_ordinary_work_on_a_few_thousand_rows_fits_the_budget(text: str, expected: object) -> None:
     assert parse(text).evaluate({"rows": BIG}) == expected

@@ -40,7 +40,7 @@ FIXTURES = Path(__file__).parents[1] / "fixtures"
     ],
 )
 @pytest.mark.req("VAL-15")
-def test_a_mistake_is_found_at_its_place(text: str, offset: int) -> None:
+def test_a_syntax_error_is_reported_at_its_place(text: str, offset: int) -> None:
     with pytest.raises(TemplateError) as caught:
         parse(text)
 
@@ -60,7 +60,7 @@ def test_a_mistake_is_found_at_its_place(text: str, offset: int) -> None:
         (r"{{ '\ud800' }}", "the template holds half of a surrogate pair, which is no character"),
     ],
 )
-def test_messages_say_what_was_found_and_the_way_out(text: str, message: str) -> None:
+def test_messages_name_the_problem_and_the_fix(text: str, message: str) -> None:
     with pytest.raises(TemplateError) as caught:
         parse(text)
 
@@ -87,7 +87,7 @@ def test_messages_say_what_was_found_and_the_way_out(text: str, message: str) ->
     ],
 )
 @pytest.mark.req("VAL-15")
-def test_bad_syntax_is_an_error(text: str) -> None:
+def test_invalid_syntax_is_an_error(text: str) -> None:
     with pytest.raises(TemplateError):
         parse(text)
 
@@ -132,7 +132,7 @@ def reads(text: str) -> list[str]:
         ("plain", []),
     ],
 )
-def test_references_are_what_a_template_reads_from_its_scope(text: str, expected: list[str]) -> None:
+def test_the_references_of_a_template_are_what_it_reads(text: str, expected: list[str]) -> None:
     assert sorted(reads(text)) == sorted(expected)
 
 
@@ -156,7 +156,7 @@ def test_a_reference_has_a_root_and_a_path() -> None:
         ("{{ 1 / 0 }}", False, None),
     ],
 )
-def test_a_constant_is_known_without_a_scope(text: str, known: bool, value: Any) -> None:
+def test_a_constant_is_evaluated_without_a_scope(text: str, known: bool, value: Any) -> None:
     template = parse(text)
 
     assert template.is_constant is known
@@ -203,19 +203,19 @@ E, H = ("event", ("name",)), ("outcome", ("http", "status"))
         ("true", Const(True)),
     ],
 )
-def test_the_shape_of_a_guard(text: str, shape: object) -> None:
+def test_guards_are_parsed_into_shapes(text: str, shape: object) -> None:
     assert parse(text).shape == shape
 
 
 @pytest.mark.parametrize(
     "text", ["{{ ctx.n + 1 }}", "{{ a == b }}", "{{ 'x' in ctx.list }}", "x{{ a }}", "{{ a > 'x' }}"]
 )
-def test_what_cannot_be_told_is_opaque_and_equal_to_itself(text: str) -> None:
+def test_an_unknown_expression_is_opaque_and_equal_to_itself(text: str) -> None:
     assert isinstance(parse(text).shape, Opaque)
     assert parse(text).shape == parse(text + "\n").shape or not parse(text).single
 
 
-def test_comparisons_are_found_anywhere() -> None:
+def test_comparisons_are_found_at_any_depth() -> None:
     text = "{{ 1 if (event.name == 'a' or 'b' != event.name) and ctx.n + (x in [1, 2]) and ctx.n > 3 else 2 }}"
 
     assert parse(text).comparisons == (
@@ -238,7 +238,7 @@ def test_comparisons_are_found_anywhere() -> None:
     ],
 )
 @pytest.mark.req("V2C-25")
-def test_a_choice_between_constants_is_known(text: str, choices: tuple[str, ...]) -> None:
+def test_a_choice_between_constants_is_recognised(text: str, choices: tuple[str, ...]) -> None:
     assert parse(text).choices == choices
 
 
@@ -262,7 +262,7 @@ def test_every_template_of_every_fixture_parses_and_evaluates(path: Path) -> Non
             template.evaluate({}, now=0.0)
 
 
-def test_parsing_the_same_text_twice_is_free() -> None:
+def test_parsing_the_same_text_twice_is_cached() -> None:
     assert parse("{{ ctx.n + 41 }}") is parse("{{ ctx.n + 41 }}")
 
 

@@ -45,7 +45,7 @@ def _plain(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("expression", EXPRESSIONS)
-def test_an_expression_gives_what_jinja2_gives(expression: str, environment: jinja2.Environment) -> None:
+def test_an_expression_gives_the_same_value_as_jinja2(expression: str, environment: jinja2.Environment) -> None:
     expected = _plain(environment.compile_expression(expression)(**SCOPE))
 
     value = parse("{{ " + expression + " }}").evaluate(SCOPE)
@@ -79,7 +79,7 @@ TEXTS = [
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_a_text_is_what_jinja2_writes(text: str) -> None:
+def test_a_text_renders_the_same_as_in_jinja2(text: str) -> None:
     environment = jinja2.sandbox.ImmutableSandboxedEnvironment(keep_trailing_newline=True)
 
     assert parse(text).evaluate(SCOPE) == environment.from_string(text).render(SCOPE)
@@ -104,7 +104,7 @@ def test_a_text_is_what_jinja2_writes(text: str) -> None:
         ("{{ 'inf' | float }}", 0.0),
     ],
 )
-def test_where_we_differ_from_jinja2_on_purpose(text: str, expected: Any) -> None:
+def test_intended_differences_from_jinja2_hold(text: str, expected: Any) -> None:
     """Mapping keys win over methods (design.md §4.2), JSON is not escaped for HTML, only JSON values exist."""
     assert parse(text).evaluate({"m": {"items": "data"}}) == expected
 
@@ -163,7 +163,7 @@ def test_where_we_differ_from_jinja2_on_purpose(text: str, expected: Any) -> Non
     ],
 )
 @pytest.mark.req("TPL-09")
-def test_whatever_goes_wrong_is_a_template_error_in_one_line(text: str) -> None:
+def test_every_failure_is_a_template_error_in_one_line(text: str) -> None:
     with pytest.raises(TemplateError) as caught:
         parse(text).evaluate({"m": {"a": 1}, "xs": [1]})
 
@@ -173,6 +173,6 @@ def test_whatever_goes_wrong_is_a_template_error_in_one_line(text: str) -> None:
 
 
 @pytest.mark.req("TPL-09")
-def test_the_format_method_says_what_takes_its_place() -> None:
+def test_the_format_method_is_refused_with_its_replacement() -> None:
     with pytest.raises(TemplateError, match=r"use '%\.2f' % value"):
         parse("{{ '{:.2f}'.format(1.5) }}").evaluate({})

@@ -47,7 +47,7 @@ def test_any_text_is_a_template_or_an_error(text: str) -> None:
 
 @settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(st.lists(WORDS, max_size=14))
-def test_any_row_of_words_is_a_template_or_an_error(words: list[str]) -> None:
+def test_any_sequence_of_tokens_is_a_template_or_an_error(words: list[str]) -> None:
     _is_value_or_error("{{ " + " ".join(words) + " }}", _scope())
     _is_value_or_error(" ".join(words), _scope())
 

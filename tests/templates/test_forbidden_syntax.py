@@ -83,7 +83,7 @@ STATIC_ESCAPES = [
 
 @pytest.mark.parametrize("text", STATIC_ESCAPES)
 @pytest.mark.req("TPL-11")
-def test_an_escape_is_refused_before_anything_runs(text: str) -> None:
+def test_a_sandbox_escape_is_refused_before_evaluation(text: str) -> None:
     with pytest.raises(TemplateError):
         parse(text)
 
@@ -132,7 +132,7 @@ def scope() -> Scope:
 
 @pytest.mark.parametrize("text", RUNTIME_ESCAPES)
 @pytest.mark.req("TPL-11")
-def test_an_escape_that_shows_itself_late_is_a_template_error(text: str, scope: Scope) -> None:
+def test_a_late_sandbox_escape_is_a_template_error(text: str, scope: Scope) -> None:
     with pytest.raises(TemplateError) as caught:
         parse(text).evaluate(scope, now=0.0)
 
@@ -168,7 +168,7 @@ def test_mutation_is_an_error_and_changes_nothing() -> None:
     ],
 )
 @pytest.mark.req("TPL-11")
-def test_what_a_template_makes_is_its_own(text: str) -> None:
+def test_a_template_result_is_independent_of_the_scope(text: str) -> None:
     workload: dict[str, Any] = {"items": [{"a": 2}, {"a": 1}]}
     before = copy.deepcopy(workload)
 
@@ -234,7 +234,7 @@ def test_numbers_that_json_cannot_hold_are_errors() -> None:
             parse(text).evaluate({})
 
 
-def test_sql_marks_stay_only_where_they_are_asked_for() -> None:
+def test_sql_marks_survive_only_on_request() -> None:
     from noetl.templates.render import render
     from noetl.templates.values import SqlFragment, SqlIdentifier
 

@@ -36,16 +36,16 @@ NEW_YEAR = 1_735_689_600.0  # 2025-01-01T00:00:00Z
     ],
 )
 @pytest.mark.req("TPL-10")
-def test_times_add_compare_and_leave_as_text_and_seconds(text: str, expected: Any) -> None:
+def test_times_can_be_added_and_compared_and_become_text_or_seconds(text: str, expected: Any) -> None:
     assert parse(text).evaluate({}, now=NEW_YEAR) == expected
 
 
-def test_fractions_of_a_second_are_kept() -> None:
+def test_fractions_of_a_second_are_preserved() -> None:
     assert parse("{{ now() }}").evaluate({}, now=NEW_YEAR + 0.25) == "2025-01-01T00:00:00.250000Z"
 
 
 @pytest.mark.req("TPL-10")
-def test_now_is_the_time_given_and_nothing_else() -> None:
+def test_now_is_the_given_time() -> None:
     with pytest.raises(TemplateError, match="without a time"):
         parse("{{ now() }}").evaluate({})
     assert not parse("{{ now() }}").is_constant
@@ -66,10 +66,10 @@ def test_now_is_the_time_given_and_nothing_else() -> None:
         "{{ now(1) }}",
     ],
 )
-def test_what_has_no_meaning_is_an_error(text: str) -> None:
+def test_a_meaningless_time_expression_is_an_error(text: str) -> None:
     with pytest.raises(TemplateError):
         parse(text).evaluate({}, now=NEW_YEAR)
 
 
-def test_a_name_of_the_scope_may_be_called_like_a_function() -> None:
+def test_a_name_of_the_scope_can_equal_a_function_name() -> None:
     assert parse("{{ now }}{{ range + 1 }}").evaluate({"now": "x", "range": 1}) == "x2"

@@ -14,14 +14,14 @@ from noetl.templates.values import Authored
 
 
 @pytest.mark.req("TPL-01")
-def test_rendering_walks_mappings_and_lists_and_leaves_the_rest_alone() -> None:
+def test_rendering_recurses_into_mappings_and_lists_and_copies_the_rest() -> None:
     authored = Authored({"page": "{{ 1 + 1 }}", "flags": [True, "{{ 'a' }}"], "n": 7, "none": None})
 
     assert render(authored, {}) == {"page": 2, "flags": [True, "a"], "n": 7, "none": None}
 
 
 @pytest.mark.req("TPL-01")
-def test_keys_are_rendered_only_when_asked() -> None:
+def test_keys_are_rendered_only_on_request() -> None:
     data = {"r.{{ iter.index }}": "{{ iter.x }}"}
     scope = {"iter": {"index": 2, "x": "v"}}
 
@@ -30,7 +30,7 @@ def test_keys_are_rendered_only_when_asked() -> None:
 
 
 @pytest.mark.req("TPL-01")
-def test_a_key_that_gives_no_name_is_an_error() -> None:
+def test_a_key_that_does_not_render_to_a_name_is_an_error() -> None:
     with pytest.raises(TemplateError, match="does not give a name"):
         render({"{{ nope }}": 1}, {}, keys=True)
 
@@ -84,13 +84,13 @@ def test_one_expression_keeps_its_type_and_text_is_never_parsed(text: str, expec
 @pytest.mark.parametrize("ending", ["\n", "\n\n"])
 @pytest.mark.parametrize("text", ["{{ ctx.n }}", "{{ ctx.n + 0 }}"])
 @pytest.mark.req("TPL-02")
-def test_the_line_break_of_a_block_scalar_does_not_make_it_text(text: str, ending: str) -> None:
+def test_the_newline_of_a_block_scalar_does_not_turn_a_value_into_text(text: str, ending: str) -> None:
     assert parse(text + ending).single
     assert parse(text + ending).evaluate({"ctx": {"n": 4}}) == 4
 
 
 @pytest.mark.parametrize("text", ["a {{ ctx.n }}\n", "a {{ ctx.n + 0 }}\n", "{% if 1 %}a {{ ctx.n }}{% endif %}\n"])
-def test_text_keeps_its_last_line_break(text: str) -> None:
+def test_text_keeps_its_final_newline(text: str) -> None:
     assert parse(text).evaluate({"ctx": {"n": 4}}) == "a 4\n"
 
 
@@ -106,7 +106,7 @@ FALSEHOODS: list[Any] = [False, 0, 0.0, [], {}, None, "", "  ", "False", " FALSE
     ],
 )
 @pytest.mark.req("TPL-08")
-def test_guard_truth(value: Any, expected: bool) -> None:
+def test_guards_follow_the_truthiness_rules(value: Any, expected: bool) -> None:
     assert truth(value) is expected
     assert holds(Authored("{{ ctx.v }}"), {"ctx": {"v": value}}) is expected
 
@@ -115,7 +115,7 @@ def test_guard_truth(value: Any, expected: bool) -> None:
     ("guard", "expected"), [("{{ 'False' }}", False), (True, True), (False, False), ("true", True), ("false", False)]
 )
 @pytest.mark.req("TPL-08")
-def test_a_guard_may_be_a_boolean_or_the_words_true_and_false(guard: Any, expected: bool) -> None:
+def test_a_guard_can_be_a_boolean_or_the_words_true_and_false(guard: Any, expected: bool) -> None:
     assert holds(Authored(guard), {}) is expected
 
 
@@ -127,14 +127,14 @@ def test_a_failing_guard_is_an_error_and_not_a_mismatch() -> None:
     assert caught.value.kind == "template.error"
 
 
-def test_data_of_the_scope_leaves_without_being_copied() -> None:
+def test_data_of_the_scope_is_returned_without_a_copy() -> None:
     """A large result passed on by name must not cost its size."""
     rows = [{"n": n} for n in range(3)]
 
     assert parse("{{ fetch.rows | default([]) }}").evaluate({"fetch": {"rows": rows}}) is rows
 
 
-def test_views_inside_a_namespace_leave_as_data() -> None:
+def test_views_inside_a_namespace_are_returned_as_data() -> None:
     class Late:
         def lookup(self, name: str) -> Any:
             return {"n": 1}[name]
@@ -148,7 +148,7 @@ def test_views_inside_a_namespace_leave_as_data() -> None:
         assert parse(text).evaluate({"event": event}) == {"name": "step.done", "result": {"n": 1}}
 
 
-def test_authored_data_nested_without_end_is_refused() -> None:
+def test_endlessly_nested_data_is_refused() -> None:
     data: Any = "{{ 1 }}"
     for _ in range(200):
         data = [data]
@@ -157,7 +157,7 @@ def test_authored_data_nested_without_end_is_refused() -> None:
         render(data, {})
 
 
-def test_templates_that_share_a_budget_are_refused_when_all_together_do_too_much() -> None:
+def test_templates_with_a_shared_budget_are_refused_when_they_exceed_it_together() -> None:
     one = "{{ range(1000) | sum }}"
 
     assert render_within(MAX_STEPS, {"a": [one, "text"]}, {}) == {"a": [499_500, "text"]}
@@ -165,6 +165,6 @@ def test_templates_that_share_a_budget_are_refused_when_all_together_do_too_much
         render_within(MAX_STEPS, [one] * 200, {})
 
 
-def test_a_list_of_short_templates_is_not_free() -> None:
+def test_a_list_of_short_templates_uses_budget() -> None:
     with pytest.raises(TemplateError, match="too much work"):
         render_within(MAX_STEPS, ["{{ 1 + 1 }}"] * 5_000, {})

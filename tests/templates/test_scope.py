@@ -38,7 +38,7 @@ def value(text: str, scope: Scope) -> Any:
 
 
 @pytest.mark.req("TPL-06")
-def test_a_bare_name_falls_from_args_to_ctx_to_workload() -> None:
+def test_a_bare_name_is_looked_up_in_args_then_ctx_then_workload() -> None:
     args, ctx, workload = {"api_url": "A"}, {"api_url": "C"}, {"api_url": "W"}
 
     assert value("{{ api_url }}", Scope({"args": args, "ctx": ctx, "workload": workload})) == "A"
@@ -76,7 +76,7 @@ def test_loop_index_is_the_index_of_the_iteration() -> None:
 
 
 @pytest.mark.req("TPL-06")
-def test_a_scope_reads_what_its_namespaces_hold_now() -> None:
+def test_a_scope_reads_the_current_values_of_its_namespaces() -> None:
     ctx: dict[str, Any] = {}
     scope = Scope({"ctx": ctx})
 
@@ -90,7 +90,7 @@ NAMESPACE_VALUES = {"iter": {"x": 7}, "event": {"name": "step.done"}}
 
 @pytest.mark.parametrize("row", table(), ids=lambda row: f"{row.site}/{row.dialect}")
 @pytest.mark.req("TPL-05")
-def test_every_visible_name_of_every_place_renders(row: Any) -> None:
+def test_every_visible_name_renders_in_every_place(row: Any) -> None:
     scope = Scope({name: NAMESPACE_VALUES.get(name, name.upper()) for name in row.names})
 
     for name in row.names:
@@ -113,12 +113,14 @@ PIPELINE = {"args", "ctx", "workload", "iter", "keychain", "execution_id", "_pre
     ],
 )
 @pytest.mark.req("TPL-05", "V2E-05")
-def test_the_table_says_what_the_specification_says(site: TemplateSite, dialect: str, names: set[str]) -> None:
+def test_the_table_of_visible_names_matches_the_specification(
+    site: TemplateSite, dialect: str, names: set[str]
+) -> None:
     assert visible(site, dialect) == names
 
 
 @pytest.mark.req("V2C-05")
-def test_case_conditions_and_actions_see_the_response_in_their_own_words() -> None:
+def test_case_conditions_and_actions_read_the_response_by_its_own_names() -> None:
     assert {"event", "response"} <= visible(TemplateSite.CASE_WHEN, "v2-case")
     assert {"result", "this"} <= visible(TemplateSite.CASE_THEN, "v2-case")
     assert {"status_code", "error", "_retry"} <= visible(TemplateSite.RETRY, "v2-case")
@@ -132,7 +134,7 @@ def test_iter_ends_with_its_iteration() -> None:
     assert value("{{ iter.x }}", Scope({"event": {}, "ctx": {}})) is None
 
 
-def test_the_server_never_sees_the_keychain() -> None:
+def test_the_server_cannot_read_the_keychain() -> None:
     for dialect in DIALECTS:
         for site in SERVER_SITES:
             assert "keychain" not in visible(site, dialect)
@@ -167,7 +169,7 @@ def test_a_name_of_another_dialect_has_a_replacement(
 
 
 @pytest.mark.req("VAL-17")
-def test_reserved_words() -> None:
+def test_reserved_words_are_listed() -> None:
     assert all(map(is_reserved, [*RESERVED, "_prev", "_anything"]))
     assert not any(map(is_reserved, ["start", "fetch", "index", "page"]))
 
@@ -203,7 +205,7 @@ def test_a_result_is_read_by_its_name(text: str, expected: Any) -> None:
 
 
 @pytest.mark.req("TPL-07")
-def test_a_result_that_is_no_envelope_is_its_own_payload() -> None:
+def test_a_result_without_an_envelope_is_its_own_payload() -> None:
     scope = Scope({}, steps={"count": ResultProxy(5), "made": ResultProxy({"result": 3, "data": 4})})
 
     assert value("{{ count.data }}", scope) == 5
@@ -235,21 +237,21 @@ ROW = {"order_id": 7, "status": "new"}
     ],
 )
 @pytest.mark.req("TPL-07")
-def test_exactly_one_row_answers_for_its_fields(text: str, rows: list[Any], expected: Any) -> None:
+def test_exactly_one_row_can_be_read_by_its_fields(text: str, rows: list[Any], expected: Any) -> None:
     """C-48: both `result[0].user_id` and `result.order_id` are in the seeds."""
     full = {"data": rows, "row_count": len(rows), "command_0": {"row_count": len(rows)}}
 
     assert value(text, Scope({}, tasks={"q": ResultProxy(full, unwrap=True)})) == expected
 
 
-def test_a_payload_given_as_a_namespace_answers_the_same_way() -> None:
+def test_a_payload_as_a_namespace_reads_the_same_way() -> None:
     scope = Scope({"result": PayloadView([ROW])})
 
     assert value("{{ result.order_id }}/{{ result[0].order_id }}/{{ result | length }}", scope) == "7/7/1"
 
 
 @pytest.mark.req("TPL-07", "RES-05")
-def test_what_a_storing_task_gives_is_its_reference() -> None:
+def test_the_result_of_a_storing_task_is_its_reference() -> None:
     kept = {"store": "results", "key": "k", "checksum": "c", "size": 1, "schema_hint": None}
     tasks = {
         "put": ResultProxy(kept),

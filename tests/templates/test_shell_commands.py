@@ -49,14 +49,14 @@ def printed(shell: str, text: Any, folder: Path, **scope: Any) -> str:
         ('printf \'<%s>\' "it\\"s {{ x }}"', '<it"s X>'),
     ],
 )
-def test_a_value_is_one_argument_wherever_it_stands(shell: str, text: str, expected: str, tmp_path: Path) -> None:
+def test_a_value_is_one_argument_in_any_position(shell: str, text: str, expected: str, tmp_path: Path) -> None:
     assert printed(shell, text, tmp_path, x=NASTY) == expected.replace("X", NASTY)
 
 
 @pytest.mark.parametrize("shell", SHELLS)
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(value=st.text(alphabet=st.characters(codec="utf-8", exclude_characters="\0"), max_size=40))
-def test_no_text_can_leave_its_place(shell: str, tmp_path: Path, value: str) -> None:
+def test_no_value_can_leave_its_quotes(shell: str, tmp_path: Path, value: str) -> None:
     text = "printf '%s' {{ x }} \"{{ x }}\" '{{ x }}' \"$(printf '%s.' {{ x }})\""
     if value.startswith("-"):
         value = "." + value  # what looks like an option is another matter
@@ -78,7 +78,7 @@ def _quoted(value: str) -> str:
     ("value", "word"),
     [(5, "5"), (1.5, "1.5"), (True, "true"), (None, ""), ([1, "a b"], '[1, "a b"]'), ({"k": "ü"}, '{"k": "ü"}')],
 )
-def test_other_values_are_arguments_too(value: Any, word: str, tmp_path: Path) -> None:
+def test_values_of_other_types_are_arguments_too(value: Any, word: str, tmp_path: Path) -> None:
     assert printed("sh", "printf '<%s>' a{{ x }}", tmp_path, x=value) == f"<a{word}>"
 
 
@@ -88,7 +88,7 @@ def test_a_dollar_sign_before_a_template_is_a_dollar_sign(tmp_path: Path) -> Non
     assert printed("sh", text, tmp_path, n=5) == "<$5><$5><$5><\\$5>"
 
 
-def test_numbers_may_stand_in_arithmetic(tmp_path: Path) -> None:
+def test_numbers_are_allowed_in_arithmetic(tmp_path: Path) -> None:
     assert printed("sh", "echo $(( {{ n }} - {{ m }} * (2 + {{ n }}) ))", tmp_path, n=5, m=-3) == "26\n"
 
 
@@ -102,19 +102,19 @@ def test_numbers_may_stand_in_arithmetic(tmp_path: Path) -> None:
         ("{% for f in x %}rm {{ f }}; {% endfor %}", '"for" block would make commands out of values'),
     ],
 )
-def test_where_no_variable_can_stand_a_template_is_refused(text: str, words: str) -> None:
+def test_a_template_is_refused_where_no_variable_is_allowed(text: str, words: str) -> None:
     with pytest.raises(ToolError, match=words) as caught:
         command(text, {"x": "a[$(id)]"})
 
     assert caught.value.kind == "shell.template"
 
 
-def test_the_character_no_argument_can_hold_is_refused() -> None:
+def test_a_nul_character_is_refused() -> None:
     with pytest.raises(ToolError, match=r"U\+0000"):
         command("echo {{ x }}", {"x": "a\0b"})
 
 
-def test_a_template_that_fails_is_a_template_error() -> None:
+def test_a_failing_command_template_is_a_template_error() -> None:
     with pytest.raises(TemplateError):
         command("echo {{ 1 / x }}", {"x": 0})
 
@@ -129,7 +129,7 @@ def test_a_template_that_fails_is_a_template_error() -> None:
         ["git", "{{ x }}"],
     ],
 )
-def test_a_value_is_no_option_of_a_program(text: Any) -> None:
+def test_a_value_cannot_become_an_option(text: Any) -> None:
     """A repository called `--upload-pack=…` is how git was made to run programs."""
     with pytest.raises(ToolError, match="begins with a dash") as caught:
         command(text, {"x": "--upload-pack=touch PWNED"})
@@ -147,11 +147,11 @@ def test_a_value_is_no_option_of_a_program(text: Any) -> None:
         ["git", "--", "{{ x }}"],
     ],
 )
-def test_a_dash_is_fine_where_it_means_nothing(text: Any) -> None:
+def test_a_leading_dash_is_allowed_where_it_is_harmless(text: Any) -> None:
     assert command(text, {"x": "-x"})
 
 
-def test_negative_numbers_are_no_options() -> None:
+def test_negative_numbers_are_not_options() -> None:
     assert command(["seq", "{{ a }}", "{{ b }}"], {"a": -3, "b": "-1.5"}) == ["seq", "-3", "-1.5"]
 
 
@@ -170,7 +170,7 @@ def test_a_list_is_an_argument_vector(authored: Any, vector: list[str]) -> None:
     assert command(authored, scope) == vector
 
 
-def test_text_that_is_wholly_a_template_is_one_word_and_no_command(tmp_path: Path) -> None:
+def test_a_text_that_is_one_template_is_one_word_and_not_a_command(tmp_path: Path) -> None:
     """Or whoever fills the workload would write the command."""
     made = command("{{ x }}", {"x": "touch PWNED"})
 

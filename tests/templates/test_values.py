@@ -61,7 +61,7 @@ SCOPE: dict[str, Any] = {"ctx": {"n": 1, "null": None, "text": "abc", "list": [1
     ],
 )
 @pytest.mark.req("TPL-03")
-def test_undefined_is_falsy_and_can_be_replaced(text: str, expected: Any) -> None:
+def test_undefined_is_falsy_and_has_a_default_filter(text: str, expected: Any) -> None:
     assert parse(text).evaluate(SCOPE) == expected
 
 
@@ -89,7 +89,7 @@ def test_arithmetic_and_calls_on_undefined_are_errors(text: str) -> None:
 
 
 @pytest.mark.req("TPL-03")
-def test_the_error_names_what_was_undefined() -> None:
+def test_the_error_names_the_undefined_variable() -> None:
     with pytest.raises(TemplateError, match=r'"ctx\.total" is undefined'):
         parse("{{ ctx.total + 1 }}").evaluate(SCOPE)
 
@@ -115,7 +115,7 @@ def test_null_is_a_value_without_an_order(text: str, expected: Any) -> None:
 
 
 @pytest.mark.parametrize("text", ["{{ ctx.text > 1 }}", "{{ [1] < 2 }}", "{{ 1 in 5 }}", "{{ 1 in 'abc' }}"])
-def test_kinds_that_have_no_order_are_errors(text: str) -> None:
+def test_values_without_an_order_cannot_be_compared(text: str) -> None:
     with pytest.raises(TemplateError):
         parse(text).evaluate(SCOPE)
 
@@ -153,7 +153,7 @@ def test_a_strict_condition_fails_on_any_undefined_read(guard: str) -> None:
     ],
 )
 @pytest.mark.req("TPL-04")
-def test_a_strict_condition_may_provide_for_what_is_missing(guard: str) -> None:
+def test_a_strict_condition_can_provide_a_default(guard: str) -> None:
     assert holds(Authored(guard), SCOPE, strict=True) is True
 
 
@@ -162,14 +162,14 @@ KNOWN = Scope({"ctx": {"n": 1}}, steps={"fetch": {"data": 2}}, known={"fetch", "
 
 @pytest.mark.parametrize("text", ["{{ nope }}", "{{ nope.a }}", "x {{ nope }}", "{{ nope > 1 }}", "{{ nope or 1 }}"])
 @pytest.mark.req("TPL-03")
-def test_a_name_that_nothing_defines_fails_its_template(text: str) -> None:
+def test_an_undefined_name_fails_its_template(text: str) -> None:
     with pytest.raises(TemplateError, match='nothing is called "nope" here'):
         parse(text).evaluate(KNOWN)
 
 
 @pytest.mark.parametrize(("name", "meant"), [("api_ulr", "api_url"), ("fetsh", "fetch"), ("cxt", "ctx")])
 @pytest.mark.req("TPL-03")
-def test_the_error_of_an_undefined_name_shows_the_nearest(name: str, meant: str) -> None:
+def test_the_error_for_an_undefined_name_suggests_the_nearest(name: str, meant: str) -> None:
     with pytest.raises(TemplateError, match=f'did you mean "{meant}"'):
         parse(f"{{{{ {name} }}}}").evaluate(KNOWN)
 
@@ -192,7 +192,7 @@ def test_the_error_of_an_undefined_name_shows_the_nearest(name: str, meant: str)
     ],
 )
 @pytest.mark.req("TPL-03")
-def test_what_may_be_there_later_and_what_provides_for_itself_is_no_error(text: str, expected: Any) -> None:
+def test_a_name_that_may_exist_later_or_has_a_default_is_no_error(text: str, expected: Any) -> None:
     assert parse(text).evaluate(KNOWN) == expected
 
 
@@ -215,7 +215,7 @@ def run(read: str, when: str = "{{ false }}", payload: dict[str, Any] | None = N
 
 @pytest.mark.req("TPL-03", "TPL-09")
 @pytest.mark.parametrize(("read", "when"), [("{{ api_ulr }}", "{{ false }}"), ("x", "{{ api_ulr == 'here' }}")])
-def test_an_undefined_name_fails_the_run_and_is_named_with_the_nearest(read: str, when: str) -> None:
+def test_an_undefined_name_fails_the_run_with_the_nearest_name(read: str, when: str) -> None:
     ended = run(read, when)
 
     assert not ended.ok
@@ -233,7 +233,7 @@ def test_an_undefined_name_fails_the_run_and_is_named_with_the_nearest(read: str
         ("{{ since | default('ever') }}", {}, "ever"),
     ],
 )
-def test_what_is_known_and_absent_is_null(read: str, payload: dict[str, Any], given: Any) -> None:
+def test_a_declared_name_without_a_value_is_null(read: str, payload: dict[str, Any], given: Any) -> None:
     ended = run(read, payload=payload)
 
     assert ended.ok, ended.error

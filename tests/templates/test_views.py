@@ -57,7 +57,7 @@ def rows(*found: dict[str, Any]) -> ResultProxy:
     ],
 )
 @pytest.mark.req("TPL-07")
-def test_a_result_answers_with_its_own_key_before_the_envelope(text: str, view: ResultProxy, expected: Any) -> None:
+def test_a_key_of_a_result_takes_precedence_over_the_envelope(text: str, view: ResultProxy, expected: Any) -> None:
     assert value(text, s=view) == expected
 
 
@@ -72,7 +72,7 @@ def test_a_result_answers_with_its_own_key_before_the_envelope(text: str, view: 
     ],
 )
 @pytest.mark.req("TPL-07")
-def test_the_envelope_is_always_reached_under_its_reserved_name(text: str, view: ResultProxy, expected: Any) -> None:
+def test_the_envelope_is_readable_under_its_reserved_name(text: str, view: ResultProxy, expected: Any) -> None:
     assert value(text, s=view) == expected
 
 
@@ -138,7 +138,7 @@ def test_data_and_result_mean_the_payload_in_both_spellings(text: str, view: Res
     ],
 )
 @pytest.mark.req("TPL-07")
-def test_rows_of_a_list_are_the_list_wherever_a_payload_is_read(text: str, found: Any, expected: Any) -> None:
+def test_a_list_payload_reads_as_the_list(text: str, found: Any, expected: Any) -> None:
     full = {"data": found, "row_count": 2, "columns": ["id", "status"]}
     outcome = {"result": full_view(full, wrapped=True), "data": payload_view(found, full)}
 
@@ -155,13 +155,13 @@ def test_rows_of_a_list_are_the_list_wherever_a_payload_is_read(text: str, found
     ],
 )
 @pytest.mark.req("TPL-07")
-def test_a_body_that_lacks_result_is_seen_to_lack_it(text: str) -> None:
+def test_a_body_without_a_result_key_has_none(text: str) -> None:
     """An answer with `result` or `error` is told apart by which of them is there."""
     assert value(text, s=http({"error": "no such method"})) is False
 
 
 @pytest.mark.req("TPL-07", "PIPE-09")
-def test_the_results_of_a_steps_tasks_are_read_through_the_step() -> None:
+def test_results_of_the_tasks_of_a_step_are_read_through_the_step() -> None:
     tasks = {"fetch": http({"n": 1}), "store": ResultProxy({"status": "kept"})}
     view = ResultProxy(5, tasks=tasks)
 
@@ -192,7 +192,7 @@ def test_a_stored_result_is_loaded_for_its_own_keys_only() -> None:
 
 
 @pytest.mark.req("TPL-07")
-def test_the_full_result_of_an_outcome_follows_the_same_rule() -> None:
+def test_the_result_of_an_outcome_follows_the_same_rule() -> None:
     def outcome(text: str, full: Any, *, wrapped: bool) -> Any:
         return parse(text).evaluate(Scope({"outcome": {"result": full_view(full, wrapped=wrapped)}}))
 
@@ -225,10 +225,10 @@ def test_the_full_result_of_an_outcome_follows_the_same_rule() -> None:
         ("{{ s.row_count }}", rows(*ROWS), 2),
     ],
 )
-def test_a_loop_or_a_list_filter_walks_through_the_list_that_a_result_has(text: str, view: Any, expected: Any) -> None:
+def test_a_loop_or_a_list_filter_iterates_over_the_list_of_a_result(text: str, view: Any, expected: Any) -> None:
     assert value(text, s=view) == expected
 
 
 @pytest.mark.req("TPL-07")
-def test_the_bare_name_as_a_value_is_the_full_result() -> None:
+def test_the_bare_name_of_a_step_is_its_full_result() -> None:
     assert value("{{ s }}", s=rows(*ROWS)) == {"data": ROWS, "row_count": 2, "columns": ["id", "status"]}

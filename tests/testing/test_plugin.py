@@ -57,7 +57,7 @@ def passed(pytester: pytest.Pytester, code: str, **files: str) -> None:
         pytester.runpytest_subprocess(*OPTIONS).assert_outcomes(passed=1)
 
 
-def test_pytest_loads_the_plugin_only_when_asked_to(pytester: pytest.Pytester) -> None:
+def test_pytest_loads_the_plugin_only_on_request(pytester: pytest.Pytester) -> None:
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
     pytester.makepyfile("def test_it(run_playbook): pass")
     unasked = pytester.runpytest_subprocess("-p", "no:cacheprovider")
@@ -67,7 +67,7 @@ def test_pytest_loads_the_plugin_only_when_asked_to(pytester: pytest.Pytester) -
     unasked.stdout.fnmatch_lines(["*fixture 'run_playbook' not found*"])
 
 
-def test_a_playbook_runs_with_fakes_and_its_delays_take_no_time(pytester: pytest.Pytester) -> None:
+def test_a_playbook_runs_with_fakes_on_a_virtual_clock(pytester: pytest.Pytester) -> None:
     passed(
         pytester,
         """
@@ -91,7 +91,7 @@ def test_a_playbook_runs_with_fakes_and_its_delays_take_no_time(pytester: pytest
     )
 
 
-def test_a_function_sees_the_inputs_and_may_wait(pytester: pytest.Pytester) -> None:
+def test_a_fake_function_receives_the_inputs_and_can_wait(pytester: pytest.Pytester) -> None:
     passed(
         pytester,
         """
@@ -110,7 +110,7 @@ def test_a_function_sees_the_inputs_and_may_wait(pytester: pytest.Pytester) -> N
     )
 
 
-def test_a_faked_http_status_is_read_and_retried_as_one_of_the_tool(pytester: pytest.Pytester) -> None:
+def test_a_faked_http_status_is_handled_like_a_real_one(pytester: pytest.Pytester) -> None:
     """The rule of the documentation, `outcome.http.status in […]`, never fired on the error it writes in a test."""
     rule = "{{ outcome.http.status in [502, 503] and outcome.error.retryable }}"
     passed(
@@ -178,7 +178,7 @@ def test_credentials_are_given_by_name_and_masked(pytester: pytest.Pytester) -> 
     )
 
 
-def test_messages_and_people_are_played(pytester: pytest.Pytester) -> None:
+def test_messages_and_human_decisions_are_simulated(pytester: pytest.Pytester) -> None:
     passed(
         pytester,
         """
@@ -193,7 +193,7 @@ def test_messages_and_people_are_played(pytester: pytest.Pytester) -> None:
     )
 
 
-def test_what_never_comes_fails_the_test_with_a_sentence(pytester: pytest.Pytester) -> None:
+def test_a_wait_that_never_ends_fails_the_test_with_an_explanation(pytester: pytest.Pytester) -> None:
     passed(
         pytester,
         """
@@ -223,7 +223,7 @@ def test_a_playbook_with_errors_is_refused_before_it_runs(pytester: pytest.Pytes
     )
 
 
-def test_loading_the_plugin_imports_nothing_of_the_engine(pytester: pytest.Pytester) -> None:
+def test_loading_the_plugin_does_not_import_the_engine(pytester: pytest.Pytester) -> None:
     """It is loaded in every run of pytest, also in those that have nothing to do with playbooks."""
     passed(
         pytester,

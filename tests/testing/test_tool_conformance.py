@@ -249,12 +249,12 @@ class OfCareless(ToolConformance):
         ("test_no_secret_is_told", "contains a secret"),
     ],
 )
-def test_a_tool_that_breaks_a_promise_is_found_out(test: str, said: str) -> None:
+def test_the_conformance_tests_detect_a_tool_that_breaks_a_promise(test: str, said: str) -> None:
     with pytest.raises(AssertionError, match=said):
         getattr(OfCareless(), test)()
 
 
-def test_a_connection_that_outlives_its_task_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_conformance_tests_detect_a_connection_that_outlives_its_task(monkeypatch: pytest.MonkeyPatch) -> None:
     from noetl.testing import tool_conformance
 
     monkeypatch.setattr(tool_conformance, "_PATIENCE_S", 1)
@@ -263,12 +263,12 @@ def test_a_connection_that_outlives_its_task_is_found_out(monkeypatch: pytest.Mo
         OfCareless().test_a_cancelled_task_leaves_nothing_running()
 
 
-def test_a_task_that_fails_is_no_working_one(tmp_path: Path) -> None:
+def test_the_conformance_tests_detect_a_task_that_always_fails(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="what port"):
         OfCareless().test_a_task_that_can_be_done_gives_plain_data(tmp_path)
 
 
-def test_the_tests_that_the_page_of_tools_names_are_collected() -> None:
+def test_the_documented_conformance_tests_are_collected() -> None:
     page = (Path(__file__).parents[2] / "docs" / "spec" / "tools.md").read_text("utf-8")
     named = set(re.findall(r"`tests/testing/test_tool_conformance\.py::(Test\w+)::(test_\w+)`", page))
 
@@ -279,7 +279,7 @@ def test_the_tests_that_the_page_of_tools_names_are_collected() -> None:
     assert absent == set()
 
 
-def test_what_a_subclass_says_nothing_of_is_not_collected() -> None:
+def test_conformance_tests_without_a_subclass_declaration_are_not_collected() -> None:
     collected = [name for name in dir(TestEmail) if name.startswith("test_") and callable(getattr(TestEmail, name))]
 
     assert "test_no_secret_is_told" in collected

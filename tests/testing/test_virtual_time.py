@@ -8,7 +8,7 @@ import threading
 from noetl.testing.virtual_time import run_virtually
 
 
-def test_a_thread_that_outlives_the_run_is_waited_for() -> None:
+def test_the_clock_waits_for_a_thread_that_outlives_the_run() -> None:
     """From Python 3.12 on the wait has a limit, which virtual time would pass at once."""
     release, ended = threading.Event(), threading.Event()
 

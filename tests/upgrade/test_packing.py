@@ -94,7 +94,7 @@ UNPACKED = "SELECT count(DISTINCT execution_id) FROM unpacked_event"
 
 @STORES
 @pytest.mark.req("SRV-12", "EVT-07")
-def test_packing_that_is_killed_goes_on_at_the_next_start_and_changes_no_event(kind: str, tmp_path: Path) -> None:
+def test_packing_that_was_killed_resumes_at_the_next_start_and_changes_no_event(kind: str, tmp_path: Path) -> None:
     db = _large(kind, tmp_path)
     before = _asked_store(db, SHOWN)
     assert len(before) > 5_000, "one transaction would do"
@@ -117,7 +117,7 @@ def test_packing_that_is_killed_goes_on_at_the_next_start_and_changes_no_event(k
 
 
 @pytest.mark.req("SRV-12")
-async def test_rows_that_are_not_packed_yet_read_the_same_as_afterwards(tmp_path: Path) -> None:
+async def test_unpacked_rows_read_the_same_as_packed_ones(tmp_path: Path) -> None:
     path = tmp_path / "old.db"
     make_file("sqlite_0010", path)
     with closing(sqlite3.connect(path, isolation_level=None)) as file:
@@ -131,7 +131,9 @@ async def test_rows_that_are_not_packed_yet_read_the_same_as_afterwards(tmp_path
 
 
 @pytest.mark.req("SRV-12")
-def test_others_write_between_two_transactions_of_packing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_writers_proceed_between_two_packing_transactions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "old.db"
     make_file("sqlite_0010", path)
     pauses: list[float] = []
@@ -153,7 +155,7 @@ def test_others_write_between_two_transactions_of_packing(tmp_path: Path, monkey
 
 @STORES
 @pytest.mark.req("SRV-12")
-def test_a_program_of_the_version_before_goes_on_with_what_is_not_packed_yet(kind: str, tmp_path: Path) -> None:
+def test_the_previous_version_can_use_a_store_that_is_not_packed_yet(kind: str, tmp_path: Path) -> None:
     """The store is migrated, and nothing is packed: what it writes is a row as ever, and is packed with the others."""
     added = (
         "INSERT INTO event SELECT execution_id, seq + 1, 'added', 'token.enqueued', ts, source, NULL, NULL, NULL, NULL,"
@@ -193,7 +195,7 @@ async def _migrate_schema(url: str) -> None:
 
 @STORES
 @pytest.mark.req("EVT-01", "SRV-12")
-def test_an_execution_that_lacks_an_event_stays_in_rows_and_is_told(kind: str, tmp_path: Path) -> None:
+def test_an_execution_with_a_missing_event_stays_unpacked_and_is_reported(kind: str, tmp_path: Path) -> None:
     db = _large(kind, tmp_path)
     trigger = "DROP TRIGGER event_is_never_deleted" + (" ON event" if kind == "postgres" else "")
     _asked_store(db, trigger, "DELETE FROM event WHERE execution_id = 'copy7' AND seq = 5")

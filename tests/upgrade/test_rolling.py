@@ -79,7 +79,7 @@ async def _filled(db: str) -> None:
 @pytest.mark.req("SRV-12")
 @pytest.mark.parametrize("command", COMMANDS.values(), ids=list(COMMANDS))
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
-def test_a_program_that_is_older_than_the_store_says_so_and_changes_nothing(
+def test_a_version_older_than_the_store_refuses_it_and_changes_nothing(
     kind: str, command: tuple[str, ...], tmp_path: Path
 ) -> None:
     db = str(tmp_path / "s.db") if kind == "sqlite" else fresh_url()
@@ -98,7 +98,7 @@ def test_a_program_that_is_older_than_the_store_says_so_and_changes_nothing(
 
 @pytest.mark.timeout(300)
 @pytest.mark.req("SRV-12", "TMR-06", "WRK-04")
-def test_what_an_older_server_writes_while_a_newer_one_serves_is_taken_up(tmp_path: Path, postgres: Postgres) -> None:
+def test_rows_written_by_an_older_server_beside_a_newer_one_are_taken_over(tmp_path: Path, postgres: Postgres) -> None:
     """The newer one has migrated the store under the feet of the older one, which goes on writing what it knows: rows
     without what was added since."""
     rows = [line for line in text_of(POSTGRES[-1]).splitlines() if line.startswith("INSERT")]
@@ -117,7 +117,7 @@ def test_what_an_older_server_writes_while_a_newer_one_serves_is_taken_up(tmp_pa
 
 @pytest.mark.req("SRV-12")
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
-async def test_figures_that_an_older_server_did_not_count_are_left_out_until_somebody_counts(
+async def test_columns_that_an_older_server_did_not_update_are_ignored_until_recounted(
     kind: str, tmp_path: Path
 ) -> None:
     """It moves an execution on and leaves the columns that it does not know as they were: at an earlier event."""
@@ -157,7 +157,7 @@ async def _done(kind: str, path: Path, url: str, statement: str) -> None:
 
 
 @pytest.mark.req("EVT-07", "SRV-12")
-async def test_an_execution_that_a_newer_server_has_moved_on_is_left_to_it(tmp_path: Path) -> None:
+async def test_an_older_server_leaves_executions_moved_by_a_newer_one_alone(tmp_path: Path) -> None:
     """Its last event is of a version that is not known here; whoever would go on from the one before it would undo
     what the newer one did."""
     path = tmp_path / "s.db"

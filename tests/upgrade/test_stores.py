@@ -64,7 +64,7 @@ async def _read(db: str) -> Rows:
 
 @EVERY
 @pytest.mark.req("SRV-12", "EVT-07")
-def test_the_store_of_an_earlier_program_is_migrated_and_reads_as_before(name: str, tmp_path: Path) -> None:
+def test_a_store_of_an_earlier_version_is_migrated_and_reads_as_before(name: str, tmp_path: Path) -> None:
     db, before = _left(name, tmp_path)
 
     old = noetl("db", "check", "--db", db, "-o", "json", cwd=tmp_path)
@@ -110,9 +110,7 @@ async def _served(db: str, clock: ManualClock) -> AsyncIterator[tuple[Store, Any
 
 @EVERY
 @pytest.mark.req("SRV-12", "TMR-06", "WRK-04")
-async def test_what_an_earlier_program_left_open_goes_on_to_the_end_it_would_have_had(
-    name: str, tmp_path: Path
-) -> None:
+async def test_executions_left_open_by_an_earlier_version_reach_their_expected_end(name: str, tmp_path: Path) -> None:
     db, _ = await asyncio.to_thread(_left, name, tmp_path)
     async with _served(db, ManualClock(AT + 2 * DAY_S)) as (store, moment), asyncio.timeout(60):
         over = await store.events("over")

@@ -171,7 +171,7 @@ def _program(folder: Path, **environment: str) -> Program:
 @pytest.mark.req("SRV-12", "EVT-07")
 @pytest.mark.parametrize("number", [FEW, pytest.param(MANY, marks=[pytest.mark.deep, pytest.mark.timeout(7_200)])])
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
-def test_every_view_of_a_migrated_store_is_what_it_was(kind: str, number: int, tmp_path: Path) -> None:
+def test_every_view_of_a_migrated_store_is_unchanged(kind: str, number: int, tmp_path: Path) -> None:
     recorded = answers_of(NAMES[kind])
     copies = -(-number // len(recorded["lists"][""]))
     db = _large(kind, tmp_path, copies)

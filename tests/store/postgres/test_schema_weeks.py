@@ -77,7 +77,7 @@ def _retention(store: PostgresStore, *, now: float, is_patient: bool = True) -> 
     return Retention(store, MemoryResults(), ManualClock(now), default_s=90 * DAY_S, is_patient=is_patient)
 
 
-async def test_a_week_of_executions_lies_in_tables_of_its_own() -> None:
+async def test_executions_of_each_week_are_stored_in_their_own_tables() -> None:
     url = fresh_url()
     store = await _with_past(url, LONG_AGO)
     one = _execution(LONG_AGO, ended_at=LONG_AGO + 5)
@@ -92,7 +92,7 @@ async def test_a_week_of_executions_lies_in_tables_of_its_own() -> None:
 
 
 @pytest.mark.req("EVT-01")
-async def test_a_span_goes_as_a_whole_when_all_of_it_has_outlived_its_time() -> None:
+async def test_a_partition_is_dropped_whole_when_all_of_it_has_expired() -> None:
     url = fresh_url()
     begin = SPAN_S * (LONG_AGO // SPAN_S)
     store = await _with_past(url, begin)
@@ -114,7 +114,7 @@ async def test_a_span_goes_as_a_whole_when_all_of_it_has_outlived_its_time() -> 
 
 @pytest.mark.req("EVT-01")
 @pytest.mark.parametrize("left", ["open", "younger"])
-async def test_one_that_stays_keeps_its_span_and_the_others_go_by_themselves_later(left: str) -> None:
+async def test_a_retained_execution_keeps_its_partition_and_the_others_are_deleted_later(left: str) -> None:
     """They wait for each other a tenth of their time, a week and a day at most."""
     url = fresh_url()
     begin = SPAN_S * (LONG_AGO // SPAN_S)
@@ -133,7 +133,7 @@ async def test_one_that_stays_keeps_its_span_and_the_others_go_by_themselves_lat
     await store.close()
 
 
-async def test_who_asks_by_hand_waits_for_nobody() -> None:
+async def test_a_manual_retention_waits_for_no_other_executions() -> None:
     url = fresh_url()
     store = await _with_past(url, LONG_AGO)
     await store.commit([_execution(LONG_AGO, ended_at=LONG_AGO + 1), _execution(LONG_AGO, ended_at=None)])
@@ -145,7 +145,7 @@ async def test_who_asks_by_hand_waits_for_nobody() -> None:
 
 
 @pytest.mark.req("EVT-01")
-async def test_the_database_drops_no_span_in_which_an_execution_stands() -> None:
+async def test_the_database_drops_no_partition_with_a_retained_execution() -> None:
     url = fresh_url()
     store = await _with_past(url, LONG_AGO)
     one = _execution(LONG_AGO, ended_at=LONG_AGO + 1)
@@ -158,7 +158,7 @@ async def test_the_database_drops_no_span_in_which_an_execution_stands() -> None
     await store.close()
 
 
-async def test_ids_without_a_time_lie_beside_the_spans_and_go_by_rows() -> None:
+async def test_ids_without_a_time_are_stored_outside_the_partitions_and_deleted_by_row() -> None:
     url = fresh_url()
     store = await PostgresStore.open(url)
     names = ["00ab", "a name", "ffffffff-0000-4000-8000-000000000000"]
@@ -171,7 +171,7 @@ async def test_ids_without_a_time_lie_beside_the_spans_and_go_by_rows() -> None:
     await store.close()
 
 
-async def test_the_spans_of_now_and_of_next_week_are_made_once_by_however_many() -> None:
+async def test_concurrent_servers_create_the_current_and_the_next_partition_once() -> None:
     url = fresh_url()
     stores = await asyncio.gather(*(PostgresStore.open(url) for _ in range(3)))
 
@@ -183,7 +183,7 @@ async def test_the_spans_of_now_and_of_next_week_are_made_once_by_however_many()
         await one.close()
 
 
-async def test_what_came_before_its_span_was_made_stays_where_it_is() -> None:
+async def test_rows_older_than_their_partition_stay_in_the_default_one() -> None:
     url = fresh_url()
     store = await PostgresStore.open(url)
     early = _execution(LONG_AGO, ended_at=LONG_AGO + 1)
@@ -195,7 +195,7 @@ async def test_what_came_before_its_span_was_made_stays_where_it_is() -> None:
     await store.close()
 
 
-async def test_a_long_read_puts_off_the_drop_and_nothing_is_lost() -> None:
+async def test_a_long_read_delays_the_drop_and_nothing_is_lost() -> None:
     url = fresh_url()
     store = await _with_past(url, LONG_AGO)
     one = _execution(LONG_AGO, ended_at=LONG_AGO + 1)
@@ -210,7 +210,7 @@ async def test_a_long_read_puts_off_the_drop_and_nothing_is_lost() -> None:
     await store.close()
 
 
-def test_bounds_are_those_of_ids() -> None:
+def test_partition_bounds_are_bounds_of_ids() -> None:
     span = span_at(LONG_AGO)
 
     assert span.low <= uuid7(LONG_AGO) < span.high

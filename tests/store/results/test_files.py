@@ -18,7 +18,7 @@ def results(request: pytest.FixtureRequest, tmp_path: Path) -> Results:
 
 
 @pytest.mark.req("RES-02")
-def test_a_reference_has_its_five_keys_and_leads_back(results: Results) -> None:
+def test_a_file_reference_has_its_five_keys_and_can_be_loaded(results: Results) -> None:
     value = {"rows": [1, "é", None] * 100}
 
     reference = results.put(value)
@@ -31,12 +31,12 @@ def test_a_reference_has_its_five_keys_and_leads_back(results: Results) -> None:
     assert results.load(reference) == value
 
 
-def test_an_equal_value_is_stored_once(results: Results) -> None:
+def test_an_equal_value_is_stored_in_one_file(results: Results) -> None:
     assert results.put([1, 2]) == results.put([1, 2])
 
 
 @pytest.mark.req("RES-02")
-def test_a_changed_byte_is_noticed(tmp_path: Path) -> None:
+def test_a_changed_byte_is_detected(tmp_path: Path) -> None:
     results = FileResults(tmp_path)
     reference = results.put("a" * 100)
     path = tmp_path / reference.key
@@ -49,7 +49,7 @@ def test_a_changed_byte_is_noticed(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("RES-06")
-def test_a_missing_value_is_an_error_of_its_own_kind(tmp_path: Path) -> None:
+def test_a_missing_value_raises_its_own_error(tmp_path: Path) -> None:
     results = FileResults(tmp_path)
     reference = results.put([1])
     (tmp_path / reference.key).unlink()
@@ -60,13 +60,13 @@ def test_a_missing_value_is_an_error_of_its_own_kind(tmp_path: Path) -> None:
     assert caught.value.kind == "result.missing"
 
 
-def test_nothing_half_written_is_left_beside(tmp_path: Path) -> None:
+def test_no_partially_written_file_remains(tmp_path: Path) -> None:
     reference = FileResults(tmp_path).put([1])
 
     assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == [Path(reference.key).name]
 
 
-async def test_many_who_write_the_same_at_once_leave_it_once(tmp_path: Path) -> None:
+async def test_concurrent_writers_of_one_value_store_it_once(tmp_path: Path) -> None:
     results = FileResults(tmp_path)
     body = b'"' + b"x" * 500_000 + b'"'
 
@@ -77,7 +77,7 @@ async def test_many_who_write_the_same_at_once_leave_it_once(tmp_path: Path) -> 
 
 
 @pytest.mark.req("RES-02")
-def test_a_file_that_was_cut_short_is_written_anew(tmp_path: Path) -> None:
+def test_a_truncated_file_is_written_again(tmp_path: Path) -> None:
     results = FileResults(tmp_path)
     path = tmp_path / results.put([1, 2, 3]).key
     path.write_bytes(path.read_bytes()[:-2])

@@ -59,7 +59,7 @@ def stream_of(results: NatsResults) -> str:
     return f"OBJ_{results._name}"
 
 
-def test_it_is_chosen_by_its_url_and_names_no_password(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_results_store_is_chosen_by_url_and_shown_without_its_password(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOETL_RESULTS", "nats://me:secret@127.0.0.1:1/own")
 
     results = open_results("store.db")
@@ -73,12 +73,12 @@ def test_it_is_chosen_by_its_url_and_names_no_password(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("url", ["nats://", "nats://h/a.b", "nats://h/a/b", "nats://h/a?x=1", "nats://h/a?replicas=b"])
-def test_an_address_that_means_nothing_is_refused(url: str) -> None:
+def test_an_invalid_address_is_refused(url: str) -> None:
     with pytest.raises(BackendError, match="results cannot be kept at"):
         NatsResults(url)
 
 
-def test_without_the_driver_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_driver_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [one for one in sys.modules if one.startswith("nats")]:
         monkeypatch.setitem(sys.modules, name, None)
     monkeypatch.delitem(sys.modules, "noetl.store.results.nats_objects")
@@ -88,7 +88,7 @@ def test_without_the_driver_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.req("RES-02")
-async def test_what_is_not_what_was_written_is_refused(results: NatsResults) -> None:
+async def test_changed_content_is_refused(results: NatsResults) -> None:
     reference = await asyncio.to_thread(results.put, [1])
     async with broker(results) as stream:
         objects = await stream.object_store(results._name)
@@ -101,7 +101,7 @@ async def test_what_is_not_what_was_written_is_refused(results: NatsResults) -> 
 
 
 @pytest.mark.req("RES-06")
-async def test_what_lost_its_parts_is_missing(results: NatsResults, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_object_without_its_chunks_is_missing(results: NatsResults, monkeypatch: pytest.MonkeyPatch) -> None:
     reference = await asyncio.to_thread(results.put, [1])
     monkeypatch.setattr(nats_objects, "_PATIENCE_S", 0.3)
     async with broker(results) as stream:
@@ -113,7 +113,7 @@ async def test_what_lost_its_parts_is_missing(results: NatsResults, monkeypatch:
     assert refused.value.kind == "result.missing"
 
 
-async def test_others_read_our_objects(results: NatsResults) -> None:
+async def test_other_clients_can_read_our_objects(results: NatsResults) -> None:
     value = "x" * 300_000
     reference = await asyncio.to_thread(results.put, value)
     async with broker(results) as stream:
@@ -122,7 +122,7 @@ async def test_others_read_our_objects(results: NatsResults) -> None:
         assert (await objects.get(reference.key)).data == msgspec.json.encode(value)
 
 
-async def test_a_bucket_that_was_deleted_is_made_again(results: NatsResults) -> None:
+async def test_a_deleted_bucket_is_created_again(results: NatsResults) -> None:
     await results.send(b"[1]")
     async with broker(results) as stream:
         await stream.delete_stream(stream_of(results))
@@ -135,7 +135,7 @@ async def test_a_bucket_that_was_deleted_is_made_again(results: NatsResults) -> 
 
 
 @pytest.mark.req("RES-01")
-async def test_a_broker_without_room_says_so_and_keeps_no_half_of_it(results: NatsResults) -> None:
+async def test_a_full_broker_reports_it_and_stores_no_partial_object(results: NatsResults) -> None:
     await results.send(b"[1]")
     async with broker(results) as stream:
         config = (await stream.stream_info(stream_of(results))).config
@@ -150,7 +150,7 @@ async def test_a_broker_without_room_says_so_and_keeps_no_half_of_it(results: Na
 
 
 @pytest.mark.req("EVT-01")
-async def test_nothing_is_left_of_what_was_dropped(results: NatsResults) -> None:
+async def test_a_dropped_result_leaves_nothing_behind(results: NatsResults) -> None:
     reference = await asyncio.to_thread(results.put, "x" * 300_000)
 
     assert await results.dropped(reference.checksum, before=time.time() + 60)
@@ -159,7 +159,9 @@ async def test_nothing_is_left_of_what_was_dropped(results: NatsResults) -> None
         assert (await stream.stream_info(stream_of(results))).state.messages == 0
 
 
-async def test_what_is_put_while_it_is_collected_stays(results: NatsResults, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_result_stored_again_during_collection_stays(
+    results: NatsResults, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whoever collects has seen an old one; it is put again before it is gone."""
     reference = await asyncio.to_thread(results.put, [1])
     monkeypatch.setattr(nats_objects, "OLD_S", -1.0)  # every one is old
@@ -174,7 +176,7 @@ async def test_what_is_put_while_it_is_collected_stays(results: NatsResults, mon
     assert await results.fetch(reference.checksum) == b"[1]"
 
 
-async def test_many_who_put_the_same_leave_it_once(results: NatsResults) -> None:
+async def test_concurrent_writers_of_one_object_store_it_once(results: NatsResults) -> None:
     body = msgspec.json.encode("x" * 200_000)
     others = NatsResults(f"{server().url}/{results._name}")
 
@@ -187,7 +189,7 @@ async def test_many_who_put_the_same_leave_it_once(results: NatsResults) -> None
 
 
 @pytest.mark.req("RES-01")
-async def test_a_broker_that_is_restarted_costs_nothing_but_time(tmp_path: Path) -> None:
+async def test_a_broker_restart_only_delays_results(tmp_path: Path) -> None:
     """While it is away, who needs it is told so and nobody else; then everything goes on with what it had."""
     port = free_port()
     where = ("-p", str(port), "-sd", str(tmp_path))

@@ -26,7 +26,7 @@ def results(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ObjectRe
 
 @pytest.mark.req("RES-01", "RES-02")
 @pytest.mark.parametrize("value", [{"é": [1, None]}, "text", [1.5], 7, "x" * 3_000_000])
-def test_a_value_comes_back_as_it_was(results: ObjectResults, value: object) -> None:
+def test_a_remote_value_is_read_back_unchanged(results: ObjectResults, value: object) -> None:
     reference = results.put(value)
 
     assert results.load(reference) == value
@@ -40,7 +40,7 @@ def test_equal_values_are_stored_once(results: ObjectResults) -> None:
     assert len(obstore.list(results._store).collect()) == 1
 
 
-def test_what_is_there_is_never_overwritten(results: ObjectResults) -> None:
+def test_an_existing_object_is_never_overwritten(results: ObjectResults) -> None:
     reference = results.put([1])
     before = obstore.head(results._store, reference.key)
 
@@ -50,7 +50,7 @@ def test_what_is_there_is_never_overwritten(results: ObjectResults) -> None:
 
 
 @pytest.mark.req("RES-02")
-def test_what_is_not_what_was_written_is_refused(results: ObjectResults) -> None:
+def test_changed_content_is_refused(results: ObjectResults) -> None:
     reference = results.put([1])
     obstore.put(results._store, reference.key, b"[2]")
 
@@ -61,7 +61,7 @@ def test_what_is_not_what_was_written_is_refused(results: ObjectResults) -> None
 
 
 @pytest.mark.req("RES-06")
-def test_what_is_gone_is_missing(results: ObjectResults) -> None:
+def test_a_deleted_object_is_missing(results: ObjectResults) -> None:
     reference = results.put([1])
     obstore.delete(results._store, reference.key)
 
@@ -71,7 +71,7 @@ def test_what_is_gone_is_missing(results: ObjectResults) -> None:
     assert refused.value.kind == "result.missing"
 
 
-def test_a_store_that_cannot_be_reached_is_our_own_error_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_store_is_reported_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"ENDPOINT": "http://127.0.0.1:1", "ALLOW_HTTP": "1", "REGION": "x"}.items():
         monkeypatch.setenv(f"AWS_{name}", value)
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
@@ -89,12 +89,12 @@ def test_a_store_that_cannot_be_reached_is_our_own_error_in_one_line(monkeypatch
 
 
 @pytest.mark.parametrize("url", ["nonsense://a", "az://", "s3://"])
-def test_an_address_that_means_nothing_is_refused(url: str) -> None:
+def test_an_invalid_address_is_refused(url: str) -> None:
     with pytest.raises(BackendError, match="results cannot be kept at"):
         ObjectResults(url)
 
 
-def test_without_the_driver_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_driver_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "obstore", None)
 
     with pytest.raises(BackendError, match=r"install noetl-engine\[storage\]"):
@@ -110,7 +110,7 @@ def test_without_the_driver_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) 
         ("postgresql://h/d", "elsewhere", "elsewhere"),
     ],
 )
-def test_results_lie_beside_a_file_in_the_data_folder_or_where_they_are_told_to(
+def test_results_are_next_to_the_store_file_in_the_data_folder_or_at_the_setting(
     db: str, chosen: str | None, folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -124,7 +124,7 @@ def test_results_lie_beside_a_file_in_the_data_folder_or_where_they_are_told_to(
     assert (tmp_path / results._folder).resolve() == tmp_path / folder
 
 
-def test_a_folder_may_be_given_as_a_url_and_is_still_synced(tmp_path: Path) -> None:
+def test_a_folder_can_be_given_as_a_url_and_is_still_synced(tmp_path: Path) -> None:
     results = open_results("store.db", (tmp_path / "a b").as_uri())
 
     assert isinstance(results, FileResults)

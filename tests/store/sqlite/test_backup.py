@@ -52,7 +52,7 @@ def test_a_restored_store_has_every_execution_and_result(tmp_path: Path) -> None
     assert (code, len(json.loads(out)["rows"])) == (0, 2000)
 
 
-def test_a_table_that_a_task_returned_can_be_read_after_a_restore(tmp_path: Path) -> None:
+def test_a_stored_table_can_be_read_after_a_restore(tmp_path: Path) -> None:
     query = "{kind: duckdb, query: SELECT range AS id FROM range(3000), spec: {rows: parquet}}"
     assert run(playbook(f"workflow: [{{step: start, tool: {query}}}]"), db=tmp_path / "a.db").ok
 
@@ -66,7 +66,7 @@ def test_a_table_that_a_task_returned_can_be_read_after_a_restore(tmp_path: Path
     assert duckdb.read_parquet(str(results_folder(db) / reference["key"])).shape == (3000, 1)
 
 
-def test_a_backup_under_writing_holds_what_was_committed_before(tmp_path: Path) -> None:
+def test_a_backup_during_writes_contains_all_earlier_commits(tmp_path: Path) -> None:
     db, more, stop = tmp_path / "a.db", [0], threading.Event()
     made(db)
 
@@ -94,7 +94,7 @@ def test_a_backup_under_writing_holds_what_was_committed_before(tmp_path: Path) 
         assert code == 0, out
 
 
-def test_nothing_is_overwritten(tmp_path: Path) -> None:
+def test_backup_and_restore_overwrite_nothing(tmp_path: Path) -> None:
     made(tmp_path / "a.db")
     back_up(tmp_path / "a.db", results_folder(tmp_path / "a.db"), tmp_path / "b.tar")
 
@@ -128,7 +128,7 @@ def changed(archive: Path, name: str, body: bytes) -> None:
         ("manifest.json", b'{"format":3,"migrations":1,"executions":1,"results":0}', "newer noetl"),
     ],
 )
-def test_a_damaged_or_newer_backup_leaves_no_store_behind(name: str, body: bytes, why: str, tmp_path: Path) -> None:
+def test_a_damaged_or_newer_backup_restores_nothing(name: str, body: bytes, why: str, tmp_path: Path) -> None:
     made(tmp_path / "a.db")
     back_up(tmp_path / "a.db", results_folder(tmp_path / "a.db"), tmp_path / "b.tar")
     changed(tmp_path / "b.tar", name, body)
@@ -139,7 +139,7 @@ def test_a_damaged_or_newer_backup_leaves_no_store_behind(name: str, body: bytes
     assert not (tmp_path / "restored.db").exists()
 
 
-def test_other_files_of_an_archive_are_not_written(tmp_path: Path) -> None:
+def test_other_files_in_an_archive_are_not_extracted(tmp_path: Path) -> None:
     made(tmp_path / "a.db")
     back_up(tmp_path / "a.db", results_folder(tmp_path / "a.db"), tmp_path / "b.tar")
     with tarfile.open(tmp_path / "b.tar", "a") as tar:

@@ -21,7 +21,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "store.db"
 
 
-async def test_a_reader_and_a_writer_do_not_wait_for_each_other(path: Path) -> None:
+async def test_readers_and_writers_do_not_block_each_other(path: Path) -> None:
     store = SqliteStore.open(path)
     await store.commit([commit(event(1))])
     history = SqliteHistory.open(path)
@@ -52,7 +52,7 @@ async def test_a_reader_cannot_write(path: Path) -> None:
     await history.close()
 
 
-def test_reading_makes_no_store(path: Path) -> None:
+def test_reading_creates_no_store(path: Path) -> None:
     with pytest.raises(BackendError, match="there is no store"):
         SqliteHistory.open(path)
 
@@ -60,7 +60,7 @@ def test_reading_makes_no_store(path: Path) -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"this is a text file, and quite a long one for that\n" * 40])
-def test_a_file_that_is_something_else_is_refused(path: Path, body: bytes) -> None:
+def test_a_file_that_is_not_a_store_is_refused(path: Path, body: bytes) -> None:
     path.write_bytes(body)
 
     with pytest.raises(BackendError, match="is not a NoETL store"):
@@ -77,7 +77,7 @@ async def events_read(path: Path) -> list[Event]:
         await history.close()
 
 
-async def test_a_store_that_was_cut_short_is_told_in_one_sentence(path: Path) -> None:
+async def test_a_truncated_store_is_reported_in_one_sentence(path: Path) -> None:
     store = SqliteStore.open(path)
     await store.commit([commit(*(event(seq) for seq in range(1, 400)))])
     await store.close()
@@ -87,7 +87,7 @@ async def test_a_store_that_was_cut_short_is_told_in_one_sentence(path: Path) ->
         await events_read(path)
 
 
-async def test_an_event_that_is_no_longer_what_was_written_is_told(path: Path) -> None:
+async def test_a_changed_event_is_reported(path: Path) -> None:
     store = SqliteStore.open(path)
     await store.commit([commit(event(1))])
     store._db.execute("DROP TRIGGER event_batch_is_never_changed")
@@ -98,7 +98,7 @@ async def test_an_event_that_is_no_longer_what_was_written_is_told(path: Path) -
         await events_read(path)
 
 
-async def test_a_store_of_a_newer_program_is_refused(path: Path) -> None:
+async def test_a_store_of_a_newer_version_is_refused_for_reading(path: Path) -> None:
     store = SqliteStore.open(path)
     store._db.execute("INSERT INTO migration VALUES (99, '0099_future', 'x')")
     await store.close()
@@ -107,7 +107,7 @@ async def test_a_store_of_a_newer_program_is_refused(path: Path) -> None:
         SqliteHistory.open(path)
 
 
-async def test_a_store_of_an_older_program_is_brought_up_to_date(path: Path) -> None:
+async def test_a_store_of_an_older_version_is_migrated(path: Path) -> None:
     with closing(sqlite3.connect(path, isolation_level=None)) as old:
         migrate(old, known_migrations()[:1], "old")
 
@@ -117,7 +117,7 @@ async def test_a_store_of_an_older_program_is_brought_up_to_date(path: Path) -> 
     await history.close()
 
 
-async def test_a_locked_store_is_told_as_such(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_locked_store_is_reported_as_locked(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from noetl.store.sqlite import history as module
 
     await SqliteStore.open(path).close()

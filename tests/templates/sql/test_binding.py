@@ -99,7 +99,7 @@ def test_a_template_in_a_value_position_is_bound(sql: str, text: str) -> None:
         ("DELETE FROM t WHERE a = 1 RETURNING {{ x }}", "id", 'DELETE FROM t WHERE a = 1 RETURNING "id"'),
     ],
 )
-def test_elsewhere_text_that_is_a_name_is_that_name(sql: str, value: Any, text: str) -> None:
+def test_a_name_in_another_position_is_inserted_as_a_name(sql: str, value: Any, text: str) -> None:
     assert bound(sql, x=value) == [(text, [])]
 
 
@@ -128,7 +128,7 @@ def test_elsewhere_text_that_is_a_name_is_that_name(sql: str, value: Any, text: 
     ],
 )
 @pytest.mark.parametrize("value", [EVIL, "a b", "a--", "a/*", "f()", "", "1; SELECT 2", "a\u00a0b", "$$"])
-def test_elsewhere_any_other_text_is_refused(sql: str, value: str) -> None:
+def test_other_text_in_another_position_is_refused(sql: str, value: str) -> None:
     with pytest.raises(ToolError) as caught:
         bound(sql, x=value)
 
@@ -136,14 +136,14 @@ def test_elsewhere_any_other_text_is_refused(sql: str, value: str) -> None:
 
 
 @pytest.mark.parametrize("sql", ["SELECT a.{{ x }}", "SELECT {{ x }}.a", "SELECT {{ x }}(1)", "SELECT a::{{ x }}"])
-def test_a_part_of_a_name_is_one_name(sql: str) -> None:
+def test_a_part_of_a_name_forms_one_name(sql: str) -> None:
     """`a.b, c` would be another column, or another table."""
     assert bound(sql, x="b")
     with pytest.raises(ToolError, match="stands where SQL takes a name"):
         bound(sql, x="b, c")
 
 
-def test_a_refusal_says_what_to_write_instead() -> None:
+def test_a_refusal_suggests_what_to_write() -> None:
     with pytest.raises(ToolError) as caught:
         bound("SELECT * FROM {{ ctx.table }}", ctx={"table": "a b"})
 
@@ -163,11 +163,11 @@ def test_a_refusal_says_what_to_write_instead() -> None:
         ("DO $$ {{ 'NULL;' | sql }} $$", "DO $$ NULL; $$", []),
     ],
 )
-def test_what_the_author_marked_is_sql(sql: str, text: str, params: list[Any]) -> None:
+def test_text_marked_as_sql_is_inserted_as_sql(sql: str, text: str, params: list[Any]) -> None:
     assert bound(sql, x="a b") == [(text, params)]
 
 
-def test_a_marked_value_cannot_end_the_body_it_stands_in() -> None:
+def test_a_marked_value_cannot_end_the_enclosing_body() -> None:
     with pytest.raises(ToolError, match="would end the body"):
         bound("DO $$ {{ x | sql }} $$", x="NULL; $$; DROP TABLE t; $$")
 
@@ -191,7 +191,7 @@ def test_a_marked_value_cannot_end_the_body_it_stands_in() -> None:
         ),
     ],
 )
-def test_where_sql_takes_no_parameter_a_value_is_a_constant(sql: str, value: Any, text: str | None) -> None:
+def test_a_value_where_sql_takes_no_parameter_becomes_a_constant(sql: str, value: Any, text: str | None) -> None:
     if text is None:
         with pytest.raises(ToolError, match="stands where SQL takes a name"):
             bound(sql, x=value)
@@ -203,7 +203,7 @@ def test_where_sql_takes_no_parameter_a_value_is_a_constant(sql: str, value: Any
     ("value", "param"),
     [(5, "5"), (1.5, "1.5"), (True, "true"), (None, None), ({"a": 1}, '{"a": 1}'), ([1], "[1]"), ("", "")],
 )
-def test_a_template_alone_in_quotes_is_its_value_as_text(value: Any, param: str | None) -> None:
+def test_a_quoted_template_is_bound_as_text(value: Any, param: str | None) -> None:
     assert bound("SELECT '{{ x }}'", x=value) == [("SELECT $1", [param])]
 
 
@@ -244,7 +244,7 @@ def test_quoted_text_with_templates_is_one_parameter(sql: str, param: str) -> No
         ("", 0),
     ],
 )
-def test_statements_are_apart_at_semicolons_outside_of_everything_else(sql: str, count: int) -> None:
+def test_statements_are_split_at_semicolons_outside_quotes(sql: str, count: int) -> None:
     assert len(bind(sql, {}).statements) == len(read(sql).statements) == count
 
 
@@ -262,7 +262,7 @@ def test_templates_in_comments_are_not_even_evaluated() -> None:
     assert (text.split(), params) == (["SELECT", "1", "+", "2"], [])
 
 
-def test_a_command_that_is_one_expression_is_sql_as_given_and_no_template() -> None:
+def test_a_command_that_is_one_expression_is_inserted_as_sql() -> None:
     assert bound("{{ x }}", x="SELECT '{{ y }}'; SELECT 2") == [("SELECT '{{ y }}'", []), ("SELECT 2", [])]
 
 
@@ -280,14 +280,14 @@ def test_a_command_that_is_one_expression_is_sql_as_given_and_no_template() -> N
         "DO $$ {{ keychain.pg | sql }} $$",
     ],
 )
-def test_a_value_of_the_keychain_may_only_be_bound(sql: str) -> None:
+def test_a_keychain_value_can_only_be_bound(sql: str) -> None:
     with pytest.raises(ToolError, match="reads a secret, and a secret can only be bound") as caught:
         bound(sql, keychain={"pg": "sesame"})
 
     assert "sesame" not in caught.value.message
 
 
-def test_a_secret_handed_on_as_args_may_only_be_bound_too() -> None:
+def test_a_secret_passed_as_args_can_only_be_bound() -> None:
     inputs = {"command": "SELECT f({{ args.pw }}, {{ pw }})", "args": {"pw": "{{ keychain.pg }}"}}
     scope = Scope({"args": {}, "keychain": {"pg": "sesame"}})
 
@@ -324,7 +324,7 @@ def test_the_same_template_with_the_same_value_is_one_parameter(sql: str, text: 
     assert (found.count("$1"), values) == (text, params)
 
 
-def test_a_template_that_gives_another_value_each_time_is_a_parameter_each_time() -> None:
+def test_a_template_with_a_different_value_each_time_is_bound_each_time() -> None:
     ((_, params),) = bound("SELECT 1 {% for i in [1, 2] %}, f({{ i }}){% endfor %}")
 
     assert params == [1, 2]
@@ -364,7 +364,7 @@ def test_a_template_that_gives_another_value_each_time_is_a_parameter_each_time(
         ("""{{ 'nullable' if x else 'NULL' }}""", "nullable"),
     ],
 )
-def test_what_an_author_does_for_text_is_not_done_to_a_bound_value(written: str, value: Any) -> None:
+def test_text_escaping_by_the_author_is_not_applied_to_a_bound_value(written: str, value: Any) -> None:
     """Bound, a doubled quote would be stored twice, and "NULL" as four letters."""
     for sql in (f"SELECT f({written})", f"{{% if true %}}SELECT f({written}){{% endif %}}"):
         if "$$" in sql and "{%" in sql:
@@ -380,7 +380,7 @@ def test_a_quoted_name_escapes_its_quotes_once() -> None:
     assert text == 'SELECT "a""b" FROM t'
 
 
-def test_words_of_sql_in_a_template_are_sql_where_the_author_wrote_them_and_nowhere_else() -> None:
+def test_sql_keywords_in_a_template_are_sql_only_where_the_author_wrote_them() -> None:
     assert bound("UPDATE t SET a = {{ 'now()' if x else 'DEFAULT' }}", x=True) == [("UPDATE t SET a = now()", [])]
     assert bound("UPDATE t SET a = {{ x }}", x="now()") == [("UPDATE t SET a = $1", ["now()"])]
 
@@ -419,7 +419,7 @@ def test_words_of_sql_in_a_template_are_sql_where_the_author_wrote_them_and_nowh
         ("INSERT INTO t (a) VALUES ({{ x | join('), (') }})", [1, 2], "INSERT INTO t (a) VALUES ($1), ($2)", [1, 2]),
     ],
 )
-def test_a_list_stands_for_its_items_where_sql_takes_them(sql: str, value: Any, text: str, params: list[Any]) -> None:
+def test_a_list_expands_to_its_items_where_sql_takes_a_list(sql: str, value: Any, text: str, params: list[Any]) -> None:
     assert bound(sql, x=value) == [(text, params)]
 
 
@@ -431,12 +431,12 @@ def test_a_list_stands_for_its_items_where_sql_takes_them(sql: str, value: Any, 
         ("(1, 2), (3, 4)", r'VALUES takes rows and gives "\(1, 2\), \(3, 4\)"; give a list of rows, or mark'),
     ],
 )
-def test_rows_that_values_cannot_take_are_refused(value: Any, why: str) -> None:
+def test_rows_that_do_not_fit_values_are_refused(value: Any, why: str) -> None:
     with pytest.raises(ToolError, match=why):
         bound("INSERT INTO t (a, b) VALUES {{ x }}", x=value)
 
 
-def test_rows_as_text_that_the_author_marked_are_sql() -> None:
+def test_rows_marked_as_sql_text_are_inserted_as_sql() -> None:
     assert bound("INSERT INTO t VALUES {{ x | sql }}", x="(1, 2)") == [("INSERT INTO t VALUES (1, 2)", [])]
 
 
@@ -447,7 +447,7 @@ def test_a_secret_in_place_of_rows_is_not_shown() -> None:
     assert "hunter2" not in str(refused.value)
 
 
-def test_a_list_alone_in_in_is_bound_whole() -> None:
+def test_a_list_as_the_only_item_of_in_is_bound_whole() -> None:
     assert bound("SELECT 1 WHERE a IN ({{ x }}) AND b NOT IN ( {{ x }} )", x=[1, 2]) == [
         ("SELECT 1 WHERE a = ANY ($1) AND b <> ALL ($1 )", [[1, 2]])
     ]
@@ -471,7 +471,7 @@ def test_a_list_alone_in_in_is_bound_whole() -> None:
         ("{% for ids in [x] %}{{ ids | join(',') }}{% endfor %}", [[1, "b'; --"]]),
     ],
 )
-def test_a_list_joined_for_in_is_bound_as_the_list_it_is(listed: str, params: list[Any]) -> None:
+def test_a_list_joined_for_in_is_bound_as_a_list(listed: str, params: list[Any]) -> None:
     """Their author thinks of SQL as text; the text could not be bound, and says no more than the list."""
     for written, compared in (("IN", "= ANY"), ("NOT IN", "<> ALL")):
         found = bound(f"SELECT 1 WHERE a {written} ({listed})", x=[1, "b'; --"], m={"x": [1, "b'; --"]})
@@ -492,13 +492,13 @@ def test_a_list_joined_for_in_is_bound_as_the_list_it_is(listed: str, params: li
         "{% if x %}a = {{ x | join(',') }}{% endif %}",
     ],
 )
-def test_joined_text_elsewhere_is_text(condition: str) -> None:
+def test_joined_text_elsewhere_is_bound_as_text(condition: str) -> None:
     [(_, params)] = bound(f"SELECT 1 WHERE {condition}", x=[1, 2])
 
     assert [type(value) for value in params] == [str]
 
 
-def test_a_template_that_fails_is_a_template_error() -> None:
+def test_a_failing_sql_template_is_a_template_error() -> None:
     with pytest.raises(TemplateError):
         bound("SELECT {{ 1 / 0 }} + 1")
 
@@ -538,13 +538,13 @@ def test_params_fill_placeholders_outside_of_quotes(sql: str, params: Any, text:
     assert (statement.text, list(statement.params)) == (text, values)
 
 
-def test_where_a_question_mark_is_no_operator_it_is_a_placeholder_beside_any() -> None:
+def test_a_question_mark_that_is_not_an_operator_is_a_placeholder() -> None:
     (statement,) = with_params(read("SELECT a=?, ?+?, '?'"), [1, 2, 3], question_marks=True).statements
 
     assert (statement.text, list(statement.params)) == ("SELECT a=$1, $2+$3, '?'", [1, 2, 3])
 
 
-def test_a_doubled_percent_is_one_only_in_a_statement_with_such_a_placeholder() -> None:
+def test_a_doubled_percent_is_unescaped_only_in_a_statement_with_percent_placeholders() -> None:
     first, second = with_params(read("SELECT '5%%';SELECT '5%%', %s"), ["x"]).statements
 
     assert (first.text, second.text) == ("SELECT '5%%'", "SELECT '5%', $1")

@@ -99,7 +99,7 @@ def test_the_lexer_loses_nothing(text: str) -> None:
 
 @settings(max_examples=300, deadline=None)
 @given(text=nasty)
-def test_statements_together_are_the_text_without_its_semicolons(text: str) -> None:
+def test_joined_statements_equal_the_text_without_semicolons(text: str) -> None:
     text = text.replace("\x00", "")
     try:
         parts = [part for statement in read(text).statements for part in statement.parts]
@@ -109,7 +109,7 @@ def test_statements_together_are_the_text_without_its_semicolons(text: str) -> N
     assert set("".join(map(str, parts))) <= set(text)
 
 
-def test_an_unvouched_value_never_reaches_the_text_of_a_parameterised_statement() -> None:
+def test_an_untrusted_value_never_reaches_the_text_of_a_parameterised_statement() -> None:
     """The plainest form of the promise: the canary is among the parameters and nowhere else."""
     canary = "canary'\";--"
     for sql in ("SELECT f({{ x }}), '{{ x }}', 'a{{ x }}b'", "UPDATE t SET a = {{ x }} WHERE b IN ({{ x }}, {{ x }})"):

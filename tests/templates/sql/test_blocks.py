@@ -75,7 +75,7 @@ def bound(sql: str, **scope: Any) -> list[tuple[str, list[Any]]]:
         ("SELECT {% raw %}'{{ x }}'{% endraw %}", {}, [("SELECT '{{ x }}'", [])]),
     ],
 )
-def test_blocks_choose_text_and_values_are_bound(
+def test_blocks_select_text_and_values_are_bound(
     sql: str, scope: dict[str, Any], statements: list[tuple[str, list[Any]]]
 ) -> None:
     assert bound(sql, **scope) == statements
@@ -91,7 +91,7 @@ def test_blocks_choose_text_and_values_are_bound(
         "{% with x = keychain.a %}CREATE TABLE t AS SELECT {{ x }}::text{% endwith %}",
     ],
 )
-def test_a_secret_is_bound_or_refused_whatever_name_the_template_gives_it(sql: str) -> None:
+def test_a_secret_is_bound_or_refused_under_any_template_name(sql: str) -> None:
     with pytest.raises(ToolError, match="a secret can only be bound"):
         bound(sql, keychain={"a": "name"}, n=1)
 
@@ -106,11 +106,11 @@ def test_a_secret_in_a_value_position_is_bound() -> None:
     "sql",
     ["{% set x %}SELECT {{ y }}{% endset %}{{ x }} ", "SELECT {% filter upper %}{{ y }}{% endfilter %} FROM t"],
 )
-def test_blocks_that_make_values_of_text_are_refused(sql: str) -> None:
+def test_blocks_that_build_values_from_text_are_refused(sql: str) -> None:
     with pytest.raises(ToolError, match="would make SQL out of values"):
         bound(sql, y="1")
 
 
-def test_a_loop_without_end_in_sight_is_an_ordinary_error() -> None:
+def test_an_unbounded_loop_is_an_ordinary_error() -> None:
     with pytest.raises(TemplateError, match=r"too much work|more than"):
         bound("{% for a in n %}{% for b in n %}SELECT {{ a }};{% endfor %}{% endfor %}", n=list(range(5_000)))
