@@ -7,8 +7,8 @@ by a row of `found_shapes` (`found:`), by one that migrate puts right (`rescued:
 from __future__ import annotations
 
 _MATRIX = "test:tests/tools/test_sql_shapes.py::"
-_SQL = f"{_MATRIX}test_what_is_bound_on_postgres_gives_what_its_text_would"
-_DUCKDB = f"{_MATRIX}test_what_is_bound_on_duckdb_gives_what_its_text_would"
+_SQL = f"{_MATRIX}test_a_bound_value_on_postgres_equals_its_literal"
+_DUCKDB = f"{_MATRIX}test_a_bound_value_on_duckdb_equals_its_literal"
 _CLI = "test:tests/cli/test_playbooks_warnings.py::"
 
 COVERED: dict[str, str] = {
@@ -47,7 +47,7 @@ COVERED: dict[str, str] = {
     # 3: SQL
     "the escape idiom, repeated templates, quoted and bare ones, lists on PostgreSQL": _SQL,
     "the same on DuckDB": _DUCKDB,
-    "at least 300 statements": f"{_MATRIX}test_the_matrix_holds_at_least_three_hundred_shapes",
+    "at least 300 statements": f"{_MATRIX}test_the_matrix_contains_at_least_three_hundred_shapes",
     # 4: results by their own keys
     "step.status": "shape:own status",
     "step.error": "shape:own error",
@@ -80,7 +80,7 @@ COVERED: dict[str, str] = {
     "script.source": "found:script source",
     "libs": "found:libs shape",
     "libs as list, mapping, {from, import}": (
-        "test:tests/tools/test_python.py::test_libs_are_read_in_every_shape_that_says_plainly_what_to_import"
+        "test:tests/tools/test_python.py::test_libs_are_accepted_in_every_clear_form"
     ),
     # 7
     "a template in Python code": "found:template in python",

@@ -103,7 +103,7 @@ def test_every_operation_is_declared() -> None:
     assert tuple(declared.schema["enum"]) == OPERATIONS
 
 
-async def test_what_is_published_is_taken_in_order_and_once(tool: AmqpTool, queue: str) -> None:
+async def test_published_messages_are_received_in_order_and_once(tool: AmqpTool, queue: str) -> None:
     headers = {"of": "ada", "list": [1, "a"]}
     for number in range(3):
         told = await result_of(tool, "publish", queue=queue, data={"n": number}, headers=headers)
@@ -131,7 +131,7 @@ async def test_an_exchange_routes_by_the_key(tool: AmqpTool, queue: str) -> None
     await result_of(tool, "publish", exchange="amq.topic", routing_key="nobody", data="x", mandatory=False)
 
 
-async def test_a_first_message_can_be_waited_for(tool: AmqpTool, queue: str) -> None:
+async def test_a_task_can_wait_for_a_first_message(tool: AmqpTool, queue: str) -> None:
     waiting = asyncio.create_task(result_of(tool, "get", queue=queue, wait="9m", limit=1))
     while (await result_of(tool, "count", queue=queue))["consumers"] == 0:
         await asyncio.sleep(0.02)
@@ -158,7 +158,7 @@ class TestLater:
         assert [one["value"] for one in found["messages"]] == [0, 1, 2]
         assert [(one["value"], one["redelivered"]) for one in again["messages"]] == [(1, True), (2, True)]
 
-    async def test_a_receipt_of_a_closed_connection_is_missing(self, tool: AmqpTool, queue: str) -> None:
+    async def test_a_receipt_of_a_closed_connection_is_reported_as_missing(self, tool: AmqpTool, queue: str) -> None:
         await result_of(tool, "publish", queue=queue, data="x")
         found = await result_of(tool, "get", queue=queue, ack="later")
 
@@ -168,7 +168,7 @@ class TestLater:
         assert (error.kind, error.code) == ("amqp.missing", "receipt")
         await waiting_in(tool, queue, 1)
 
-    async def test_another_execution_cannot_settle_them(self, tool: AmqpTool, queue: str) -> None:
+    async def test_another_execution_cannot_settle_a_message(self, tool: AmqpTool, queue: str) -> None:
         await result_of(tool, "publish", queue=queue, data="x")
         found = await result_of(tool, "get", queue=queue, ack="later")
         stranger = context(execution_id="another")
@@ -177,7 +177,7 @@ class TestLater:
             await tool.run({"op": "ack", "receipts": found["receipts"], "auth": auth()}, stranger)
         assert await result_of(tool, "ack", receipts=found["receipts"]) == {"settled": 1}
 
-    async def test_rejected_ones_come_again_or_do_not(self, tool: AmqpTool, queue: str) -> None:
+    async def test_a_rejected_message_is_redelivered_or_discarded(self, tool: AmqpTool, queue: str) -> None:
         for number in range(2):
             await result_of(tool, "publish", queue=queue, data=str(number))
         found = await result_of(tool, "get", queue=queue, ack="later")
@@ -187,7 +187,7 @@ class TestLater:
 
         assert [one["value"] for one in (await result_of(tool, "get", queue=queue))["messages"]] == ["1"]
 
-    async def test_a_connection_that_nobody_uses_is_closed(
+    async def test_an_unused_connection_is_closed(
         self, tool: AmqpTool, queue: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         await result_of(tool, "publish", queue=queue, data="x")
@@ -200,7 +200,7 @@ class TestLater:
         await other.close()
 
 
-async def test_a_value_that_cannot_be_read_stays_in_the_queue(tool: AmqpTool, queue: str) -> None:
+async def test_an_unreadable_value_stays_in_the_queue(tool: AmqpTool, queue: str) -> None:
     await result_of(tool, "publish", queue=queue, data="no json")
 
     error = await error_of(tool, "get", queue=queue, format="json")
@@ -215,13 +215,13 @@ async def test_a_wrong_password_is_denied(tool: AmqpTool) -> None:
     assert (error.kind, error.code, error.retryable) == ("amqp.denied", "403", False)
 
 
-async def test_a_virtual_host_that_is_not_there_is_denied(tool: AmqpTool) -> None:
+async def test_an_unknown_virtual_host_is_denied(tool: AmqpTool) -> None:
     error = await error_of(tool, "count", queue="x", auth=auth(vhost="nowhere"))
 
     assert (error.kind, error.code, error.retryable) == ("amqp.denied", "530", False)
 
 
-async def test_a_queue_that_is_not_there_is_missing_and_harms_no_other(tool: AmqpTool, queue: str) -> None:
+async def test_an_unknown_queue_is_missing_and_affects_no_other(tool: AmqpTool, queue: str) -> None:
     await result_of(tool, "publish", queue=queue, data="x")
     found = await result_of(tool, "get", queue=queue, ack="later")
 
@@ -231,13 +231,13 @@ async def test_a_queue_that_is_not_there_is_missing_and_harms_no_other(tool: Amq
     assert await result_of(tool, "ack", receipts=found["receipts"]) == {"settled": 1}
 
 
-async def test_a_broker_that_is_not_there_can_be_tried_again(tool: AmqpTool) -> None:
+async def test_an_unreachable_broker_is_retryable(tool: AmqpTool) -> None:
     error = await error_of(tool, "count", queue="x", auth=auth(port=free_port()))
 
     assert (error.kind, error.code, error.retryable) == ("amqp.error", "connection", True)
 
 
-async def test_a_connection_that_is_lost_while_waiting_can_be_tried_again(tool: AmqpTool, queue: str) -> None:
+async def test_a_connection_lost_while_waiting_is_retryable(tool: AmqpTool, queue: str) -> None:
     with Proxy("127.0.0.1", rabbitmq.rabbitmq().port) as line:
         waiting = asyncio.create_task(ran(tool, "get", queue=queue, wait="9m", auth=auth(port=line.port)))
         while (await result_of(tool, "count", queue=queue))["consumers"] == 0:
@@ -251,7 +251,7 @@ async def test_a_connection_that_is_lost_while_waiting_can_be_tried_again(tool: 
     assert again["messages"] == 0
 
 
-async def test_a_message_that_is_cut_on_its_way_is_not_called_published(tool: AmqpTool, queue: str) -> None:
+async def test_a_message_lost_in_transit_is_not_reported_as_published(tool: AmqpTool, queue: str) -> None:
     with Proxy("127.0.0.1", rabbitmq.rabbitmq().port) as line:
         await result_of(tool, "count", queue=queue, auth=auth(port=line.port))
         line.rate = 1 << 20
@@ -269,7 +269,7 @@ async def test_a_message_that_is_cut_on_its_way_is_not_called_published(tool: Am
     assert await messages_in(tool, queue) == 0
 
 
-async def test_a_cancelled_task_gives_back_what_it_holds(tool: AmqpTool, queue: str) -> None:
+async def test_a_cancelled_task_returns_its_messages(tool: AmqpTool, queue: str) -> None:
     waiting = asyncio.create_task(ran(tool, "get", queue=queue, wait="9m"))
     while (await result_of(tool, "count", queue=queue))["consumers"] == 0:
         await asyncio.sleep(0.02)
@@ -291,14 +291,14 @@ class TestTls:
     async def test_the_authority_of_the_credential_is_trusted(self, tool: AmqpTool, queue: str) -> None:
         assert (await result_of(tool, "count", queue=queue, auth=self.tls()))["messages"] == 0
 
-    async def test_another_authority_is_not(self, tool: AmqpTool, queue: str) -> None:
+    async def test_another_authority_is_not_trusted(self, tool: AmqpTool, queue: str) -> None:
         error = await error_of(tool, "count", queue=queue, auth={**self.tls(), "ca": ""})
 
         assert (error.kind, error.code, error.retryable) == ("amqp.error", "tls", False)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
-async def test_a_private_address_is_reached_only_where_the_policy_allows(tool: AmqpTool, host: str) -> None:
+async def test_a_private_address_is_reached_only_if_the_policy_allows(tool: AmqpTool, host: str) -> None:
     more = {"addresses": AddressGuard(CLOSED)}
 
     assert (await error_of(tool, "count", queue="x", auth=auth(host=host), more=more)).kind == "tool.not_allowed"
@@ -317,7 +317,7 @@ async def test_a_private_address_is_reached_only_where_the_policy_allows(tool: A
         ("publish", {"queue": "q", "headers": "x"}),
     ],
 )
-async def test_what_cannot_be_asked_is_refused(tool: AmqpTool, op: str, inputs: dict[str, Any]) -> None:
+async def test_an_invalid_operation_is_refused(tool: AmqpTool, op: str, inputs: dict[str, Any]) -> None:
     assert (await error_of(tool, op, **inputs)).kind == "amqp.input"
 
 
@@ -329,7 +329,7 @@ async def test_what_cannot_be_asked_is_refused(tool: AmqpTool, op: str, inputs: 
         ({"host": "x", "port": "no"}, "no number"),
     ],
 )
-async def test_what_is_missing_in_a_credential_is_told(tool: AmqpTool, given: dict[str, Any], said: str) -> None:
+async def test_a_missing_credential_field_is_named(tool: AmqpTool, given: dict[str, Any], said: str) -> None:
     error = await error_of(tool, "count", queue="x", auth=given)
 
     assert error.kind == "keychain.unresolved"
@@ -337,7 +337,7 @@ async def test_what_is_missing_in_a_credential_is_told(tool: AmqpTool, given: di
     assert "hunter22" not in error.message
 
 
-async def test_no_secret_of_fifty_is_told_in_an_error(tool: AmqpTool, caplog: pytest.LogCaptureFixture) -> None:
+async def test_no_secret_appears_in_an_error(tool: AmqpTool, caplog: pytest.LogCaptureFixture) -> None:
     for secret in [secrets.token_urlsafe(12) for _ in range(50)]:
         error = await error_of(tool, "count", queue="x", auth=f"amqp://ada:{secret}@127.0.0.1:{auth()['port']}/")
         assert error.kind == "amqp.denied"
@@ -345,7 +345,7 @@ async def test_no_secret_of_fifty_is_told_in_an_error(tool: AmqpTool, caplog: py
         assert secret not in caplog.text
 
 
-async def test_a_check_of_a_credential_says_what_it_reached(tool: AmqpTool) -> None:
+async def test_a_credential_check_names_what_it_reached(tool: AmqpTool) -> None:
     assert await tool.check({"auth": auth()}, context()) == f"connected to amqp at 127.0.0.1:{auth()['port']}"
 
 
@@ -384,7 +384,7 @@ class TestHostileAnswers:
         ],
         ids=["http", "other-version", "huge", "nonsense", "empty", "twice", "unknown-frame"],
     )
-    async def test_an_answer_that_is_none_is_an_error(
+    async def test_an_invalid_response_is_an_error(
         self, tool: AmqpTool, answers: tuple[bytes, ...], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(amqp_connections, "_CONNECT_S", 5)
@@ -410,7 +410,7 @@ class TestTrigger:
                 )
             await channel.queue_declare(queue, passive=True)  # answered after what was sent before it
 
-    async def test_messages_come_again_until_they_are_settled(self, tool: AmqpTool, queue: str) -> None:
+    async def test_messages_are_redelivered_until_they_are_settled(self, tool: AmqpTool, queue: str) -> None:
         await self.publish(queue, b'{"n": 0}', b'{"n": 1}', b'{"n": 2}')
         inputs = {"queue": queue, "auth": auth()}
 
@@ -429,9 +429,7 @@ class TestTrigger:
         assert (await tool.poll(inputs, self.poll(), context())).items == ()
         assert await messages_in(tool, queue) == 0
 
-    async def test_a_message_whose_reader_is_gone_comes_again_with_the_same_id(
-        self, tool: AmqpTool, queue: str
-    ) -> None:
+    async def test_an_unacknowledged_message_is_redelivered_with_the_same_id(self, tool: AmqpTool, queue: str) -> None:
         await self.publish(queue, b"x")
         inputs = {"queue": queue, "auth": auth()}
         other = AmqpTool()
@@ -443,7 +441,7 @@ class TestTrigger:
 
         assert again.items[0].item_id == first.items[0].item_id == f"{queue}:0"
 
-    async def test_what_is_held_no_more_is_settled_later(self, tool: AmqpTool, queue: str) -> None:
+    async def test_a_message_that_is_no_longer_held_is_settled_later(self, tool: AmqpTool, queue: str) -> None:
         await self.publish(queue, b"x")
         inputs = {"queue": queue, "auth": auth()}
         first = await tool.poll(inputs, self.poll(), context())
@@ -453,7 +451,7 @@ class TestTrigger:
 
         await waiting_in(tool, queue, 1)
 
-    async def test_a_message_without_an_id_starts_nothing_unless_its_content_is_its_identity(
+    async def test_a_message_without_an_id_starts_nothing_unless_its_content_is_its_id(
         self, tool: AmqpTool, queue: str
     ) -> None:
         await self.publish(queue, b"x", b"x", b"y", ids=lambda _: None)
@@ -468,7 +466,7 @@ class TestTrigger:
         assert all(item.refusal == "" for item in taken.items)
         assert {item.item_id for item in taken.items} <= {item.item_id for item in refused.items}
 
-    async def test_a_batch_is_no_larger_than_what_is_asked_for(self, tool: AmqpTool, queue: str) -> None:
+    async def test_a_batch_is_no_larger_than_requested(self, tool: AmqpTool, queue: str) -> None:
         await self.publish(queue, b"a", b"b", b"c")
         inputs = {"queue": queue, "auth": auth()}
 
@@ -477,9 +475,7 @@ class TestTrigger:
         assert [item.value["value"] for item in batch.items] == ["a", "b"]
         assert await messages_in(tool, queue) == 1, "the rest waits in the broker"
 
-    async def test_a_message_that_is_delivered_again_starts_no_second_execution(
-        self, tool: AmqpTool, queue: str
-    ) -> None:
+    async def test_a_redelivered_message_starts_no_second_execution(self, tool: AmqpTool, queue: str) -> None:
         """The server dies after the starts and before the acknowledgement; another one follows."""
         await self.publish(queue, b"a", b"b")
         first = AmqpTool()
@@ -497,7 +493,9 @@ class TestTrigger:
         assert place.started == ["a", "b", "c"]
         assert await messages_in(tool, queue) == 0
 
-    async def test_messages_wait_in_the_broker_while_enough_executions_go_on(self, tool: AmqpTool, queue: str) -> None:
+    async def test_messages_wait_in_the_broker_while_enough_executions_are_open(
+        self, tool: AmqpTool, queue: str
+    ) -> None:
         await self.publish(queue, b"a", b"b", b"c")
         place = TriggerPlace(tool, {"queue": queue, "auth": auth()}, max_running=2)
 

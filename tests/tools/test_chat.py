@@ -31,7 +31,7 @@ async def posted(tool: SlackTool | TeamsTool, url: str, **inputs: Any) -> Outcom
         await http.close()
 
 
-async def test_a_message_reaches_slack_as_its_webhook_takes_it() -> None:
+async def test_a_message_reaches_slack_in_the_webhook_format() -> None:
     async with HttpServer({PATH: reply(body=b"ok")}) as server:
         outcome = await posted(
             SlackTool(), server.url + PATH, text="Hello <@U1>", blocks=[{"type": "divider"}], thread="1.2"
@@ -60,9 +60,7 @@ async def test_a_message_reaches_teams_as_a_card() -> None:
         (503, b"", "503", True),
     ],
 )
-async def test_the_word_of_the_service_is_the_code_of_the_error(
-    status: int, body: bytes, code: str, retryable: bool
-) -> None:
+async def test_the_error_code_is_the_word_of_the_service(status: int, body: bytes, code: str, retryable: bool) -> None:
     async with HttpServer({PATH: reply(status, body=body)}) as server:
         outcome = await posted(SlackTool(), server.url + PATH, text="x")
 
@@ -71,7 +69,7 @@ async def test_the_word_of_the_service_is_the_code_of_the_error(
     assert outcome.error.status == status
 
 
-async def test_a_webhook_that_leaks_is_none() -> None:
+async def test_a_webhook_address_never_appears_in_an_error() -> None:
     """Neither a status, nor a lost connection, nor what the service says back shows the address."""
     for _ in range(50):
         secret = secrets.token_urlsafe(16)
@@ -84,7 +82,7 @@ async def test_a_webhook_that_leaks_is_none() -> None:
 
 
 @pytest.mark.parametrize("tool", [SlackTool, TeamsTool])
-async def test_a_cancelled_task_leaves_its_connection(tool: type[SlackTool | TeamsTool]) -> None:
+async def test_a_cancelled_task_closes_its_connection(tool: type[SlackTool | TeamsTool]) -> None:
     async with HttpServer({PATH: reply(hang=True)}) as server:
         posting = asyncio.ensure_future(posted(tool(), server.url + PATH, text="x"))
         while not server.requests:
@@ -106,7 +104,7 @@ async def test_a_cancelled_task_leaves_its_connection(tool: type[SlackTool | Tea
     ],
     ids=["colours", "nonsense", "a length that is none", "a lost connection"],
 )
-async def test_a_hostile_answer_is_short_and_plain_in_the_error(answer: Reply) -> None:
+async def test_a_hostile_response_is_short_and_plain_in_the_error(answer: Reply) -> None:
     async with HttpServer({PATH: answer}) as server:
         outcome = await posted(SlackTool(), server.url + PATH, text="x")
 
@@ -123,7 +121,7 @@ async def test_a_hostile_answer_is_short_and_plain_in_the_error(answer: Reply) -
         ("teams", reply(405), "reached 127.0.0.1; only a message shows whether its workflow posts"),
     ],
 )
-async def test_a_credential_is_tried_and_nothing_is_posted(kind: str, answer: Reply, said: str) -> None:
+async def test_a_credential_is_tested_without_posting(kind: str, answer: Reply, said: str) -> None:
     async with HttpServer({PATH: answer}) as server:
         fields = {"type": kind, "webhook_url": server.url + PATH}
         assert await try_credential("alerts", kind_for(kind), fields, {}, Registry()) == said
@@ -140,7 +138,9 @@ async def test_a_credential_is_tried_and_nothing_is_posted(kind: str, answer: Re
         ("teams", reply(drop=True), "127.0.0.1"),
     ],
 )
-async def test_a_wrong_credential_is_told_in_the_word_of_the_service(kind: str, answer: Reply, said: str) -> None:
+async def test_a_rejected_credential_is_reported_with_the_word_of_the_service(
+    kind: str, answer: Reply, said: str
+) -> None:
     async with HttpServer({PATH: answer}) as server:
         with pytest.raises(RefusedError, match=said) as refused:
             await try_credential("alerts", kind_for(kind), {"webhook_url": server.url + PATH}, {}, Registry())
@@ -156,7 +156,7 @@ async def test_a_credential_without_an_address_is_refused(auth: Any) -> None:
     assert outcome.error.kind == "keychain.unresolved"
 
 
-async def test_nothing_to_post_is_refused() -> None:
+async def test_an_empty_message_is_refused() -> None:
     outcome = await outcome_of(TeamsTool(), {"auth": {"webhook_url": "https://127.0.0.1/x"}})
 
     assert outcome.error is not None

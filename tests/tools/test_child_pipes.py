@@ -12,14 +12,12 @@ import pytest
 from noetl.tools.child_pipes import answer_in_fork
 
 
-def test_the_answer_of_the_process_is_passed_on() -> None:
+def test_the_response_of_the_process_is_returned() -> None:
     assert answer_in_fork(lambda: b'{"rows": 1}', "duckdb.error") == b'{"rows": 1}'
 
 
 @pytest.mark.parametrize(("ended_by", "retryable"), [(signal.SIGABRT, True), (signal.SIGKILL, False)])
-def test_a_process_that_aborts_may_be_tried_again_and_one_that_was_killed_not(
-    ended_by: signal.Signals, retryable: bool
-) -> None:
+def test_an_aborted_process_is_retryable_and_a_killed_one_is_not(ended_by: signal.Signals, retryable: bool) -> None:
     def answer() -> bytes:
         faulthandler.disable()  # pytest's own: it would print where the process was
         os.kill(os.getpid(), ended_by)

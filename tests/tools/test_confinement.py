@@ -51,7 +51,7 @@ print("\\n".join(told))
 
 
 @pytest.mark.skipif(platform.system() != "Linux", reason="NOT TESTED: Landlock and seccomp are of Linux")
-def test_what_was_given_up_cannot_be_had_again(tmp_path: Path) -> None:
+def test_dropped_permissions_cannot_be_regained(tmp_path: Path) -> None:
     for name in ("read", "write", "outside"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "a").write_text("x")
@@ -78,7 +78,7 @@ def test_what_was_given_up_cannot_be_had_again(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path / "outside")) == ["a"]
 
 
-def test_where_the_kernel_cannot_do_it_nothing_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_runs_if_the_kernel_cannot_confine_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platform, "system", lambda: "Darwin")
 
     with pytest.raises(ToolError) as files:

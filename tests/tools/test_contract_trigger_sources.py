@@ -55,7 +55,7 @@ async def test_every_kind_that_declares_a_trigger_can_be_polled() -> None:
     await registry.close()
 
 
-async def test_files_that_are_dropped_into_a_folder(tmp_path: Path) -> None:
+async def test_files_dropped_into_a_folder_become_items(tmp_path: Path) -> None:
     tool, inputs = StorageTool(), {"url": f"file://{tmp_path}", "pattern": "*.csv"}
     here = context(data_folders=(str(tmp_path),))
     (tmp_path / "a.csv").write_text("1")
@@ -90,7 +90,9 @@ class TestRows:
         query = query or "SELECT id, item FROM orders WHERE id > :cursor ORDER BY id LIMIT :limit"
         return {"url": "sqlite:///shop.db", "query": query, "cursor": cursor, "start": 1}
 
-    async def test_rows_after_the_cursor(self, tool: SqlTool, database: sqlite3.Connection, tmp_path: Path) -> None:
+    async def test_rows_after_the_cursor_become_items(
+        self, tool: SqlTool, database: sqlite3.Connection, tmp_path: Path
+    ) -> None:
         here = context(data_folders=(str(tmp_path),))
         database.executemany("INSERT INTO orders (item, price) VALUES (?, 5)", [(f"i{n}",) for n in range(1, 6)])
 
@@ -121,7 +123,7 @@ class TestRows:
             await tool.poll(self.inputs(query, cursor), poll(), context(data_folders=(str(tmp_path),)))
 
 
-async def test_rows_of_postgresql_after_a_time(pg_auth: dict[str, Any]) -> None:  # noqa: F811
+async def test_rows_of_postgresql_after_a_time_become_items(pg_auth: dict[str, Any]) -> None:  # noqa: F811
     tool, table = PostgresTool(), f"t_{uuid4().hex[:10]}"
     here = context()
     made = f"CREATE TABLE {table} (at timestamptz PRIMARY KEY); INSERT INTO {table} SELECT"
@@ -146,7 +148,7 @@ async def test_rows_of_postgresql_after_a_time(pg_auth: dict[str, Any]) -> None:
 
 
 @pytest.mark.timeout(600)
-async def test_messages_of_a_redis_stream() -> None:
+async def test_messages_of_a_redis_stream_become_items() -> None:
     tool, key = RedisTool(), f"s:{uuid4().hex[:10]}"
     auth = {"host": "127.0.0.1", "port": redis_server().port, "password": PASSWORD}
     for number in range(3):
@@ -167,7 +169,7 @@ class TestNats:
         yield client
         await client.close()
 
-    async def test_messages_come_again_until_they_are_settled(self, client: Client) -> None:
+    async def test_messages_are_redelivered_until_they_are_settled(self, client: Client) -> None:
         tool, name = NatsTool(), f"S_{uuid4().hex[:10]}"
         await client.jetstream().add_stream(name=name, subjects=[f"{name}.>"])
         for number in range(3):
@@ -188,7 +190,7 @@ class TestNats:
         await tool.close()
 
     @pytest.mark.parametrize("told", [TimeoutError, nats.errors.TimeoutError])
-    async def test_an_empty_stream_is_told_in_two_ways(
+    async def test_an_empty_stream_is_recognised_in_both_forms(
         self, client: Client, monkeypatch: pytest.MonkeyPatch, told: type[Exception]
     ) -> None:
         tool, name = NatsTool(), f"S_{uuid4().hex[:10]}"
@@ -205,14 +207,14 @@ class TestNats:
         assert found.items == ()
         await tool.close()
 
-    async def test_a_stream_that_is_not_there(self) -> None:
+    async def test_an_unknown_stream_is_an_error(self) -> None:
         tool = NatsTool()
 
         with pytest.raises(ToolError, match='there is no stream "nowhere"'):
             await tool.poll({"stream": "nowhere", "auth": server().auth}, poll(), context())
         await tool.close()
 
-    async def test_a_credential_can_be_tried(self) -> None:
+    async def test_a_credential_can_be_tested(self) -> None:
         tool = NatsTool()
 
         assert "connected to NATS" in await tool.check({"auth": server().auth}, context())

@@ -71,7 +71,7 @@ async def test_create_insert_and_select_in_one_task(run: Run) -> None:
 
 
 @pytest.mark.req("TOOL-06")
-async def test_a_database_file_keeps_what_a_task_did_and_memory_does_not(run: Run, tmp_path: Path) -> None:
+async def test_a_database_file_is_persistent_and_memory_is_not(run: Run, tmp_path: Path) -> None:
     kept: dict[str, Any] = {"folders": [tmp_path], "database": "sales.duckdb"}
 
     await run("CREATE TABLE t AS SELECT 42 AS a", **kept)
@@ -123,7 +123,7 @@ NASTY = "O'Reilly\"; DROP TABLE people; -- \\' $$ /* \u2028 \U0001f600"
         ("SELECT ? || ? AS v", {}, "ab"),
     ],
 )
-async def test_a_template_means_what_its_value_written_there_would_mean(
+async def test_a_template_means_the_same_as_its_value_written_in_its_place(
     run: Run, sql: str, scope: dict[str, Any], expected: Any
 ) -> None:
     more = {"params": ["a", "b"]} if "?" in sql else {}
@@ -147,7 +147,7 @@ async def test_a_template_means_what_its_value_written_there_would_mean(
         ("NULL", None),
     ],
 )
-async def test_values_come_back_as_json_that_loses_nothing(run: Run, expression: str, expected: Any) -> None:
+async def test_values_are_returned_as_lossless_json(run: Run, expression: str, expected: Any) -> None:
     (row,) = await rows(run, f"SELECT {expression} AS v")
 
     assert row["v"] == expected
@@ -206,7 +206,7 @@ PROBES = [
 
 @pytest.mark.req("TOOL-06")
 @pytest.mark.parametrize("folders", ["none", "one"])
-async def test_nothing_outside_of_the_data_folders_can_be_reached(
+async def test_nothing_outside_the_data_folders_is_reachable(
     tool: DuckdbTool, run: Run, tmp_path: Path, folders: str
 ) -> None:
     """reliability.md §2.5, F20: by default DuckDB reads and writes any file its process can."""
@@ -250,7 +250,7 @@ async def test_a_database_file_outside_of_the_data_folders_is_refused(run: Run, 
     assert "NOETL_DATA_FOLDERS" in outcome.error.message
 
 
-async def test_without_a_data_folder_there_is_no_database_file(run: Run) -> None:
+async def test_a_database_file_needs_a_data_folder(run: Run) -> None:
     outcome = await run("SELECT 1", database="d.duckdb")
 
     assert outcome.error is not None
@@ -261,7 +261,7 @@ async def test_without_a_data_folder_there_is_no_database_file(run: Run) -> None
 
 
 @pytest.mark.req("TOOL-06")
-async def test_a_query_that_takes_too_long_is_killed_with_its_process(tool: DuckdbTool, run: Run) -> None:
+async def test_a_query_that_times_out_is_killed_with_its_process(tool: DuckdbTool, run: Run) -> None:
     await run("SELECT 1")
     ((_, child),) = tool._children._idle
     pid = child._process.pid
@@ -275,7 +275,7 @@ async def test_a_query_that_takes_too_long_is_killed_with_its_process(tool: Duck
     assert await rows(run, "SELECT 1 AS n") == [{"n": 1}]
 
 
-async def test_too_much_memory_and_too_many_rows_are_errors(run: Run) -> None:
+async def test_exceeding_memory_or_row_limits_is_an_error(run: Run) -> None:
     memory = await run(
         "CREATE TABLE big AS SELECT i, random() FROM range(50000000) t(i)", spec={"resources": {"memory": "32Mi"}}
     )
@@ -288,7 +288,7 @@ async def test_too_much_memory_and_too_many_rows_are_errors(run: Run) -> None:
 
 
 @pytest.mark.req("TOOL-06")
-async def test_blocks_repeat_the_sql_and_their_values_are_values(run: Run) -> None:
+async def test_blocks_repeat_sql_and_bind_their_values(run: Run) -> None:
     evil = "x'; DROP TABLE t; --"
     sql = """
         {% set columns = ['id', 'name'] %}
@@ -305,14 +305,14 @@ async def test_blocks_repeat_the_sql_and_their_values_are_values(run: Run) -> No
     assert await rows(run, sql, {**scope, "least": None}) == [{"name": "a"}, {"name": evil}]
 
 
-async def test_tasks_of_one_execution_may_run_at_once(run: Run) -> None:
+async def test_tasks_of_one_execution_run_concurrently(run: Run) -> None:
     found = await asyncio.gather(*(rows(run, "SELECT {{ n }} AS n", {"n": n}) for n in range(3)))
 
     assert found == [[{"n": 0}], [{"n": 1}], [{"n": 2}]]
 
 
 @pytest.mark.req("TOOL-06")
-async def test_tasks_side_by_side_take_turns_on_one_database_file(run: Run, tmp_path: Path) -> None:
+async def test_concurrent_tasks_take_turns_on_one_database_file(run: Run, tmp_path: Path) -> None:
     kept: dict[str, Any] = {"folders": [tmp_path], "database": "d.duckdb"}
     await run("CREATE TABLE t (n int)", **kept)
 
@@ -323,7 +323,7 @@ async def test_tasks_side_by_side_take_turns_on_one_database_file(run: Run, tmp_
 
 
 @pytest.mark.req("TOOL-06")
-async def test_a_database_file_that_another_process_has_open_is_waited_for(
+async def test_a_database_file_locked_by_another_process_is_waited_for(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     patient = "import noetl.tools.duckdb.sandboxed_connection as connecting; connecting.LOCK_WAIT_S = 60.0"
@@ -385,7 +385,7 @@ async def test_attaching_postgres_without_its_extension_names_the_extra(
 
 
 @pytest.mark.req("TOOL-06")
-async def test_postgres_is_attached_for_reading_and_writing_and_keeps_no_secret(run: Run) -> None:
+async def test_postgres_is_attached_for_reading_and_writing_and_stores_no_secret(run: Run) -> None:
     postgres = server()
     postgres.ask("DROP TABLE IF EXISTS attached; CREATE TABLE attached (id int, name text)")
     auth = {"host": postgres.socket, "user": "postgres", "database": "postgres"}
@@ -430,7 +430,7 @@ async def test_large_tables_of_an_attached_postgres_are_read_by_several_threads(
     assert await rows(run, both, auth=auth, spec={"threads": 4}) == [{"n": 300_000}]
 
 
-async def test_exactly_once_is_refused_since_nothing_could_keep_it(run: Run) -> None:
+async def test_exactly_once_is_refused_as_unsupported(run: Run) -> None:
     outcome = await run("SELECT 1", spec={"exactly_once": True})
 
     assert outcome.error is not None

@@ -130,7 +130,7 @@ def error(outcome: Outcome) -> Any:
     return outcome.error
 
 
-async def test_a_message_arrives_with_both_its_forms_and_its_attachments(server: Server, tmp_path: Path) -> None:
+async def test_a_message_arrives_with_both_bodies_and_its_attachments(server: Server, tmp_path: Path) -> None:
     (tmp_path / "report.csv").write_text("a,b\n")
     attachments = [
         {"file": "report.csv"},
@@ -176,7 +176,7 @@ async def test_a_repeated_attempt_has_the_same_message_id(server: Server) -> Non
     assert first == again != other
 
 
-async def test_a_recipient_who_is_refused_is_told_beside_the_others(server: Server) -> None:
+async def test_a_refused_recipient_is_reported_and_the_others_receive_the_message(server: Server) -> None:
     some = result(await sent(server, to="bob@example.com, gone@example.com"))
     nobody = error(await sent(server, to="gone@example.com"))
     later = error(await sent(server, to="full@example.com"))
@@ -194,7 +194,7 @@ async def test_a_wrong_password_is_denied_with_the_code_of_the_server(server: Se
     assert "a wrong one" not in denied.message
 
 
-async def test_a_server_with_a_strange_certificate_gets_no_password(server: Server) -> None:
+async def test_a_server_with_an_untrusted_certificate_receives_no_password(server: Server) -> None:
     refused = error(await sent(server, auth={**server.auth, "ca": ""}))
 
     assert refused.kind == "email.error"
@@ -225,7 +225,7 @@ async def test_a_server_with_a_strange_certificate_gets_no_password(server: Serv
         ({"attachments": [{"name": "x", "data": "x", "media_type": "text/plain\r\nX: y"}]}, "not a media type"),
     ],
 )
-async def test_what_cannot_be_sent_is_refused_before_anything_is(
+async def test_an_invalid_message_is_refused_before_anything_is_sent(
     server: Server, tmp_path: Path, inputs: dict[str, Any], said: str
 ) -> None:
     refused = error(await sent(server, **inputs, more={"data_folders": (str(tmp_path),)}))
@@ -235,17 +235,17 @@ async def test_what_cannot_be_sent_is_refused_before_anything_is(
     assert server.box.envelopes == []
 
 
-async def test_a_private_address_is_reached_only_where_the_policy_allows(server: Server) -> None:
+async def test_a_private_address_is_reached_only_if_the_policy_allows(server: Server) -> None:
     assert error(await sent(server, more={"addresses": AddressGuard(CLOSED)})).kind == "tool.not_allowed"
 
 
-async def test_a_server_that_is_not_there_can_be_tried_again(server: Server) -> None:
+async def test_an_unreachable_server_is_retryable(server: Server) -> None:
     lost = error(await sent(server, auth={**server.auth, "port": free_port()}))
 
     assert (lost.kind, lost.retryable) == ("email.error", True)
 
 
-async def test_a_connection_that_is_lost_in_the_middle_of_a_message_can_be_tried_again(server: Server) -> None:
+async def test_a_connection_lost_in_the_middle_of_a_message_is_retryable(server: Server) -> None:
     with Proxy("127.0.0.1", server.port) as line:
         large = [{"name": "large.txt", "data": "x" * (4 << 20)}]
         running = asyncio.ensure_future(
@@ -264,21 +264,21 @@ async def test_a_connection_that_is_lost_in_the_middle_of_a_message_can_be_tried
     assert server.box.message()["message-id"] == again["message_id"]
 
 
-async def test_no_secret_of_fifty_is_told_in_an_error(server: Server) -> None:
+async def test_no_secret_appears_in_an_error(server: Server) -> None:
     for secret in [secrets.token_urlsafe(12) for _ in range(50)]:
         failed = error(await sent(server, auth={**server.auth, "password": secret}))
         assert failed.kind == "email.denied"
         assert secret.encode() not in msgspec.json.encode(failed)
 
 
-async def test_a_check_of_a_credential_sends_nothing(server: Server) -> None:
+async def test_a_credential_check_sends_nothing(server: Server) -> None:
     said = await EmailTool().check({"auth": server.auth}, context())
 
     assert said == f"logged in to 127.0.0.1:{server.port}"
     assert server.box.envelopes == []
 
 
-async def test_a_server_without_starttls_is_refused_with_the_way_out() -> None:
+async def test_a_server_without_starttls_is_refused_with_the_setting() -> None:
     with MailServer() as mail:
         auth = {**mail.auth, "tls": "starttls"}
         outcome = await outcome_of(EmailTool(), {"to": "a@x.org", "subject": "s", "text": "t", "auth": auth})
@@ -290,9 +290,7 @@ async def test_a_server_without_starttls_is_refused_with_the_way_out() -> None:
 
 
 @pytest.mark.parametrize("is_sent", [True, False])
-async def test_a_session_leaves_no_open_connection(
-    server: Server, monkeypatch: pytest.MonkeyPatch, is_sent: bool
-) -> None:
+async def test_a_session_closes_its_connection(server: Server, monkeypatch: pytest.MonkeyPatch, is_sent: bool) -> None:
     opened: list[socket.socket] = []
 
     class Session(tool._Session):

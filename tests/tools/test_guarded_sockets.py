@@ -31,9 +31,7 @@ def guard(monkeypatch: pytest.MonkeyPatch, policy: AddressPolicy) -> GuardedSock
 
 
 @pytest.mark.parametrize("method", ["connect", "connect_ex"])
-def test_a_socket_that_is_given_a_name_connects_to_the_address_that_was_judged(
-    monkeypatch: pytest.MonkeyPatch, method: str
-) -> None:
+def test_a_socket_connects_to_the_address_that_was_checked(monkeypatch: pytest.MonkeyPatch, method: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server, socket.socket() as client:
         guard(monkeypatch, OPEN)
 
@@ -42,7 +40,7 @@ def test_a_socket_that_is_given_a_name_connects_to_the_address_that_was_judged(
         assert client.getpeername() == server.getsockname()
 
 
-def test_a_name_that_leads_to_a_forbidden_address_is_refused_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_with_a_forbidden_address_is_refused_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server, socket.socket() as client:
         sockets = guard(monkeypatch, CLOSED)
 

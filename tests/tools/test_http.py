@@ -46,7 +46,7 @@ async def test_a_result_has_status_headers_data_and_url() -> None:
 
 
 @pytest.mark.req("TOOL-02")
-async def test_the_method_is_get_when_left_out_and_may_be_written_small() -> None:
+async def test_the_method_defaults_to_get_and_can_be_lower_case() -> None:
     async with HttpServer({"/a": reply()}) as server:
         await get(f"{server.url}/a")
         await get(f"{server.url}/a", method="put")
@@ -69,7 +69,7 @@ async def test_a_status_of_400_or_more_is_an_error_with_the_body_in_its_details(
 
 
 @pytest.mark.req("TOOL-03", "OUT-01", "OUT-02")
-async def test_the_outcome_of_a_404_tells_its_status_and_headers() -> None:
+async def test_the_outcome_of_a_404_has_its_status_and_headers() -> None:
     async with HttpServer({"/a": reply(404, headers={"Retry-After": "7"})}) as server:
         found = await outcome(f"{server.url}/a")
 
@@ -118,7 +118,7 @@ async def test_a_transport_failure_has_a_status_of_null() -> None:
 
 
 @pytest.mark.req("TOOL-03")
-async def test_a_connection_that_breaks_off_is_a_transport_failure() -> None:
+async def test_a_broken_connection_is_a_transport_failure() -> None:
     cut = reply(raw=b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort")
     async with HttpServer({"/drop": reply(drop=True), "/cut": cut, "/junk": reply(raw=b"hello\r\n\r\n")}) as server:
         errors = [await failing(f"{server.url}{path}") for path in ("/drop", "/cut", "/junk")]
@@ -126,7 +126,7 @@ async def test_a_connection_that_breaks_off_is_a_transport_failure() -> None:
     assert {(error.kind, error.details["code"]) for error in errors} == {("http.transport", "disconnected")}
 
 
-async def test_a_host_that_is_not_known_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unknown_host_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     def unknown(*_: object, **__: object) -> None:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")  # whatever resolver there is, or none
 
@@ -139,7 +139,7 @@ async def test_a_host_that_is_not_known_is_said(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.req("TOOL-03")
-async def test_header_names_are_read_without_regard_to_case() -> None:
+async def test_header_names_are_case_insensitive() -> None:
     async with HttpServer({"/a": reply(headers={"X-Rate": "1", "Set-Cookie": ["a=1", "b=2"]})}) as server:
         headers = (await get(f"{server.url}/a")).helpers["http"]["headers"]
 
@@ -149,7 +149,7 @@ async def test_header_names_are_read_without_regard_to_case() -> None:
         headers.lookup("X-Other")
 
 
-async def test_a_response_without_a_body_gives_null() -> None:
+async def test_a_response_without_a_body_has_a_null_result() -> None:
     async with HttpServer({"/a": reply(204), "HEAD /b": reply(text="long")}) as server:
         empty = await get(f"{server.url}/a")
         head = await get(f"{server.url}/b", method="HEAD")
@@ -158,7 +158,7 @@ async def test_a_response_without_a_body_gives_null() -> None:
     assert (head.result["headers"]["content-length"], head.result["data"]) == ("4", None)
 
 
-async def test_connections_are_kept_between_requests() -> None:
+async def test_connections_are_reused() -> None:
     async with HttpServer({"/a": reply(json=1), "/b": reply(500, text="no")}) as server, http_tool() as tool:
         await tool.run({"url": f"{server.url}/a"}, context())
         with pytest.raises(Exception, match="answered 500"):
@@ -178,7 +178,7 @@ async def test_cookies_of_one_task_do_not_reach_another() -> None:
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
-async def test_a_request_that_changes_something_carries_the_idempotency_key(method: str) -> None:
+async def test_a_changing_request_carries_the_idempotency_key(method: str) -> None:
     """The same key on every attempt, so that a server can tell a repetition (reliability.md §3.4)."""
     async with HttpServer({"/a": reply()}) as server:
         await get(f"{server.url}/a", method=method)
@@ -188,7 +188,7 @@ async def test_a_request_that_changes_something_carries_the_idempotency_key(meth
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS"])
-async def test_a_request_that_only_reads_has_no_idempotency_key(method: str) -> None:
+async def test_a_reading_request_has_no_idempotency_key(method: str) -> None:
     async with HttpServer({"/a": reply()}) as server:
         await get(f"{server.url}/a", method=method)
 

@@ -107,18 +107,18 @@ def url_of(host: str) -> str:
     return f"http://[{host}]/x" if ":" in host else f"http://{host}/x"
 
 
-def test_there_are_well_over_150_spellings() -> None:
+def test_there_are_more_than_150_address_spellings() -> None:
     assert len(set(SPELLINGS)) > 300
 
 
-async def test_no_spelling_of_a_closed_address_is_reached() -> None:
+async def test_no_spelling_of_a_blocked_address_is_reached() -> None:
     recorder = Recorder()
     backend = GuardedBackend(AddressGuard(CLOSED), inner=recorder)
 
     assert [host for host in SPELLINGS if await reached(backend, recorder, host)] == []
 
 
-async def test_metadata_addresses_are_closed_also_where_private_ones_are_open() -> None:
+async def test_metadata_addresses_are_blocked_even_if_private_ones_are_allowed() -> None:
     """In an embedded run too, and whatever an allow list says."""
     recorder = Recorder()
     for policy in (OPEN, AddressPolicy(allow=("0.0.0.0/0", "::/0", *METADATA_SPELLINGS))):
@@ -126,7 +126,7 @@ async def test_metadata_addresses_are_closed_also_where_private_ones_are_open() 
         assert [host for host in METADATA_SPELLINGS if await reached(backend, recorder, host)] == []
 
 
-async def test_a_whole_request_reaches_none_of_them_either() -> None:
+async def test_a_whole_request_reaches_no_blocked_address() -> None:
     """From the URL down: what the URL parser makes of a spelling is guarded as well."""
     recorder = Recorder()
     async with http_tool(backend=GuardedBackend(AddressGuard(CLOSED), inner=recorder)) as tool:
@@ -139,7 +139,7 @@ async def test_a_whole_request_reaches_none_of_them_either() -> None:
     assert recorder.reached == []
 
 
-async def test_a_redirect_reaches_none_of_them_either() -> None:
+async def test_a_redirect_reaches_no_blocked_address() -> None:
     """The first server is allowed by name; where it points is not."""
     recorder = Recorder()
     names = Names({"front.example": [["127.0.0.1"]]})
@@ -170,7 +170,7 @@ async def test_a_redirect_reaches_none_of_them_either() -> None:
 
 
 @pytest.mark.parametrize("address", [*METADATA, *PRIVATE, *NATIVE_6])
-async def test_a_name_is_judged_by_every_address_it_has(address: str) -> None:
+async def test_a_name_is_blocked_if_any_of_its_addresses_is(address: str) -> None:
     """Mixed answers, and names that have nothing but IPv6: one closed address closes the name."""
     recorder = Recorder()
     names = Names({"only.example": [[address]], "mixed.example": [["8.8.8.8", address]]})
@@ -180,7 +180,7 @@ async def test_a_name_is_judged_by_every_address_it_has(address: str) -> None:
     assert not await reached(backend, recorder, "mixed.example")
 
 
-async def test_a_name_is_looked_up_once_and_the_checked_address_is_the_one_reached() -> None:
+async def test_a_name_is_resolved_once_and_the_checked_address_is_used() -> None:
     """A name that changes between check and use (DNS rebinding) changes nothing."""
     recorder = Recorder()
     names = Names({"fickle.example": [["8.8.8.8"], ["169.254.169.254"]]})
@@ -202,7 +202,7 @@ async def test_public_addresses_are_reached() -> None:
     assert [address for address in PUBLIC if not await reached(backend, recorder, address)] == []
 
 
-async def test_private_addresses_are_open_in_an_embedded_run() -> None:
+async def test_private_addresses_are_allowed_in_an_embedded_run() -> None:
     recorder = Recorder()
     backend = GuardedBackend(AddressGuard(OPEN), inner=recorder)
 
@@ -225,7 +225,7 @@ async def test_private_addresses_are_open_in_an_embedded_run() -> None:
         ((), "h", "8.8.8.8", True),
     ],
 )
-def test_an_operator_opens_networks_and_names(
+def test_an_operator_allows_networks_and_names(
     allow: tuple[str, ...], host: str, address: str, open_to_it: bool
 ) -> None:
     policy = AddressPolicy(allow=allow)
@@ -244,11 +244,11 @@ def test_an_operator_opens_networks_and_names(
         ("1.2.3.4", set()),
     ],
 )
-def test_the_addresses_inside_an_address_are_found(address: str, inside: set[str]) -> None:
+def test_embedded_ipv4_addresses_are_found(address: str, inside: set[str]) -> None:
     assert {str(one) for one in embedded_ipv4(ip_address(address))} == inside
 
 
-async def test_a_blocked_request_says_which_address_and_who_can_change_it() -> None:
+async def test_a_blocked_request_names_the_address_and_the_setting() -> None:
     async with http_tool(CLOSED) as tool:
         with pytest.raises(ToolError) as caught:
             await tool.run({"url": "http://127.1:8080/x"}, context())
@@ -260,7 +260,7 @@ async def test_a_blocked_request_says_which_address_and_who_can_change_it() -> N
     assert not caught.value.retryable
 
 
-async def test_the_next_address_is_tried_when_one_does_not_answer() -> None:
+async def test_the_next_address_is_tried_if_one_does_not_answer() -> None:
     recorder = Recorder()
     names = Names({"two.example": [["2606:2800::1", "8.8.8.8"]]})
     backend = GuardedBackend(AddressGuard(CLOSED, resolve=names), inner=recorder)

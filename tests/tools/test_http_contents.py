@@ -52,7 +52,7 @@ def data_of(body: bytes, content_type: str) -> Any:
     ],
     ids=repr,
 )  # fmt: skip
-def test_a_body_becomes_data_by_its_type_or_its_shape(body: bytes, content_type: str, data: Any) -> None:
+def test_a_body_is_decoded_by_its_type_or_content(body: bytes, content_type: str, data: Any) -> None:
     assert content_of(body, content_type, "GET http://h/x") == Content(data)
 
 
@@ -68,14 +68,14 @@ def test_a_body_becomes_data_by_its_type_or_its_shape(body: bytes, content_type:
     ],
     ids=repr,
 )
-def test_what_is_no_text_is_base64_with_its_media_type(body: bytes, content_type: str, media_type: str) -> None:
+def test_binary_content_is_base64_with_its_media_type(body: bytes, content_type: str, media_type: str) -> None:
     found = content_of(body, content_type, "GET http://h/x")
 
     assert b64decode(found.data) == body
     assert found.media_type == media_type
 
 
-async def test_a_binary_result_says_so() -> None:
+async def test_a_binary_result_is_marked() -> None:
     async with HttpServer({"/a": reply(body=b"\x00\x01", headers={"Content-Type": "image/png"})}) as server:
         result = (await get(f"{server.url}/a")).result
 

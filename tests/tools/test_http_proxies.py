@@ -53,7 +53,7 @@ async def test_a_request_takes_the_proxy_in_absolute_form() -> None:
     assert proxy.asked == [f"GET http://{PUBLIC}/a?b=1 HTTP/1.1"]
 
 
-async def test_https_is_tunnelled_so_the_proxy_sees_the_name_and_nothing_else(tmp_path: Path) -> None:
+async def test_https_is_tunnelled_and_the_proxy_sees_only_the_host(tmp_path: Path) -> None:
     make_certificates(tmp_path)
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     tls.load_cert_chain(tmp_path / "cert.pem", tmp_path / "key.pem")
@@ -67,7 +67,7 @@ async def test_https_is_tunnelled_so_the_proxy_sees_the_name_and_nothing_else(tm
     assert proxy.asked == [f"CONNECT {PUBLIC}:443 HTTP/1.1"]
 
 
-async def test_the_proxys_password_is_sent_to_it_alone() -> None:
+async def test_the_proxy_password_is_sent_to_the_proxy_only() -> None:
     login = "Basic " + base64.b64encode(b"ann:p@ss").decode()
     async with (
         HttpServer({"/a": reply(json={"ok": 1})}) as there,
@@ -89,7 +89,9 @@ async def test_the_proxys_password_is_sent_to_it_alone() -> None:
         (UNKNOWN, (), "its address is not known here"),
     ],
 )
-async def test_the_address_policy_holds_before_the_proxy_is_asked(host: str, allow: tuple[str, ...], why: str) -> None:
+async def test_the_address_policy_is_applied_before_the_proxy_is_contacted(
+    host: str, allow: tuple[str, ...], why: str
+) -> None:
     async with ForwardProxy({}) as proxy:
         with pytest.raises(ToolError, match=why) as caught:
             await sent(f"http://{host}/a", by(proxy), allow=allow)
@@ -99,14 +101,14 @@ async def test_the_address_policy_holds_before_the_proxy_is_asked(host: str, all
 
 
 @pytest.mark.parametrize("host", [INTERNAL, UNKNOWN])
-async def test_a_host_that_the_operator_allows_is_reached_through_the_proxy(host: str) -> None:
+async def test_an_allowed_host_is_reached_through_the_proxy(host: str) -> None:
     async with HttpServer({"/a": reply(json={"ok": 1})}) as there, ForwardProxy({f"{host}:80": there.port}) as proxy:
         result = await sent(f"http://{host}/a", by(proxy), allow=("*.example",))
 
     assert result.result["data"] == {"ok": 1}
 
 
-async def test_a_redirect_is_judged_as_its_own_request() -> None:
+async def test_a_redirect_is_checked_like_a_request() -> None:
     moved = reply(status=302, headers={"location": f"http://{INTERNAL}/b"})
     async with HttpServer({"/a": moved}) as there, ForwardProxy({f"{PUBLIC}:80": there.port}) as proxy:
         with pytest.raises(ToolError, match="a private address"):
@@ -115,7 +117,7 @@ async def test_a_redirect_is_judged_as_its_own_request() -> None:
     assert len(proxy.asked) == 1
 
 
-async def test_a_refusal_of_the_proxy_says_so() -> None:
+async def test_a_refusal_by_the_proxy_is_reported() -> None:
     async with ForwardProxy({}) as proxy:
         with pytest.raises(ToolError, match=r"the proxy refused it \(403 Forbidden\)") as caught:
             await sent(f"https://{PUBLIC}/a", by(proxy))
@@ -125,7 +127,7 @@ async def test_a_refusal_of_the_proxy_says_so() -> None:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
-async def test_this_machine_is_reached_without_the_proxy(host: str) -> None:
+async def test_localhost_is_reached_without_the_proxy(host: str) -> None:
     async with (
         HttpServer({"/a": reply(json={"ok": 1})}) as there,
         ForwardProxy({}) as proxy,
@@ -157,13 +159,13 @@ async def test_this_machine_is_reached_without_the_proxy(host: str) -> None:
         ("shop.example", "10.1.2.3", 80, False),
     ],
 )
-def test_hosts_that_need_no_proxy(entry: str, host: str, port: int, direct: bool) -> None:
+def test_hosts_in_no_proxy_are_reached_directly(entry: str, host: str, port: int, direct: bool) -> None:
     proxies = outbound_proxies("proxy.example:3128", [entry], {})
 
     assert (proxies.proxy_for("http", host, port) is None) is direct
 
 
-def test_the_setting_comes_before_the_environment() -> None:
+def test_the_setting_overrides_the_environment() -> None:
     environment = {"HTTP_PROXY": "one:1", "https_proxy": "http://two:2", "NO_PROXY": "a.example, b.example"}
     own = outbound_proxies(None, (), environment)
     chosen = outbound_proxies("three:3", ("c.example",), environment)
@@ -176,16 +178,14 @@ def test_the_setting_comes_before_the_environment() -> None:
 
 
 @pytest.mark.parametrize("written", ["socks5://proxy:1080", "http://", "http://proxy:port", "http://ann:secret@/"])
-def test_what_is_no_proxy_is_refused_without_its_password(written: str) -> None:
+def test_an_invalid_proxy_is_refused_without_its_password(written: str) -> None:
     with pytest.raises(RefusedError, match="write http://host:port or https://host:port") as caught:
         outbound_proxies(written, (), {})
 
     assert "secret" not in str(caught.value)
 
 
-async def test_a_run_at_the_terminal_takes_the_proxy_of_its_settings(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_run_at_the_terminal_uses_the_configured_proxy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     async with HttpServer({"/a": reply(json={"ok": 1})}) as there, ForwardProxy({f"{PUBLIC}:80": there.port}) as proxy:
         (tmp_path / "noetl.toml").write_text(f'proxy = "{proxy.url}"\n')
@@ -197,7 +197,7 @@ async def test_a_run_at_the_terminal_takes_the_proxy_of_its_settings(
     assert len(proxy.asked) == 1
 
 
-async def test_a_token_is_asked_for_through_a_tunnel_under_the_same_policy() -> None:
+async def test_a_token_request_is_tunnelled_under_the_same_policy() -> None:
     async with ForwardProxy({}) as proxy:
         ask = TokenRequests(guard(by(proxy)))
         with pytest.raises(Exception, match=r"the proxy refused it \(403 Forbidden\)"):

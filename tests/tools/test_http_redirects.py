@@ -18,7 +18,7 @@ def to(url: str, status: int = 302) -> Reply:
 
 
 @pytest.mark.req("O-12")
-async def test_a_redirect_is_followed_and_the_result_tells_where_it_ended() -> None:
+async def test_a_redirect_is_followed_and_the_result_has_the_final_url() -> None:
     async with HttpServer({"/a": to("/b?x=1#part"), "/b": reply(json=1)}) as server:
         found = await get(f"{server.url}/a")
 
@@ -27,7 +27,7 @@ async def test_a_redirect_is_followed_and_the_result_tells_where_it_ended() -> N
 
 
 @pytest.mark.req("O-12")
-async def test_follow_redirects_false_gives_the_redirect_itself() -> None:
+async def test_follow_redirects_false_returns_the_redirect() -> None:
     async with HttpServer({"/a": to("/b")}) as server:
         found = await get(f"{server.url}/a", spec={"follow_redirects": False})
 
@@ -46,7 +46,7 @@ async def test_follow_redirects_false_gives_the_redirect_itself() -> None:
         (302, "PUT", "PUT"),
     ],
 )
-async def test_the_method_and_body_follow_as_http_says(status: int, method: str, then: str) -> None:
+async def test_method_and_body_of_a_redirect_follow_http(status: int, method: str, then: str) -> None:
     async with HttpServer({"/a": to("/b", status), "/b": reply()}) as server:
         await get(f"{server.url}/a", method=method, json={"n": 1})
 
@@ -70,7 +70,7 @@ async def test_six_redirects_are_too_many_and_five_are_not() -> None:
     assert "was redirected more than 5 times" in error.message
 
 
-async def test_credentials_stay_with_their_origin() -> None:
+async def test_credentials_are_sent_to_their_origin_only() -> None:
     async with (
         HttpServer({"*": reply()}) as other,
         HttpServer({"/a": to(f"{other.url}/b"), "/c": to("/d"), "/d": reply()}) as server,
@@ -91,7 +91,7 @@ SECRET = "correct-horse+battery=staple"
 @pytest.mark.req("KEY-06")
 @pytest.mark.parametrize("status", [307, 308])
 @pytest.mark.parametrize("body", [{"json": {"key": SECRET}}, {"form": {"key": SECRET}}, {"body": f"key: {SECRET}"}])
-async def test_a_body_with_a_secret_stays_with_its_origin(status: int, body: dict[str, Any]) -> None:
+async def test_a_body_with_a_secret_is_sent_to_its_origin_only(status: int, body: dict[str, Any]) -> None:
     async with (
         HttpServer({"*": reply()}) as other,
         HttpServer({"/a": to(f"{other.url}/b", status), "/c": to("/d", status), "/d": reply()}) as server,
@@ -114,7 +114,7 @@ async def test_a_body_without_a_secret_follows_to_another_origin() -> None:
 
 
 @pytest.mark.req("KEY-06")
-async def test_a_secret_of_a_body_that_a_redirect_drops_is_no_reason_to_stop() -> None:
+async def test_a_redirect_that_drops_a_body_with_a_secret_is_followed() -> None:
     async with HttpServer({"*": reply()}) as other, HttpServer({"/a": to(f"{other.url}/b", 303)}) as server:
         await get(f"{server.url}/a", method="POST", json={"key": SECRET}, secrets=[SECRET])
 
@@ -129,9 +129,7 @@ async def test_a_secret_of_a_body_that_a_redirect_drops_is_no_reason_to_stop() -
         ({"auth": {"type": "query", "name": "key", "value": SECRET}}, []),
     ],
 )
-async def test_a_server_that_passes_its_query_on_passes_no_secret_on(
-    inputs: dict[str, Any], secrets: list[str]
-) -> None:
+async def test_a_redirect_with_the_query_passes_no_secret_on(inputs: dict[str, Any], secrets: list[str]) -> None:
     """As servers do that have moved: the path and the query of the request, at another host."""
     async with HttpServer({"*": reply()}) as other:
 
@@ -147,7 +145,7 @@ async def test_a_server_that_passes_its_query_on_passes_no_secret_on(
 
 
 @pytest.mark.req("KEY-06")
-async def test_a_secret_in_a_harmless_header_stays_with_its_origin() -> None:
+async def test_a_secret_in_a_custom_header_is_sent_to_its_origin_only() -> None:
     async with HttpServer({"*": reply()}) as other, HttpServer({"/a": to(f"{other.url}/b")}) as server:
         await get(f"{server.url}/a", headers={"User-Agent": f"a/{SECRET}", "Prefer": "wait=1"}, secrets=[SECRET])
 
@@ -155,7 +153,7 @@ async def test_a_secret_in_a_harmless_header_stays_with_its_origin() -> None:
     assert other.requests[0].headers["prefer"] == "wait=1"
 
 
-async def test_a_redirect_does_not_bring_credentials_of_its_own() -> None:
+async def test_credentials_in_a_redirect_url_are_ignored() -> None:
     async with HttpServer({"/b": reply()}) as other:
         target = other.url.replace("http://", "http://eve:secret@") + "/b"
         async with HttpServer({"/a": to(target)}) as server:
@@ -165,7 +163,7 @@ async def test_a_redirect_does_not_bring_credentials_of_its_own() -> None:
     assert found.result["url"] == f"{other.url}/b"
 
 
-async def test_a_cookie_set_on_the_way_is_kept_for_the_rest_of_the_way() -> None:
+async def test_a_cookie_set_by_a_redirect_is_sent_with_the_following_requests() -> None:
     """Sign-in pages send one round trip with a cookie, and expect it back."""
     first = reply(302, headers={"Location": "/b", "Set-Cookie": "sid=7; Path=/"})
     async with HttpServer({"/a": first, "/b": reply()}) as server:
@@ -185,7 +183,7 @@ async def test_a_cookie_set_on_the_way_is_kept_for_the_rest_of_the_way() -> None
         ("http://2852039166/", "it is at 169.254.169.254, a metadata address"),
     ],
 )
-async def test_a_redirect_may_not_lead_where_a_request_may_not_go(location: str, message: str) -> None:
+async def test_a_redirect_to_a_blocked_address_is_refused(location: str, message: str) -> None:
     async with HttpServer({"/a": to(location)}) as server:
         error = await failing(f"{server.url}/a")
 

@@ -59,14 +59,14 @@ def call(**inputs: Any) -> HttpRequest:
     ],
     ids=str,
 )
-def test_a_body_is_written_in_any_of_its_forms(inputs: dict[str, Any], content: bytes | None, media_type: str) -> None:
+def test_a_body_is_written_in_each_of_its_forms(inputs: dict[str, Any], content: bytes | None, media_type: str) -> None:
     found = call(method="POST", **inputs)
 
     assert found.content == content
     assert header_value(found.lines, "content-type") == media_type
 
 
-def test_two_bodies_are_refused_by_name() -> None:
+def test_two_body_inputs_are_refused_by_name() -> None:
     with pytest.raises(InvalidRequest, match=r"it has several bodies \(json, form\): keep one of them"):
         call(json={}, form={})
 
@@ -86,7 +86,7 @@ def test_two_bodies_are_refused_by_name() -> None:
         ("http://bücher.example/", {}, "http://xn--bcher-kva.example/"),
     ],
 )
-def test_params_follow_the_urls_own_query(url: str, inputs: dict[str, Any], expected: str) -> None:
+def test_params_are_appended_to_the_query_of_the_url(url: str, inputs: dict[str, Any], expected: str) -> None:
     assert str(call(**{"url": url, **inputs}).url) == expected
 
 
@@ -111,14 +111,14 @@ def test_params_follow_the_urls_own_query(url: str, inputs: dict[str, Any], expe
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_what_cannot_be_sent_is_said(inputs: dict[str, Any], message: str) -> None:
+def test_an_invalid_request_is_reported(inputs: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         call(**inputs)
 
     assert message in str(caught.value)
 
 
-def test_a_password_that_was_taken_for_a_port_is_not_told() -> None:
+def test_a_password_mistaken_for_a_port_is_not_shown() -> None:
     """It has a slash that nobody quoted, so the URL has another host, and a port, than its author thinks; a part of a
     secret is not known for one."""
     with pytest.raises(InvalidRequest, match="its url has an invalid port") as caught:
@@ -127,7 +127,7 @@ def test_a_password_that_was_taken_for_a_port_is_not_told() -> None:
     assert "756682823302" not in str(caught.value)
 
 
-async def test_a_request_that_cannot_be_sent_is_an_error_that_names_it() -> None:
+async def test_an_unsendable_request_is_an_error_that_names_it() -> None:
     error = await failing("http://ann:secret@h/x", method="BREW")
 
     assert (error.kind, error.details["code"], error.retryable) == ("http.transport", "request", False)
@@ -135,7 +135,7 @@ async def test_a_request_that_cannot_be_sent_is_an_error_that_names_it() -> None
 
 
 @pytest.mark.parametrize("name", ["X-A\r\nX-B", "X A", "", "X:A", "X\x00", "é"])
-def test_a_header_name_with_anything_odd_is_refused(name: str) -> None:
+def test_a_header_name_with_an_invalid_character_is_refused(name: str) -> None:
     with pytest.raises(InvalidRequest, match="is not a header name"):
         call(headers={name: "1"})
 
@@ -159,7 +159,7 @@ def test_header_values_are_written_as_text() -> None:
     ]
 
 
-def test_what_the_connection_says_itself_is_not_taken_from_an_author() -> None:
+def test_connection_headers_of_an_author_are_ignored() -> None:
     """A copied Content-Length would contradict the body: two readers would disagree where a request ends."""
     lines = call(headers={"Content-Length": "1", "transfer-encoding": "chunked", "Connection": "close"}).lines
 
@@ -167,7 +167,7 @@ def test_what_the_connection_says_itself_is_not_taken_from_an_author() -> None:
 
 
 @pytest.mark.req("TOOL-02")
-async def test_headers_and_body_arrive_as_they_are_written() -> None:
+async def test_headers_and_body_arrive_unchanged() -> None:
     async with HttpServer({"POST /a": reply()}) as server:
         await get(f"{server.url}/a", method="POST", headers={"X-Name": "é", "X-N": 5}, json={"a": [1]})
 
@@ -202,7 +202,9 @@ async def test_headers_and_body_arrive_as_they_are_written() -> None:
     ],
     ids=str,
 )
-def test_a_credential_is_attached_in_its_way(auth: dict[str, Any], mode: str | None, expected: Attached) -> None:
+def test_a_credential_is_attached_according_to_its_mode(
+    auth: dict[str, Any], mode: str | None, expected: Attached
+) -> None:
     assert attached_credential(auth, mode) == expected
 
 
@@ -218,7 +220,7 @@ def test_a_credential_without_its_parts_is_refused() -> None:
 
 
 @pytest.mark.req("KEY-05")
-async def test_auth_names_a_credential_that_is_looked_up() -> None:
+async def test_auth_names_a_stored_credential() -> None:
     known = {"api": {"type": "bearer", "data": {"token": "t-1"}}}
     async with HttpServer({"/a": reply()}) as server, http_tool() as tool:
         await tool.run({"url": f"{server.url}/a", "auth": "api"}, context(resolve=known.__getitem__))
@@ -230,14 +232,14 @@ async def test_auth_names_a_credential_that_is_looked_up() -> None:
 
 
 @pytest.mark.req("KEY-05")
-def test_a_credential_nobody_knows_is_unresolved() -> None:
+def test_an_unknown_credential_is_unresolved() -> None:
     with pytest.raises(ToolError, match='the credential "api" is not known here') as caught:
         fields_of("api", None)
 
     assert caught.value.kind == "keychain.unresolved"
 
 
-def test_an_authors_own_header_wins_over_a_credential() -> None:
+def test_an_authored_header_overrides_a_credential() -> None:
     found = request_of_task(
         {"url": URL, "headers": {"authorization": "mine"}}, attached_credential({"type": "bearer", "token": "t"}), "key"
     )
@@ -269,7 +271,7 @@ def test_an_idempotency_key_is_one_line_of_plain_text(key: str, line: str) -> No
     assert idempotency_header(key) == line
 
 
-def test_a_long_idempotency_key_is_shortened_the_same_way_each_time() -> None:
+def test_a_long_idempotency_key_is_shortened_deterministically() -> None:
     assert idempotency_header("x" * 300) == idempotency_header("x" * 300) != idempotency_header("x" * 301)
     assert len(idempotency_header("x" * 300)) == 64
 
@@ -285,13 +287,13 @@ def test_a_long_idempotency_key_is_shortened_the_same_way_each_time() -> None:
         ({"read": 2, "total": 4}, (10, 2, 4)),
     ],
 )
-def test_a_timeout_is_one_number_or_its_parts(written: Any, parts: tuple[float, float, float]) -> None:
+def test_a_timeout_is_one_number_or_a_mapping(written: Any, parts: tuple[float, float, float]) -> None:
     timeout = options_from_spec({"timeout": written}).timeout
 
     assert (timeout.connect_s, timeout.read_s, timeout.total_s) == parts
 
 
-def test_options_of_a_template_may_be_text() -> None:
+def test_options_rendered_as_text_are_converted() -> None:
     options = options_from_spec(
         {"verify_ssl": "false", "follow_redirects": "no", "ok_statuses": ["404"], "max_bytes": "10"}
     )

@@ -38,7 +38,7 @@ def result_of(ran: Ran) -> Any:
 
 
 @pytest.mark.req("TOOL-02", "TPL-07", "O-22")
-def test_later_tasks_read_the_body_by_the_tasks_name() -> None:
+def test_later_tasks_read_the_body_by_the_name_of_the_task() -> None:
     ran, _ = run(
         {"/a": reply(json={"n": 1, "data": [2]})},
         args='{n: "{{ fetch.data.n }}", inner: "{{ fetch.data.data }}", status: "{{ fetch.result.status }}",'
@@ -57,7 +57,7 @@ RETRY = """spec:
 
 
 @pytest.mark.req("POL-08", "TOOL-03")
-def test_a_policy_waits_as_long_as_the_server_asks_and_two_seconds_otherwise() -> None:
+def test_a_policy_waits_for_retry_after_or_else_two_seconds() -> None:
     ran, _ = run(
         {"/a": [reply(503, headers={"Retry-After": "7"}), reply(429), reply(json=5)]},
         extra=RETRY,
@@ -70,7 +70,7 @@ def test_a_policy_waits_as_long_as_the_server_asks_and_two_seconds_otherwise() -
 
 @pytest.mark.req("TOOL-03")
 @pytest.mark.parametrize("place", ["outcome.http.headers", "outcome.result.headers"])
-def test_a_policy_reads_headers_in_any_case_however_it_asks(place: str) -> None:
+def test_a_policy_reads_headers_in_any_case_and_notation(place: str) -> None:
     asked = f"[{place}['X-Total'], {place}.get('X-Total'), {place}.get('X-None', 2), 'X-Total' in {place}]"
     extra = (
         f"""spec: {{ policy: {{ rules: [{{ else: {{ then: {{ set_ctx: {{ seen: "{{{{ {asked} }}}}" }} }} }} }}] }} }}"""
@@ -89,7 +89,7 @@ def test_later_tasks_read_headers_in_any_case_too() -> None:
 
 
 @pytest.mark.req("OUT-02", "O-12")
-def test_a_policy_may_ask_for_headers_of_an_answer_that_never_came() -> None:
+def test_a_policy_can_read_headers_of_a_response_that_never_arrived() -> None:
     extra = """spec:
           policy:
             rules:
@@ -139,7 +139,7 @@ def test_every_attempt_of_one_visit_carries_the_same_idempotency_key() -> None:
 
 
 @pytest.mark.req("RES-01")
-def test_a_large_body_travels_by_reference_and_is_read_back_whole() -> None:
+def test_a_large_body_is_passed_by_reference_and_read_back_whole() -> None:
     ran, _ = run({"/a": reply(json={"text": "x" * 2_000_000})}, args='{n: "{{ fetch.data.text | length }}"}')
 
     assert result_of(ran) == {"n": 2_000_000}

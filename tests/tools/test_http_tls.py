@@ -29,7 +29,7 @@ def tls(certificate: Path) -> ssl.SSLContext:  # noqa: F811
     return tls
 
 
-async def test_a_certificate_nobody_vouches_for_is_refused_unless_the_task_says_otherwise(tls: ssl.SSLContext) -> None:
+async def test_an_untrusted_certificate_is_refused_unless_verification_is_off(tls: ssl.SSLContext) -> None:
     backend = GuardedBackend(AddressGuard(OPEN, resolve=here))
     async with HttpServer({"/a": reply(json=1)}, tls=tls) as server, http_tool(backend=backend) as tool:
         url = f"https://{NAME}:{server.port}/a"
@@ -42,7 +42,7 @@ async def test_a_certificate_nobody_vouches_for_is_refused_unless_the_task_says_
     assert found.result["data"] == 1
 
 
-async def test_a_connection_that_was_not_checked_serves_no_request_that_wants_it_checked(tls: ssl.SSLContext) -> None:
+async def test_an_unverified_connection_is_not_reused_for_a_verified_request(tls: ssl.SSLContext) -> None:
     backend = GuardedBackend(AddressGuard(OPEN, resolve=here))
     async with HttpServer({"/a": reply(json=1)}, tls=tls) as server, http_tool(backend=backend) as tool:
         url = f"https://{NAME}:{server.port}/a"
@@ -53,7 +53,7 @@ async def test_a_connection_that_was_not_checked_serves_no_request_that_wants_it
     assert len(server.requests) == 1
 
 
-async def test_the_name_is_kept_for_tls_though_the_address_is_reached(
+async def test_tls_uses_the_host_name_although_the_address_is_fixed(
     tls: ssl.SSLContext,
     certificate: Path,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,

@@ -14,7 +14,7 @@ from tests.engine_script import net_of
 
 
 @pytest.mark.req("TOOL-14")
-def test_a_line_is_the_message_and_then_every_other_input_by_name() -> None:
+def test_a_log_line_is_the_message_followed_by_the_other_inputs() -> None:
     assert log_line({"message": "stored", "level": "info", "args": {"n": 2}}) == 'stored level="info" args={"n":2}'
     assert log_line({"message": {"n": 1}}) == '{"n":1}'
     assert log_line({"n": None}) == "n=null"
@@ -22,7 +22,7 @@ def test_a_line_is_the_message_and_then_every_other_input_by_name() -> None:
 
 @pytest.mark.req("TOOL-14")
 @pytest.mark.parametrize("kind", ["log", "event_log"])
-def test_the_line_is_kept_as_what_the_task_printed(kind: str) -> None:
+def test_the_log_line_is_stored_as_task_output(kind: str) -> None:
     events: list[Event] = []
 
     async def running() -> RunResult:

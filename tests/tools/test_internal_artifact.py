@@ -26,7 +26,7 @@ async def ran(store: Results, **inputs: Any) -> Outcome:
 
 @pytest.mark.req("RES-02", "RES-05")
 @pytest.mark.parametrize("value", ["a,b\n1,2\n", {"a": [1, None]}, [1.5, "ü"], 7, None, True])
-async def test_what_is_put_comes_back_by_its_reference(store: Results, value: Any) -> None:
+async def test_a_stored_artifact_is_read_back_by_its_reference(store: Results, value: Any) -> None:
     put = await ran(store, op="put", data=value)
     got = await ran(store, op="get", ref=put.result)
 
@@ -34,7 +34,7 @@ async def test_what_is_put_comes_back_by_its_reference(store: Results, value: An
     assert got.result == value
 
 
-async def test_the_reference_says_what_kind_of_thing_it_is(store: Results) -> None:
+async def test_the_reference_contains_the_media_type(store: Results) -> None:
     csv = await ran(store, data="a,b\n", media_type="text/csv", key="orders of may")
     text = await ran(store, data="a")
     rows = await ran(store, data=[{"a": 1}])
@@ -55,27 +55,27 @@ async def test_the_reference_says_what_kind_of_thing_it_is(store: Results) -> No
         ("20-30", [], ""),
     ],
 )
-async def test_a_part_of_a_list_or_a_text_may_be_asked_for(store: Results, wanted: Any, rows: Any, text: str) -> None:
+async def test_a_part_of_a_list_or_a_text_can_be_read(store: Results, wanted: Any, rows: Any, text: str) -> None:
     numbers, letters = await ran(store, data=list(range(10))), await ran(store, data="abcdefghij")
 
     assert (await ran(store, ref=numbers.result, range=wanted)).result == rows
     assert (await ran(store, ref=letters.result, range=wanted)).result == text
 
 
-async def test_a_reference_with_a_range_is_that_part(store: Results) -> None:
+async def test_a_reference_with_a_range_reads_that_part(store: Results) -> None:
     put = await ran(store, data=list(range(10)))
 
     assert (await ran(store, ref={**put.result, "range": "3-4"})).result == [3, 4]
 
 
-async def test_the_key_alone_is_enough(store: Results) -> None:
+async def test_the_key_alone_is_sufficient(store: Results) -> None:
     put = await ran(store, data="it")
 
     assert (await ran(store, ref=put.result["key"])).result == "it"
     assert (await ran(store, ref=f"noetl://{put.result['store']}/{put.result['key']}")).result == "it"
 
 
-async def test_what_was_changed_on_disk_is_found_out(tmp_path: Path) -> None:
+async def test_a_changed_artifact_is_detected(tmp_path: Path) -> None:
     store = FileResults(tmp_path)
     put = await ran(store, data="it")
     (tmp_path / put.result["key"]).write_text('"is"')
@@ -86,7 +86,7 @@ async def test_what_was_changed_on_disk_is_found_out(tmp_path: Path) -> None:
     assert outcome.error.kind == "result.corrupt"
 
 
-async def test_what_is_not_there_is_missing(store: Results) -> None:
+async def test_an_unknown_artifact_is_missing(store: Results) -> None:
     outcome = await ran(store, ref="0" * 64)
 
     assert outcome.error is not None
@@ -107,7 +107,7 @@ async def test_what_is_not_there_is_missing(store: Results) -> None:
         [],
     ],
 )
-async def test_only_what_is_named_by_its_content_is_opened(tmp_path: Path, reference: Any) -> None:
+async def test_only_content_addressed_files_are_opened(tmp_path: Path, reference: Any) -> None:
     (tmp_path / "secrets.json").write_text('"PWNED"')
     store = FileResults(tmp_path / "results")
 
@@ -127,7 +127,7 @@ async def test_only_what_is_named_by_its_content_is_opened(tmp_path: Path, refer
         ({"ref": "0" * 64, "range": {"offset": -1}}, "is not a range"),
     ],
 )
-async def test_inputs_that_ask_for_nothing_are_told(inputs: dict[str, Any], words: str) -> None:
+async def test_insufficient_inputs_are_reported(inputs: dict[str, Any], words: str) -> None:
     outcome = await outcome_of(ArtifactTool(), inputs, keep=MemoryResults().put, load=lambda reference: [])
 
     assert outcome.error is not None
@@ -136,7 +136,7 @@ async def test_inputs_that_ask_for_nothing_are_told(inputs: dict[str, Any], word
 
 
 @pytest.mark.req("RES-05", "RES-06")
-def test_a_playbook_hands_a_reference_on_and_reads_a_part_of_it() -> None:
+def test_a_playbook_passes_a_reference_on_and_reads_a_part_of_it() -> None:
     result = noetl.run(
         """
 apiVersion: noetl.io/v10

@@ -78,7 +78,7 @@ async def ran(kind: str, folder: Path, words: list[str] | None = None, **more: A
         ("print('x' * (5 << 20)); open(answer, 'w').write(json.dumps(good))", None),
     ],
 )
-async def test_what_a_spoiled_interpreter_leaves_is_an_error(
+async def test_a_broken_interpreter_is_an_error(
     folder: Path, monkeypatch: pytest.MonkeyPatch, kind: str, program: str, error: str | None
 ) -> None:
     stand_in(monkeypatch, folder, kind, program)
@@ -90,7 +90,7 @@ async def test_what_a_spoiled_interpreter_leaves_is_an_error(
     assert outcome.error is None or outcome.error.message.isprintable()
 
 
-async def test_a_cancelled_task_ends_its_process_and_what_that_started(
+async def test_a_cancelled_task_ends_its_process_and_the_children_of_it(
     folder: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     program = "child = os.fork()\nprint(os.getpid(), flush=True)\ntime.sleep(1000)"
@@ -114,7 +114,7 @@ async def test_a_cancelled_task_ends_its_process_and_what_that_started(
 
 
 @pytest.mark.req("KEY-06")
-async def test_no_byte_of_fifty_secrets_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+async def test_no_byte_of_a_secret_is_revealed(folder: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     """The process tells all it was given, as code with a mistake may: in its error, and in what it prints."""
     told = "print(json.dumps(request)); open(answer, 'w').write(json.dumps({'error': {'message': str(request)}}))"
     stand_in(monkeypatch, folder, kind, told)

@@ -21,13 +21,13 @@ BUILT_IN = [
 
 
 @pytest.mark.req("TOOL-01")
-def test_the_table_lists_every_built_in_kind_and_none_that_cannot_run() -> None:
+def test_the_table_lists_every_built_in_kind() -> None:
     assert set(KINDS) == set(BUILT_IN)
     assert [name for name, kind in KINDS.items() if kind.plugin is not None] == []
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=list(KINDS))
-def test_every_declaration_is_whole(kind: ToolKind) -> None:
+def test_every_declaration_is_complete(kind: ToolKind) -> None:
     spellings = [spelling for one in kind.inputs for spelling in (one.name, *one.aliases)]
 
     assert kind.doc
@@ -51,7 +51,7 @@ def test_every_declaration_is_whole(kind: ToolKind) -> None:
         ("playbook", "payload", "args"),
     ],
 )
-def test_spellings_seen_in_the_wild_are_known(kind: str, spelling: str, name: str) -> None:
+def test_common_aliases_are_accepted(kind: str, spelling: str, name: str) -> None:
     """design.md §5: people bring playbooks written so."""
     found = KINDS[kind].input(spelling)
 
@@ -59,7 +59,7 @@ def test_spellings_seen_in_the_wild_are_known(kind: str, spelling: str, name: st
     assert found.name == name
 
 
-def test_code_is_taken_as_written_and_sql_is_marked() -> None:
+def test_code_is_taken_verbatim_and_sql_is_marked() -> None:
     """A template inside python's code would rewrite the program; one inside SQL is bound (TOOL-07, O-23)."""
     assert [one.name for one in KINDS["python"].inputs if one.verbatim] == ["code"]
     assert [one.name for one in KINDS["postgres"].inputs if one.sql] == ["command", "query"]
@@ -108,7 +108,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> list[EntryPoint]:
 
 
 @pytest.mark.req("TOOL-01", "VAL-04")
-def test_a_plug_in_kind_appears_beside_the_built_in_ones(installed: list[EntryPoint]) -> None:
+def test_a_plug_in_kind_is_listed_next_to_the_built_in_ones(installed: list[EntryPoint]) -> None:
     installed += [_entry("audit_logger", f"{__name__}:_Plugin"), _entry("bare", f"{__name__}:_Bare")]
 
     kinds = load_kinds()
@@ -128,7 +128,7 @@ def test_a_plug_in_never_replaces_a_built_in_kind(installed: list[EntryPoint]) -
     assert dict(kinds)["http"] is KINDS["http"]
 
 
-def test_a_plug_in_that_cannot_be_imported_is_named_and_breaks_nothing(installed: list[EntryPoint]) -> None:
+def test_a_plug_in_that_fails_to_import_is_named_and_affects_nothing_else(installed: list[EntryPoint]) -> None:
     installed.append(_entry("broken", "no_such_module_anywhere:tool"))
 
     kind = load_kinds()["broken"]
@@ -137,7 +137,7 @@ def test_a_plug_in_that_cannot_be_imported_is_named_and_breaks_nothing(installed
     assert "no_such_module_anywhere" in kind.plugin
 
 
-def test_importing_the_table_imports_no_driver_and_looks_for_no_packages() -> None:
+def test_importing_the_table_imports_no_driver_and_searches_no_packages() -> None:
     code = (
         "import sys, noetl.tools.kinds as k; k.load_kinds()['http'];"
         "print([m for m in ('yaml', 'jinja2', 'httpx', 'psycopg', 'duckdb', 'asyncio') if m in sys.modules])"
@@ -148,7 +148,7 @@ def test_importing_the_table_imports_no_driver_and_looks_for_no_packages() -> No
     assert shown.stdout.strip() == "[]"
 
 
-def test_the_child_process_of_duckdb_loads_neither_templates_nor_a_loop() -> None:
+def test_the_duckdb_child_process_imports_neither_templates_nor_an_event_loop() -> None:
     """Each execution that uses DuckDB starts one: it took half as long again to start as DuckDB needs."""
     code = "import sys, noetl.tools.duckdb.child; print([m for m in ('jinja2', 'asyncio') if m in sys.modules])"
 

@@ -66,14 +66,14 @@ def words_of_tool(kind: str) -> set[str]:
 
 
 @pytest.mark.parametrize("kind", sorted(BUILT_IN))
-def test_an_input_or_option_of_a_kind_is_read_by_its_tool(kind: str) -> None:
+def test_every_input_and_option_of_a_kind_is_read_by_its_tool(kind: str) -> None:
     declared = {one.name for one in (*KINDS[kind].inputs, *KINDS[kind].spec)}
 
     assert declared - words_of_tool(kind) == READ_ELSEWHERE.get(kind, set())
 
 
 @pytest.mark.parametrize("name", [one.name for one in COMMON_SPEC if one.name not in OF_SOME_TOOLS])
-def test_an_option_of_every_kind_is_read_where_tasks_are_run(name: str) -> None:
+def test_options_of_every_kind_are_read_by_the_task_runner(name: str) -> None:
     files = [file for package in RUNNING for file in (SRC / "noetl" / package).rglob("*.py")]
 
     readers = [
@@ -84,5 +84,5 @@ def test_an_option_of_every_kind_is_read_where_tasks_are_run(name: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "kinds"), OF_SOME_TOOLS.items())
-def test_an_option_that_some_tools_read_is_read_by_those(name: str, kinds: set[str]) -> None:
+def test_options_shared_by_some_tools_are_read_by_those(name: str, kinds: set[str]) -> None:
     assert {kind for kind in BUILT_IN if name in words_of_tool(kind)} >= kinds

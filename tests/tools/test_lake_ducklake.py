@@ -95,7 +95,7 @@ def file_lake(tool: DucklakeTool, folder: Path) -> Lake:
     return Lake(tool, folder, catalog="shop.ducklake")
 
 
-async def test_rows_are_written_read_changed_and_seen_as_they_were(lake: Lake) -> None:
+async def test_rows_are_written_read_changed_and_read_at_an_earlier_version(lake: Lake) -> None:
     nasty = "O'Reilly\"; DROP TABLE t; --"
     await lake.rows("CREATE TABLE t (id INT, name TEXT); INSERT INTO t SELECT range, 'n' FROM range(2000)")
     inserted = await lake.outcome(table="t", args=[{"id": 5000, "name": nasty}, {"id": 5001, "name": "b"}])
@@ -131,7 +131,7 @@ async def test_all_statements_of_a_task_are_one_snapshot(lake: Lake) -> None:
     assert await lake.rows("SELECT max(snapshot_id) AS n FROM lake.snapshots()") == [{"n": 2}]
 
 
-async def test_rows_of_a_lake_are_kept_as_a_table_and_tables_go_into_it(folder: Path) -> None:
+async def test_rows_of_a_lake_become_a_stored_table_and_the_reverse(folder: Path) -> None:
     tools = SharedTools()
     tasks = TableTasks(folder, tools)
     lake = {"catalog": "shop.ducklake"}
@@ -146,14 +146,14 @@ async def test_rows_of_a_lake_are_kept_as_a_table_and_tables_go_into_it(folder: 
     await tools.close()
 
 
-async def test_sql_finds_unsigned_extensions_forbidden_in_every_task(file_lake: Lake) -> None:
+async def test_sql_cannot_load_unsigned_extensions(file_lake: Lake) -> None:
     """From the second task on the signatures are known, and DuckDB does not check them once more."""
     asked = "SELECT current_setting('allow_unsigned_extensions') AS is_allowed"
 
     assert [await file_lake.rows(asked) for _ in range(3)] == [[{"is_allowed": False}]] * 3
 
 
-async def test_a_file_whose_signature_was_checked_is_unknown_once_it_changes(
+async def test_a_verified_extension_file_is_verified_again_after_a_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "duckdb_extension_ducklake" / "extensions" / f"v{duckdb.__version__}"
@@ -205,7 +205,7 @@ PROBES = {
 }
 
 
-async def test_nothing_but_the_lake_and_the_data_folders_can_be_reached(
+async def test_only_the_lake_and_the_data_folders_are_reachable(
     lake: Lake, tmp_path: Path, pg_auth: dict[str, Any], request: pytest.FixtureRequest
 ) -> None:
     """The extensions of SQLite and PostgreSQL ask nobody what they may open: the kernel holds them."""
@@ -229,9 +229,7 @@ async def test_nothing_but_the_lake_and_the_data_folders_can_be_reached(
     assert sorted(os.listdir(tmp_path)) == before
 
 
-async def test_a_catalogue_that_names_files_outside_of_the_data_folders_is_not_followed(
-    file_lake: Lake, tmp_path: Path
-) -> None:
+async def test_a_catalogue_with_files_outside_the_data_folders_is_refused(file_lake: Lake, tmp_path: Path) -> None:
     """Whoever can write to the catalogue, or hands one over, chooses the paths in it."""
     duckdb.sql("SELECT 42 AS a").write_parquet(str(tmp_path / "secret.parquet"))
     await file_lake.rows("CREATE TABLE t AS SELECT range::INT AS a FROM range(1000)")
@@ -246,7 +244,7 @@ async def test_a_catalogue_that_names_files_outside_of_the_data_folders_is_not_f
     assert (moved.kind, "outside the folders" in moved.message) == ("sql.input", True)
 
 
-async def test_catalogues_and_files_that_are_spoiled_are_errors(file_lake: Lake) -> None:
+async def test_damaged_catalogues_and_files_are_errors(file_lake: Lake) -> None:
     (file_lake.folder / "junk.ducklake").write_bytes(secrets.token_bytes(20_000))
     (file_lake.folder / "junk.sqlite").write_bytes(secrets.token_bytes(20_000))
     await file_lake.rows("CREATE TABLE t AS SELECT range AS a FROM range(5000)")
@@ -259,7 +257,7 @@ async def test_catalogues_and_files_that_are_spoiled_are_errors(file_lake: Lake)
     assert await file_lake.rows("SELECT 1 AS n") == [{"n": 1}]
 
 
-async def test_a_task_that_is_cancelled_ends_with_its_processes_and_leaves_no_rows(file_lake: Lake) -> None:
+async def test_a_cancelled_task_ends_its_processes_and_leaves_no_rows(file_lake: Lake) -> None:
     tool = DucklakeTool()  # of its own: the one process that it has is to be gone
     file_lake = Lake(tool, file_lake.folder, **file_lake.where)
     await file_lake.rows("CREATE TABLE t (a BIGINT)")
@@ -274,7 +272,7 @@ async def test_a_task_that_is_cancelled_ends_with_its_processes_and_leaves_no_ro
     await tool.close()
 
 
-async def test_a_line_to_the_catalogue_that_breaks_is_an_error_that_may_pass(
+async def test_a_broken_connection_to_the_catalogue_is_retryable(
     tool: DucklakeTool, folder: Path, pg_auth: dict[str, Any]
 ) -> None:
     with Proxy(f"{pg_auth['host']}/.s.PGSQL.5432") as line:
@@ -300,7 +298,7 @@ async def test_a_line_to_the_catalogue_that_breaks_is_an_error_that_may_pass(
         assert await lake.rows("SELECT * FROM t") == []
 
 
-async def test_no_secret_of_fifty_is_told(tool: DucklakeTool, folder: Path, pg_auth: dict[str, Any]) -> None:
+async def test_no_secret_is_revealed(tool: DucklakeTool, folder: Path, pg_auth: dict[str, Any]) -> None:
     """A wrong password, and one that SQL asks for: the catalogue is shown without it."""
     password = secrets.token_urlsafe(16)
     role = f"r_{uuid4().hex[:8]}"
@@ -323,7 +321,9 @@ async def test_no_secret_of_fifty_is_told(tool: DucklakeTool, folder: Path, pg_a
     assert [secret for secret, one in told if secret.encode() in msgspec.json.encode(one)] == []
 
 
-async def test_a_wrong_credential_is_told_in_the_words_of_the_server(lake_auth: dict[str, Any], folder: Path) -> None:
+async def test_a_rejected_catalogue_credential_is_reported_with_the_server_message(
+    lake_auth: dict[str, Any], folder: Path
+) -> None:
     tool = DucklakeTool()
     lake = Lake(tool, folder, auth=lake_auth, data_path="files")
 
@@ -341,7 +341,7 @@ def lake_auth(pg_auth: dict[str, Any]) -> dict[str, Any]:
     return {**pg_auth, "user": "nobody_here", "password": "pw-canary-42"}
 
 
-async def test_a_check_says_what_it_opened_and_makes_no_lake(lake: Lake) -> None:
+async def test_a_check_names_what_it_opened_and_creates_no_lake(lake: Lake) -> None:
     around = context(data_folders=(str(lake.folder),))
 
     with pytest.raises(ToolError, match=r"does not exist|unable to open"):
@@ -352,7 +352,7 @@ async def test_a_check_says_what_it_opened_and_makes_no_lake(lake: Lake) -> None
     assert await lake.tool.check(lake.where, around) == "opened the lake: 2 snapshots"
 
 
-async def test_an_address_that_is_closed_is_not_reached(
+async def test_an_address_blocked_by_the_policy_is_not_reached(
     tool: DucklakeTool, folder: Path, pg_auth: dict[str, Any]
 ) -> None:
     with Proxy(f"{pg_auth['host']}/.s.PGSQL.5432") as line:
@@ -377,16 +377,14 @@ async def test_an_address_that_is_closed_is_not_reached(
         ({"catalog": "a.ducklake", "as_of": "long ago"}, "long ago"),
     ],
 )
-async def test_inputs_that_are_wrong_are_told(
-    tool: DucklakeTool, folder: Path, inputs: dict[str, Any], said: str
-) -> None:
+async def test_invalid_inputs_are_reported(tool: DucklakeTool, folder: Path, inputs: dict[str, Any], said: str) -> None:
     error = await Lake(tool, folder, **inputs).error("SELECT 1")
 
     assert said in error.message
     assert "hunter22" not in error.message
 
 
-async def test_tasks_side_by_side_take_turns_on_one_catalogue(file_lake: Lake) -> None:
+async def test_concurrent_tasks_take_turns_on_one_catalogue(file_lake: Lake) -> None:
     await file_lake.rows("CREATE TABLE t (a INT)")
 
     done = await asyncio.gather(*(file_lake.outcome("INSERT INTO t VALUES ({{ n }})", {"n": n}) for n in range(4)))

@@ -98,7 +98,7 @@ async def test_a_table_in_a_bucket_is_read(lake: Lake, kind: str) -> None:
     assert counted == [{"n": 12, "total": 22.0}]
 
 
-async def test_a_table_in_a_bucket_is_read_as_it_was(lake: Lake) -> None:
+async def test_a_table_in_a_bucket_is_read_at_an_earlier_version(lake: Lake) -> None:
     """The log has a checkpoint: without a version, only what comes after it is copied."""
     by_version = [len(await lake.rows("delta", version=version)) for version in (0, 1, 2)]
     early = await lake.error("delta", as_of="2001-01-01 00:00:00+00")
@@ -111,7 +111,7 @@ async def test_a_table_in_a_bucket_is_read_as_it_was(lake: Lake) -> None:
 
 @pytest.mark.deep
 @pytest.mark.parametrize("provider", ["gs", "az"])
-async def test_a_table_of_delta_is_read_in_every_store(lake: Lake, provider: str) -> None:
+async def test_a_delta_table_is_read_in_every_store(lake: Lake, provider: str) -> None:
     bucket, storage = BUCKETS[provider](), StorageTool()
     listed = await outcome_of(storage, {"op": "list", "url": f"{lake.bucket.url}/delta", "auth": lake.bucket.auth})
     for one in listed.result["objects"]:
@@ -128,7 +128,7 @@ async def test_a_table_of_delta_is_read_in_every_store(lake: Lake, provider: str
     assert (len(now), len(first)) == (12, 10)
 
 
-async def test_what_is_no_table_is_told(lake: Lake) -> None:
+async def test_an_address_without_a_table_is_reported(lake: Lake) -> None:
     nothing = await lake.error("delta", path=f"{lake.bucket.url}/nothing")
     no_file = await lake.error("iceberg", table=None, catalog=None, path=f"{lake.bucket.url}/nothing/x.metadata.json")
     no_bucket = await lake.error("delta", path="s3://a-bucket-of-nobody/t")
@@ -144,7 +144,7 @@ async def test_what_is_no_table_is_told(lake: Lake) -> None:
 
 
 @pytest.mark.parametrize("provider", ["s3", *(pytest.param(one, marks=pytest.mark.deep) for one in ("gs", "az"))])
-async def test_a_lake_keeps_its_files_in_a_bucket(lake: Lake, provider: str, tmp_path: Path) -> None:
+async def test_a_lake_stores_its_files_in_a_bucket(lake: Lake, provider: str, tmp_path: Path) -> None:
     bucket = BUCKETS[provider]()
     where = {"catalog": "shop.ducklake", "data_path": f"{bucket.url}/lake", "storage_auth": bucket.auth}
     own: dict[str, Any] = {"data_folders": (str(tmp_path),)}
@@ -165,7 +165,9 @@ async def test_a_lake_keeps_its_files_in_a_bucket(lake: Lake, provider: str, tmp
 
 
 @pytest.mark.deep
-async def test_a_lake_of_postgres_keeps_its_files_in_a_bucket(lake: Lake, pg_auth: dict[str, Any]) -> None:
+async def test_a_lake_with_a_postgres_catalogue_stores_its_files_in_a_bucket(
+    lake: Lake, pg_auth: dict[str, Any]
+) -> None:
     """The process of DuckDB opens its connections to both before it is kept from making more."""
     bucket = s3_bucket()
     auth = {**pg_auth, "data_path": f"{bucket.url}/lake"}
@@ -177,7 +179,7 @@ async def test_a_lake_of_postgres_keeps_its_files_in_a_bucket(lake: Lake, pg_aut
 
 
 @pytest.mark.parametrize("provider", ["gs", "s3"])
-async def test_a_failed_write_leaves_the_lake_as_it_was(lake: Lake, provider: str, tmp_path: Path) -> None:
+async def test_a_failed_write_leaves_the_lake_unchanged(lake: Lake, provider: str, tmp_path: Path) -> None:
     """Google's stand-in refuses the token; the line to S3 breaks when the first bytes have passed."""
     bucket = BUCKETS[provider]()
     where: dict[str, Any] = {"catalog": "shop.ducklake", "data_path": f"{bucket.url}/lake"}
@@ -202,7 +204,7 @@ async def test_a_failed_write_leaves_the_lake_as_it_was(lake: Lake, provider: st
     assert left == [{"n": 0, "files": 0}]
 
 
-async def test_a_wrong_credential_is_told_with_the_code_of_the_service(lake: Lake, kind: str) -> None:
+async def test_a_rejected_credential_is_reported_with_the_code_of_the_service(lake: Lake, kind: str) -> None:
     bucket = BUCKETS["gs"]()
     wrong = {**bucket.auth, "bearer_token": "wrong-token-1"}
     place = {"iceberg": "m.metadata.json", "delta": "t"}[kind]
@@ -214,7 +216,7 @@ async def test_a_wrong_credential_is_told_with_the_code_of_the_service(lake: Lak
     assert "wrong-token-1" not in str(error)
 
 
-async def test_a_connection_that_is_lost_in_the_middle_is_worth_another_try(lake: Lake, kind: str) -> None:
+async def test_a_connection_lost_in_the_middle_is_retryable(lake: Lake, kind: str) -> None:
     with Proxy("127.0.0.1", lake.bucket.port) as line:
         auth = {**lake.bucket.auth, "endpoint": f"http://127.0.0.1:{line.port}"}
         line.rate = 20_000
@@ -231,7 +233,7 @@ async def test_a_connection_that_is_lost_in_the_middle_is_worth_another_try(lake
     assert len(again) == 12
 
 
-async def test_a_read_that_takes_too_long_ends_with_its_processes(lake: Lake, kind: str) -> None:
+async def test_a_read_that_times_out_ends_with_its_processes(lake: Lake, kind: str) -> None:
     with Proxy("127.0.0.1", lake.bucket.port) as line, line.silent("back"):
         auth = {**lake.bucket.auth, "endpoint": f"http://127.0.0.1:{line.port}"}
         reading = asyncio.ensure_future(lake.outcome(kind, storage_auth=auth))
@@ -261,7 +263,7 @@ def services() -> list[int]:
     return found
 
 
-async def test_what_a_table_names_elsewhere_is_not_opened(lake: Lake) -> None:
+async def test_files_that_a_table_references_elsewhere_are_not_opened(lake: Lake) -> None:
     """The metadata is somebody else's: another bucket of the same credential, files of this machine, other servers."""
     bucket, other = s3_bucket(), s3_bucket()
     storage = StorageTool()
@@ -306,7 +308,7 @@ async def test_what_a_table_names_elsewhere_is_not_opened(lake: Lake) -> None:
 
 
 @pytest.mark.deep
-async def test_a_query_reaches_nothing_but_the_bucket_and_the_data_folders(lake: Lake, kind: str) -> None:
+async def test_a_query_reaches_only_the_bucket_and_the_data_folders(lake: Lake, kind: str) -> None:
     other = s3_bucket()
     told = [
         await lake.error(kind, query=f"SELECT * FROM source, read_text('{place}')")
@@ -318,7 +320,7 @@ async def test_a_query_reaches_nothing_but_the_bucket_and_the_data_folders(lake:
     assert lake.bucket.auth["secret_access_key"] not in str(settings)
 
 
-async def test_an_answer_that_is_nonsense_is_an_error(lake: Lake, kind: str) -> None:
+async def test_a_nonsensical_response_is_an_error(lake: Lake, kind: str) -> None:
     nonsense = (
         b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n\x00\x1b[31mjunk",
         b"HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 0-1/99\r\nContent-Length: 2\r\n\r\n{}",
@@ -337,7 +339,7 @@ async def test_an_answer_that_is_nonsense_is_an_error(lake: Lake, kind: str) -> 
 @pytest.mark.parametrize(
     "name", ["delta", *(pytest.param(one, marks=pytest.mark.deep) for one in ("iceberg", "ducklake"))]
 )
-async def test_the_address_policy_holds_for_the_store(lake: Lake, name: str) -> None:
+async def test_the_address_policy_applies_to_the_object_store(lake: Lake, name: str) -> None:
     where = {
         "catalog": "x.ducklake",
         "data_path": f"{lake.bucket.url}/x",
@@ -354,7 +356,7 @@ async def test_the_address_policy_holds_for_the_store(lake: Lake, name: str) -> 
     assert "blocked" in metadata.message
 
 
-async def test_no_secret_of_fifty_is_told(lake: Lake) -> None:
+async def test_no_secret_is_revealed(lake: Lake) -> None:
     """What the process with the credential answers is what the other processes are told."""
     told, asked = b"", []
     refused = b"HTTP/1.1 403 no\r\nContent-Length: 4\r\n\r\nfour"
@@ -377,7 +379,7 @@ async def test_no_secret_of_fifty_is_told(lake: Lake) -> None:
 # A catalogue over HTTP.
 
 
-async def test_a_rest_catalogue_says_where_a_table_is_and_vends_a_credential(lake: Lake) -> None:
+async def test_a_rest_catalogue_returns_the_table_location_and_a_credential(lake: Lake) -> None:
     at_rest = {"table": "shop.orders", "catalog": None, "storage_auth": None}
     vended = await lake.rows("iceberg", **at_rest, auth=rest_auth(), tool=lake.http)
     by_client = await lake.rows(
@@ -392,7 +394,7 @@ async def test_a_rest_catalogue_says_where_a_table_is_and_vends_a_credential(lak
     assert await tool.check({"auth": rest_auth()}, context(tool=lake.http)) == "opened the catalogue: 1 namespaces"
 
 
-async def test_a_rest_catalogue_that_refuses_or_is_lost_is_told_without_secrets(lake: Lake) -> None:
+async def test_a_failing_rest_catalogue_is_reported_without_secrets(lake: Lake) -> None:
     at_rest = {"table": "shop.orders", "catalog": None, "tool": lake.http}
     tried, told = [], []
     for _ in range(25):
@@ -413,7 +415,7 @@ async def test_a_rest_catalogue_that_refuses_or_is_lost_is_told_without_secrets(
     assert "blocked" in blocked.message
 
 
-async def test_a_vended_credential_is_not_told(lake: Lake) -> None:
+async def test_a_vended_credential_is_not_shown(lake: Lake) -> None:
     """The store repeats the key that it does not know, and no credential of the task has it."""
     key = f"VENDED{secrets.token_hex(8)}"
     refusal = f"<Error><Code>InvalidAccessKeyId</Code><Message>there is no key {key}</Message></Error>"
@@ -435,7 +437,7 @@ async def test_a_vended_credential_is_not_told(lake: Lake) -> None:
     assert "there is no key ***" in error.message
 
 
-async def test_a_rest_catalogue_that_answers_nonsense_is_an_error(lake: Lake) -> None:
+async def test_a_nonsensical_rest_catalogue_response_is_an_error(lake: Lake) -> None:
     def body(text: str) -> bytes:
         return (
             f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(text)}\r\n\r\n{text}".encode()

@@ -105,7 +105,7 @@ def versions(name: str) -> list[tuple[int, int]]:
     return list(enumerate(one["commitInfo"]["timestamp"] for one in commits if "commitInfo" in one))
 
 
-async def test_columns_and_rows_are_chosen_and_values_are_bound(table: Table) -> None:
+async def test_columns_and_rows_are_selected_and_values_are_bound(table: Table) -> None:
     everything = await table.rows()
     some = await table.rows(
         "id > {{ least }} AND name <> '{{ s }}'", {"least": 7, "s": "x' OR 1=1 --"}, columns=["name", "id"]
@@ -121,7 +121,7 @@ async def test_columns_and_rows_are_chosen_and_values_are_bound(table: Table) ->
 
 
 @pytest.mark.parametrize("name", FORMATS)
-async def test_a_table_is_read_as_it_was(tools: dict[str, TableReadTool], name: str) -> None:
+async def test_a_table_is_read_at_an_earlier_version(tools: dict[str, TableReadTool], name: str) -> None:
     table = table_of(tools, name)
     found = versions(name)
 
@@ -144,7 +144,7 @@ async def test_iceberg_is_found_by_its_metadata_file_too(iceberg: Table) -> None
     assert "version-hint" in (await by_path.error(path=str(last.parents[1]))).message
 
 
-async def test_rows_become_a_table_that_the_next_task_reads() -> None:
+async def test_rows_become_a_stored_table_that_the_next_task_reads() -> None:
     tools = SharedTools()
     tasks = TableTasks(written_tables(), tools)
 
@@ -158,9 +158,7 @@ async def test_rows_become_a_table_that_the_next_task_reads() -> None:
 # What a table names, and what is in it, is somebody else's.
 
 
-async def test_a_delta_log_that_leads_out_of_the_data_folders_is_not_followed(
-    delta_copy: Table, tmp_path: Path
-) -> None:
+async def test_a_delta_log_that_points_outside_the_data_folders_is_refused(delta_copy: Table, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     duckdb.sql("SELECT 42::BIGINT AS id, 'secret' AS name, 1.5::DOUBLE AS total").write_parquet(
@@ -186,7 +184,7 @@ async def test_a_delta_log_that_leads_out_of_the_data_folders_is_not_followed(
     assert "root:" not in str(told)
 
 
-async def test_a_log_outside_of_the_data_folders_is_not_read(delta_copy: Table, tmp_path: Path) -> None:
+async def test_a_log_outside_the_data_folders_is_not_read(delta_copy: Table, tmp_path: Path) -> None:
     """The extension of Delta reads logs without asking DuckDB: the kernel holds it."""
     shutil.move(delta_copy.folder / "delta" / "_delta_log", tmp_path / "log")
     (delta_copy.folder / "delta" / "_delta_log").symlink_to(tmp_path / "log")
@@ -200,7 +198,7 @@ async def test_a_log_outside_of_the_data_folders_is_not_read(delta_copy: Table, 
     assert (linked.kind, "outside the folders" in linked.message) == ("lake.input", True)
 
 
-async def test_iceberg_metadata_that_leads_out_of_the_data_folders_is_not_followed(
+async def test_iceberg_metadata_that_points_outside_the_data_folders_is_refused(
     tools: dict[str, TableReadTool], tmp_path: Path
 ) -> None:
     """Copied metadata still names the manifests of the table it was copied from, which is no data folder here."""
@@ -219,7 +217,7 @@ async def test_iceberg_metadata_that_leads_out_of_the_data_folders_is_not_follow
     assert "root:" not in passwords.message
 
 
-async def test_a_catalogue_that_leads_out_of_the_data_folders_is_refused(
+async def test_a_catalogue_that_points_outside_the_data_folders_is_refused(
     tools: dict[str, TableReadTool], tmp_path: Path
 ) -> None:
     places = {
@@ -243,9 +241,7 @@ async def test_a_catalogue_that_leads_out_of_the_data_folders_is_refused(
     assert "no tables" in found["nothing"].message
 
 
-async def test_tables_that_are_spoiled_are_errors(
-    delta_copy: Table, tools: dict[str, TableReadTool], tmp_path: Path
-) -> None:
+async def test_damaged_tables_are_errors(delta_copy: Table, tools: dict[str, TableReadTool], tmp_path: Path) -> None:
     log = delta_copy.folder / "delta" / "_delta_log" / "00000000000000000002.json"
     log.write_text("{" * 50_000)
     deep = await delta_copy.error()
@@ -261,7 +257,7 @@ async def test_tables_that_are_spoiled_are_errors(
     assert {one.kind for one in (deep, noise, cut, junk)} == {"duckdb.error"}
 
 
-async def test_a_query_reaches_nothing_but_the_data_folders(table: Table, tmp_path: Path) -> None:
+async def test_a_query_reaches_only_the_data_folders(table: Table, tmp_path: Path) -> None:
     (tmp_path / "secret.csv").write_text("x\n1\n")
     told = [
         await table.error(f"id IN (SELECT x FROM read_csv('{tmp_path}/secret.csv'))"),
@@ -273,7 +269,7 @@ async def test_a_query_reaches_nothing_but_the_data_folders(table: Table, tmp_pa
     assert "root:" not in str(told)
 
 
-async def test_a_read_that_takes_too_long_ends_with_its_processes(table: Table) -> None:
+async def test_a_read_that_times_out_ends_with_its_processes(table: Table) -> None:
     await table.rows()
     pids = [child.pid for _, child in table.tool._children._idle]
 
@@ -297,16 +293,14 @@ def catalogue(pg_auth: dict[str, Any]) -> dict[str, Any]:
     return pg_auth
 
 
-async def test_a_table_is_found_in_a_catalogue_of_postgres(iceberg: Table, catalogue: dict[str, Any]) -> None:
+async def test_a_table_is_found_in_a_postgres_catalogue(iceberg: Table, catalogue: dict[str, Any]) -> None:
     found = await iceberg.rows(catalog=None, auth=catalogue, columns="id")
 
     assert len(found) == 12
     assert await iceberg.tool.check({"auth": catalogue}, context()) == "opened the catalogue: 1 tables"  # type: ignore[attr-defined]
 
 
-async def test_a_catalogue_that_cannot_be_had_is_told_without_secrets(
-    iceberg: Table, catalogue: dict[str, Any]
-) -> None:
+async def test_an_unreachable_catalogue_is_reported_without_secrets(iceberg: Table, catalogue: dict[str, Any]) -> None:
     told = []
     with Proxy(f"{catalogue['host']}/.s.PGSQL.5432") as line:
         there = {**catalogue, "host": "127.0.0.1", "port": line.port}
@@ -337,9 +331,7 @@ async def test_a_catalogue_that_cannot_be_had_is_told_without_secrets(
         ({"path": "iceberg", "columns": [1]}, "list of names"),
     ],
 )
-async def test_inputs_that_are_wrong_are_told(
-    tools: dict[str, TableReadTool], inputs: dict[str, Any], said: str
-) -> None:
+async def test_invalid_inputs_are_reported(tools: dict[str, TableReadTool], inputs: dict[str, Any], said: str) -> None:
     error = await Table(tools["iceberg"], written_tables()).error(**inputs)
 
     assert (error.kind, said in error.message) == ("lake.input", True), error

@@ -79,7 +79,7 @@ def offered(**more: Any) -> list[dict[str, Any]]:
     return [{"name": "weather", "kind": "weather", "parameters": parameters, "inputs": {"unit": "C"}, **more}]
 
 
-async def test_a_streamed_answer_is_put_together() -> None:
+async def test_a_streamed_response_is_assembled() -> None:
     async with HttpServer({CHAT: streamed({"content": "Hel"}, {"content": "lo"})}) as server:
         outcome = await asked(server, prompt="Say hello", system="Be brief", temperature=0)
 
@@ -91,7 +91,7 @@ async def test_a_streamed_answer_is_put_together() -> None:
     assert [one["role"] for one in request.json["messages"]] == ["system", "user"]
 
 
-async def test_a_whole_answer_fits_its_schema() -> None:
+async def test_a_complete_response_matches_its_schema() -> None:
     message = {"choices": [{"message": {"content": '{"n": 5}'}, "finish_reason": "stop"}], "usage": USAGE}
     async with HttpServer({CHAT: reply(json=message)}) as server:
         outcome = await asked(server, prompt={"rows": [1]}, schema=SCHEMA, stream=False)
@@ -103,7 +103,7 @@ async def test_a_whole_answer_fits_its_schema() -> None:
 
 
 @pytest.mark.parametrize("text", ['{"n": "five"}', "five", "[" * 5000, '{"n": 5, "m": 1}'])
-async def test_an_answer_that_does_not_fit_is_an_error_that_can_be_retried(text: str) -> None:
+async def test_a_response_that_violates_the_schema_is_a_retryable_error(text: str) -> None:
     async with HttpServer({CHAT: streamed({"content": text})}) as server:
         outcome = await asked(server, prompt="?", schema=SCHEMA)
 
@@ -112,7 +112,7 @@ async def test_an_answer_that_does_not_fit_is_an_error_that_can_be_retried(text:
     assert outcome.error.retryable
 
 
-async def test_the_model_calls_a_tool_and_answers_with_what_it_gave() -> None:
+async def test_the_model_calls_a_tool_and_answers_with_its_result() -> None:
     weather = Weather()
     script = [wants("weather", '{"city": "Oslo"}'), streamed({"content": "21 degrees"})]
     async with HttpServer({CHAT: script}) as server:
@@ -137,7 +137,7 @@ async def test_the_model_calls_a_tool_and_answers_with_what_it_gave() -> None:
         ("rm", "{}", 'error: no tool "rm"'),
     ],
 )
-async def test_a_wrong_call_is_told_to_the_model(name: str, arguments: str, said: str) -> None:
+async def test_an_invalid_call_is_reported_to_the_model(name: str, arguments: str, said: str) -> None:
     async with HttpServer({CHAT: [wants(name, arguments), streamed({"content": "sorry"})]}) as server:
         outcome = await asked(server, prompt="?", tools=offered(), weather=Weather())
 
@@ -149,9 +149,7 @@ async def test_a_wrong_call_is_told_to_the_model(name: str, arguments: str, said
 @pytest.mark.parametrize(
     ("spec", "code", "requests"), [({"max_rounds": 3}, "rounds", 3), ({"max_tokens": 25}, "tokens", 3)]
 )
-async def test_a_model_that_never_stops_is_stopped_by_its_budget(
-    spec: dict[str, Any], code: str, requests: int
-) -> None:
+async def test_an_endless_model_is_stopped_by_its_budget(spec: dict[str, Any], code: str, requests: int) -> None:
     async with HttpServer({CHAT: wants("weather", '{"city": "Oslo"}')}) as server:
         outcome = await asked(server, spec, prompt="?", tools=offered(), weather=Weather())
 
@@ -160,7 +158,7 @@ async def test_a_model_that_never_stops_is_stopped_by_its_budget(
     assert len(server.requests) == requests
 
 
-async def test_a_wrong_key_is_denied_with_the_endpoints_code() -> None:
+async def test_a_wrong_key_is_denied_with_the_code_of_the_endpoint() -> None:
     error = {"error": {"message": "Incorrect API key provided", "code": "invalid_api_key"}}
     async with HttpServer({CHAT: reply(401, json=error)}) as server:
         outcome = await asked(server, prompt="?")
@@ -187,7 +185,7 @@ async def test_a_wrong_key_is_denied_with_the_endpoints_code() -> None:
     ],
     ids=["cut off", "no choice", "a list", "no JSON", "an error in the stream"],
 )
-async def test_a_hostile_answer_is_an_error(answer: Any, code: str) -> None:
+async def test_a_hostile_response_is_an_error(answer: Any, code: str) -> None:
     async with HttpServer({CHAT: answer}) as server:
         outcome = await asked(server, prompt="?")
 
@@ -207,7 +205,7 @@ async def test_a_hostile_answer_is_an_error(answer: Any, code: str) -> None:
         ({"prompt": "a", "url": ""}, '"url"'),
     ],
 )
-async def test_inputs_that_cannot_be_are_refused(inputs: dict[str, Any], said: str) -> None:
+async def test_impossible_inputs_are_refused(inputs: dict[str, Any], said: str) -> None:
     async with HttpServer({"*": reply(500)}) as server:
         outcome = await asked(server, **inputs)
 
@@ -217,7 +215,7 @@ async def test_inputs_that_cannot_be_are_refused(inputs: dict[str, Any], said: s
     assert server.requests == []
 
 
-async def test_cancelling_closes_the_connection_to_a_model_that_thinks_for_ever() -> None:
+async def test_cancelling_closes_the_connection_to_a_silent_model() -> None:
     reached, left = asyncio.Event(), asyncio.Event()
 
     async def think(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -242,7 +240,7 @@ async def test_cancelling_closes_the_connection_to_a_model_that_thinks_for_ever(
     server.close()
 
 
-async def test_the_address_policy_holds() -> None:
+async def test_the_address_policy_applies_to_models() -> None:
     http = HttpTool(CLOSED)
     given = {"url": "http://127.0.0.1:9/v1", "model": "m", "prompt": "?"}
 
@@ -253,7 +251,7 @@ async def test_the_address_policy_holds() -> None:
     assert outcome.error.kind == "tool.not_allowed" or "blocked" in outcome.error.message
 
 
-async def test_fifty_keys_are_in_no_error() -> None:
+async def test_no_key_appears_in_an_error() -> None:
     """An endpoint that repeats the key it was given, at a place where a long message is cut."""
     keys, told = [secrets.token_hex(16) for _ in range(50)], list[str]()
 
@@ -274,7 +272,7 @@ async def test_fifty_keys_are_in_no_error() -> None:
     assert [key for key, text in zip(keys, told, strict=True) if key[:12] in text] == []
 
 
-async def test_a_credential_can_be_tried() -> None:
+async def test_a_credential_can_be_tested() -> None:
     async with HttpServer({"GET /v1/models": reply(json={"data": []})}) as server:
         http = HttpTool()
         found = await LlmTool().check(

@@ -80,14 +80,14 @@ async def test_a_tool_is_called_over_http(tool: McpTool, url: str) -> None:
     assert outcome.result["data"] == {"result": 5}
 
 
-async def test_a_tool_of_a_program_is_called(tool: McpTool) -> None:
+async def test_a_tool_of_a_local_program_is_called(tool: McpTool) -> None:
     outcome = await called(tool, command=COMMAND, tool="variable", args={"name": "GREETING"}, env={"GREETING": "hi"})
 
     assert outcome.error is None, outcome.error
     assert outcome.result["text"] == "hi"
 
 
-async def test_a_program_sees_nothing_of_the_workers_environment(
+async def test_a_local_program_receives_nothing_of_the_worker_environment(
     tool: McpTool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NOETL_MASTER_KEY", "do-not-tell")
@@ -107,7 +107,7 @@ async def test_tools_and_resources_are_listed_and_read(tool: McpTool, url: str) 
     assert read.result["contents"][0]["text"] == "buy milk"
 
 
-async def test_a_tool_that_fails_and_one_that_is_not_there(tool: McpTool, url: str) -> None:
+async def test_a_failing_tool_and_an_unknown_tool_are_errors(tool: McpTool, url: str) -> None:
     failed = error(await called(tool, server=url, tool="fail", args={"text": "no paper"}))
     missing = error(await called(tool, server=url, tool="nothing"))
 
@@ -136,28 +136,28 @@ async def test_a_refusal_has_its_status(tool: McpTool, status: int, kind: str, r
     ],
     ids=["html", "no JSON", "another id", "a broken stream"],
 )
-async def test_a_hostile_answer_is_an_error(tool: McpTool, answer: Any) -> None:
+async def test_a_hostile_response_is_an_error(tool: McpTool, answer: Any) -> None:
     async with HttpServer({"*": answer}) as server:
         found = error(await called(tool, {"timeout": 5}, server=f"{server.url}/mcp", tool="add"))
 
     assert found.kind in ("mcp.error", "timeout")
 
 
-async def test_a_program_that_speaks_another_language_is_an_error(tool: McpTool) -> None:
+async def test_a_program_that_does_not_speak_mcp_is_an_error(tool: McpTool) -> None:
     spoken = "print('hello'); print('{}'); import sys; sys.exit(3)"
     found = error(await called(tool, {"timeout": 20}, command=[sys.executable, "-c", spoken], tool="add"))
 
     assert found.kind in ("mcp.error", "timeout")
 
 
-async def test_a_server_that_is_not_there_can_be_retried(tool: McpTool) -> None:
+async def test_an_unreachable_mcp_server_is_retryable(tool: McpTool) -> None:
     found = error(await called(tool, server=f"http://127.0.0.1:{free_port()}/mcp", tool="add"))
 
     assert (found.kind, found.code, found.retryable) == ("mcp.error", "connection", True)
 
 
 @pytest.mark.parametrize("way", ["http", "program"])
-async def test_a_connection_that_is_lost_in_the_middle_of_a_call_can_be_retried(
+async def test_a_connection_lost_in_the_middle_of_a_call_is_retryable(
     tool: McpTool, url: str, tmp_path: Path, way: str
 ) -> None:
     begun = tmp_path / "pid"
@@ -191,7 +191,7 @@ async def test_a_cancelled_call_ends_the_program(tool: McpTool, tmp_path: Path) 
 
 
 @pytest.mark.req("KEY-06")
-async def test_a_secret_as_an_argument_of_a_program_is_refused_and_in_env_it_is_not(tool: McpTool) -> None:
+async def test_a_secret_as_a_program_argument_is_refused_and_in_env_accepted(tool: McpTool) -> None:
     mask = {"mask": Redactor(["correct-horse-battery"]).text}
     where = {"tool": "variable", "args": {"name": "KEY"}, "env": {"KEY": "correct-horse-battery"}}
     refused = error(await called(tool, command=[*COMMAND, "--key=correct-horse-battery"], more=mask, **where))
@@ -205,7 +205,7 @@ async def test_a_secret_as_an_argument_of_a_program_is_refused_and_in_env_it_is_
     assert passed.result["text"] == "correct-horse-battery"  # the worker masks it; here there is none
 
 
-async def test_programs_need_permission_and_addresses_the_policy(tool: McpTool, url: str) -> None:
+async def test_programs_need_permission_and_addresses_obey_the_policy(tool: McpTool, url: str) -> None:
     program = error(await called(tool, command=COMMAND, tool="add", more={"kinds": frozenset()}))
     address = error(await called(tool, server=url, tool="add", more={"addresses": AddressGuard(CLOSED)}))
 
@@ -226,14 +226,14 @@ async def test_programs_need_permission_and_addresses_the_policy(tool: McpTool, 
         ({"command": "rm -rf", "tool": "add"}, "is a list"),
     ],
 )
-async def test_inputs_that_cannot_be_are_refused(tool: McpTool, inputs: dict[str, Any], said: str) -> None:
+async def test_impossible_inputs_are_refused(tool: McpTool, inputs: dict[str, Any], said: str) -> None:
     found = error(await called(tool, **inputs))
 
     assert found.kind == "mcp.input"
     assert said in found.message
 
 
-async def test_fifty_tokens_are_in_no_error(tool: McpTool) -> None:
+async def test_no_token_appears_in_an_error(tool: McpTool) -> None:
     tokens = [secrets.token_hex(16) for _ in range(50)]
 
     def repeat(request: Request) -> Reply:
@@ -253,5 +253,5 @@ async def test_fifty_tokens_are_in_no_error(tool: McpTool) -> None:
     assert [token for token, text in zip(tokens, told, strict=True) if token[:8] in text] == []
 
 
-async def test_a_credential_can_be_tried(tool: McpTool, url: str) -> None:
+async def test_a_credential_can_be_tested(tool: McpTool, url: str) -> None:
     assert "connected to" in await tool.check({"server": url}, context())

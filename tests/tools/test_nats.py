@@ -55,7 +55,7 @@ def failure(outcome: Outcome) -> tuple[str, str]:
     return outcome.error.kind, outcome.error.message
 
 
-def test_every_operation_of_the_table_is_there() -> None:
+def test_every_operation_of_the_table_works() -> None:
     known = KINDS["nats"].input("op")
 
     assert known is not None
@@ -99,7 +99,7 @@ async def test_keys_are_listed_and_deleted(tool: NatsTool, bucket: str) -> None:
     assert (kind, message) == ("nats.missing", f"kv_get of {bucket}/a: there is none")
 
 
-async def test_more_keys_than_come_at_once_are_listed_whole_without_those_that_went(
+async def test_keys_over_several_pages_are_listed_without_deleted_ones(
     tool: NatsTool, bucket: str, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(nats_operations, "_BATCH", 3)
@@ -122,7 +122,7 @@ async def test_an_empty_bucket_has_no_keys(tool: NatsTool, bucket: str) -> None:
     assert failure(await ran(tool, "kv_keys", bucket=bucket + "x"))[0] == "nats.missing"
 
 
-async def test_a_key_may_be_written_only_if_nobody_else_has(tool: NatsTool, bucket: str) -> None:
+async def test_a_key_can_be_written_only_over_the_revision_that_was_read(tool: NatsTool, bucket: str) -> None:
     first = await ran(tool, "kv_put", bucket=bucket, key="k", data="1", revision=0, create=True)
     again = await ran(tool, "kv_put", bucket=bucket, key="k", data="2", revision=0)
     second = await ran(tool, "kv_put", bucket=bucket, key="k", data="2", revision=first.result["revision"])
@@ -134,7 +134,7 @@ async def test_a_key_may_be_written_only_if_nobody_else_has(tool: NatsTool, buck
 
 
 @pytest.mark.req("RES-05")
-async def test_objects_of_any_size_come_back_whole(tool: NatsTool, bucket: str) -> None:
+async def test_objects_of_any_size_are_read_back_whole(tool: NatsTool, bucket: str) -> None:
     """Past the size of one message, which is 1 MiB."""
     text = "0123456789abcdef" * 200_000
 
@@ -157,7 +157,7 @@ async def test_objects_are_listed_and_deleted(tool: NatsTool, bucket: str) -> No
     assert failure(await ran(tool, "object_get", bucket=bucket, key="a"))[0] == "nats.missing"
 
 
-async def test_bytes_that_are_no_text_come_as_base64(tool: NatsTool, client: Client, bucket: str) -> None:
+async def test_binary_values_are_returned_as_base64(tool: NatsTool, client: Client, bucket: str) -> None:
     store = await client.jetstream(timeout=60).create_object_store(bucket)
     await store.put("raw", b"\xff\x00")
 
@@ -191,14 +191,14 @@ async def test_a_repeated_attempt_is_stored_once(tool: NatsTool, client: Client,
     assert first.result["store"] == "nats.stream"
 
 
-async def test_a_stream_that_keeps_no_such_subject_is_told(tool: NatsTool, bucket: str) -> None:
+async def test_a_subject_without_a_stream_is_reported(tool: NatsTool, bucket: str) -> None:
     kind, message = failure(await ran(tool, "publish", subject=f"{bucket}.x", stream="S"))
 
     assert kind == "nats.missing"
     assert "no stream keeps this subject" in message
 
 
-async def test_a_request_gets_its_answer(tool: NatsTool, client: Client, bucket: str) -> None:
+async def test_a_request_gets_its_response(tool: NatsTool, client: Client, bucket: str) -> None:
     async def answer(message: Any) -> None:
         await message.respond(b'{"got": "' + message.data + b'"}')
 
@@ -210,7 +210,9 @@ async def test_a_request_gets_its_answer(tool: NatsTool, client: Client, bucket:
     assert outcome.result["value"] == {"got": "it"}
 
 
-async def test_nobody_to_answer_and_a_late_answer_are_told_apart(tool: NatsTool, client: Client, bucket: str) -> None:
+async def test_a_missing_responder_and_a_late_response_are_distinguished(
+    tool: NatsTool, client: Client, bucket: str
+) -> None:
     await client.subscribe(f"{bucket}.silent")
     await client.flush()
 
@@ -238,7 +240,7 @@ async def test_nobody_to_answer_and_a_late_answer_are_told_apart(tool: NatsTool,
         ("object_get", {"bucket": "b"}, 'an object needs "key"'),
     ],
 )
-async def test_inputs_that_would_be_more_than_they_say_are_refused(
+async def test_inputs_with_protocol_characters_are_refused(
     tool: NatsTool, op: str, inputs: dict[str, Any], words: str
 ) -> None:
     """A line break in a subject would be a line of the protocol."""
@@ -248,7 +250,7 @@ async def test_inputs_that_would_be_more_than_they_say_are_refused(
     assert words in message
 
 
-async def test_keys_are_checked_before_the_server_is_asked(tool: NatsTool, bucket: str) -> None:
+async def test_keys_are_validated_before_the_server_is_contacted(tool: NatsTool, bucket: str) -> None:
     await ran(tool, "kv_put", bucket=bucket, key="k", data=1, create=True)
 
     for key in ("a b", "*", ">", ".a", "a.", "k\n", ""):
@@ -257,14 +259,14 @@ async def test_keys_are_checked_before_the_server_is_asked(tool: NatsTool, bucke
         assert "is no key" in message
 
 
-async def test_a_missing_bucket_names_the_way_out(tool: NatsTool, bucket: str) -> None:
+async def test_a_missing_bucket_is_reported_with_the_option_to_create_it(tool: NatsTool, bucket: str) -> None:
     kind, message = failure(await ran(tool, "kv_put", bucket=bucket, key="k", data=1))
 
     assert kind == "nats.missing"
     assert "create: true makes it" in message
 
 
-async def test_a_server_that_is_not_there_is_told_at_once_and_without_its_password(
+async def test_an_unreachable_server_is_reported_at_once_without_its_password(
     tool: NatsTool, capfd: pytest.CaptureFixture[str]
 ) -> None:
     auth = {"url": "nats://me:canary@127.0.0.1:1"}
@@ -292,7 +294,7 @@ async def test_a_server_that_is_not_there_is_told_at_once_and_without_its_passwo
         (5, "cannot be a number"),
     ],
 )
-async def test_a_credential_that_names_no_server_is_told(tool: NatsTool, auth: Any, words: str) -> None:
+async def test_a_credential_without_a_server_is_reported(tool: NatsTool, auth: Any, words: str) -> None:
     kind, message = failure(await outcome_of(tool, {"op": "publish", "subject": "a", "auth": auth}))
 
     assert kind == "keychain.unresolved"
@@ -308,7 +310,7 @@ async def test_a_credential_is_resolved_by_its_name(tool: NatsTool) -> None:
     assert outcome.error is None
 
 
-async def test_a_password_is_needed_where_the_server_asks_for_one(tool: NatsTool) -> None:
+async def test_a_password_is_required_if_the_server_asks_for_one(tool: NatsTool) -> None:
     guarded = Server("--user", "me", "--pass", "secret")
     try:
         wrong = await outcome_of(tool, {"op": "publish", "subject": "a", "auth": {"url": guarded.url}})
@@ -323,7 +325,7 @@ async def test_a_password_is_needed_where_the_server_asks_for_one(tool: NatsTool
     assert right.error is None
 
 
-async def test_one_connection_serves_many_tasks_and_a_lost_one_is_made_anew(tool: NatsTool) -> None:
+async def test_one_connection_serves_many_tasks_and_is_reopened_when_lost(tool: NatsTool) -> None:
     mine = Server()
     inputs = {"op": "publish", "subject": "a", "auth": mine.auth}
     try:

@@ -49,7 +49,9 @@ async def ran(tool: PgpTool, folder: Path, op: str, /, spec: dict[str, Any] | No
 
 
 @pytest.mark.parametrize("armor", [True, False])
-async def test_a_file_comes_back_and_is_signed(tool: PgpTool, folder: Path, armor: bool) -> None:
+async def test_an_encrypted_file_is_decrypted_and_its_signature_verified(
+    tool: PgpTool, folder: Path, armor: bool
+) -> None:
     ours, theirs = {"private_key": str(OURS)}, {"private_key": str(PARTNER)}
 
     closed = await ran(tool, folder, "encrypt", recipients=[public(PARTNER)], auth=ours, armor=armor)
@@ -65,7 +67,7 @@ async def test_a_file_comes_back_and_is_signed(tool: PgpTool, folder: Path, armo
     assert sorted(os.listdir(folder)) == ["back", "closed", "plain"]
 
 
-async def test_a_password_is_enough_where_both_know_it(tool: PgpTool, folder: Path) -> None:
+async def test_a_shared_password_is_sufficient(tool: PgpTool, folder: Path) -> None:
     await ran(tool, folder, "encrypt", auth={"password": "right-one"})
     opened = await ran(tool, folder, "decrypt", auth={"password": "right-one"})
     wrong = await ran(tool, folder, "decrypt", auth={"password": "wrong-one"}, target="other")
@@ -95,7 +97,7 @@ async def test_wrong_keys_and_missing_signatures_are_refused(tool: PgpTool, fold
         assert sorted(os.listdir(folder)) == ["closed", "plain"]
 
 
-async def test_a_changed_or_cut_message_leaves_no_file(tool: PgpTool, folder: Path) -> None:
+async def test_a_changed_or_truncated_message_leaves_no_file(tool: PgpTool, folder: Path) -> None:
     await ran(tool, folder, "encrypt", recipients=public(PARTNER))
     body = (folder / "closed").read_bytes()
     changed = bytearray(body)
@@ -110,7 +112,7 @@ async def test_a_changed_or_cut_message_leaves_no_file(tool: PgpTool, folder: Pa
         assert sorted(os.listdir(folder)) == ["closed", "plain"]
 
 
-async def test_what_is_too_large_is_stopped(tool: PgpTool, folder: Path) -> None:
+async def test_an_oversized_message_is_refused(tool: PgpTool, folder: Path) -> None:
     await ran(tool, folder, "encrypt", recipients=public(PARTNER))
     key = {"private_key": str(PARTNER)}
 
@@ -135,7 +137,9 @@ async def test_what_is_too_large_is_stopped(tool: PgpTool, folder: Path) -> None
         ("encrypt", {"recipients": public(PARTNER), "target": "plain", "if_absent": True}, "pgp.conflict"),
     ],
 )
-async def test_wrong_inputs_are_told(tool: PgpTool, folder: Path, op: str, inputs: dict[str, Any], kind: str) -> None:
+async def test_invalid_inputs_are_refused(
+    tool: PgpTool, folder: Path, op: str, inputs: dict[str, Any], kind: str
+) -> None:
     outcome = await ran(tool, folder, op, **inputs)
 
     assert outcome.error is not None
@@ -144,7 +148,7 @@ async def test_wrong_inputs_are_told(tool: PgpTool, folder: Path, op: str, input
     assert (folder / "plain").read_bytes() == CONTENT
 
 
-async def test_a_key_with_a_passphrase_signs_and_opens_with_it_only(tool: PgpTool, folder: Path) -> None:
+async def test_a_protected_key_signs_and_decrypts_with_its_passphrase_only(tool: PgpTool, folder: Path) -> None:
     """Made by GnuPG, as most keys are; its passphrase is "correct horse"."""
     text = (Path(__file__).parent / "guarded_key.asc").read_text()
     guarded, key = {"private_key": text, "passphrase": "correct horse"}, pysequoia.Tsk.from_bytes(text.encode())
@@ -164,7 +168,7 @@ async def test_a_key_with_a_passphrase_signs_and_opens_with_it_only(tool: PgpToo
 
 
 @pytest.mark.req("KEY-06")
-async def test_no_byte_of_fifty_secrets_is_told(tool: PgpTool, folder: Path) -> None:
+async def test_no_byte_of_a_secret_is_revealed(tool: PgpTool, folder: Path) -> None:
     text = (Path(__file__).parent / "guarded_key.asc").read_text()
     await ran(tool, folder, "encrypt", recipients=[public(PARTNER)])
     for number in range(50):
@@ -179,7 +183,7 @@ async def test_no_byte_of_fifty_secrets_is_told(tool: PgpTool, folder: Path) -> 
         assert secret.encode() not in msgspec.json.encode(outcome)
 
 
-async def test_a_credential_is_tried_by_opening_its_key() -> None:
+async def test_a_credential_is_tested_by_opening_its_key() -> None:
     text = (Path(__file__).parent / "guarded_key.asc").read_text()
     name = pysequoia.Tsk.from_bytes(text.encode()).extract_certificate().fingerprint
 
@@ -192,7 +196,7 @@ async def test_a_credential_is_tried_by_opening_its_key() -> None:
     assert told == f"the private key {name} can be used"
 
 
-async def test_a_cancelled_task_leaves_nothing_of_its_target(tool: PgpTool, folder: Path) -> None:
+async def test_a_cancelled_task_leaves_no_partial_target(tool: PgpTool, folder: Path) -> None:
     with (folder / "plain").open("r+b") as file:
         file.truncate(1 << 30)
     running = asyncio.create_task(ran(tool, folder, "encrypt", recipients=[public(PARTNER)]))

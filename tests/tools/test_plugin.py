@@ -51,7 +51,7 @@ def noetl_cli(*arguments: str, env: Mapping[str, str], cwd: Path) -> subprocess.
 
 
 @pytest.mark.req("TOOL-01", "VAL-04")
-def test_the_example_is_checked_and_run_once_it_is_installed(installed: dict[str, str], tmp_path: Path) -> None:
+def test_the_example_plug_in_is_checked_and_run_when_installed(installed: dict[str, str], tmp_path: Path) -> None:
     playbook = str(EXAMPLE / "playbook.yaml")
 
     unknown = noetl_cli("check", playbook, env={**os.environ, "NO_COLOR": "1"}, cwd=tmp_path)
@@ -70,7 +70,7 @@ def test_the_example_is_checked_and_run_once_it_is_installed(installed: dict[str
     )
 
 
-def test_its_inputs_are_checked_by_its_own_declaration(installed: dict[str, str], tmp_path: Path) -> None:
+def test_inputs_of_a_plug_in_are_checked_by_its_declaration(installed: dict[str, str], tmp_path: Path) -> None:
     text = (EXAMPLE / "playbook.yaml").read_text().replace("message:", "mesage:")
     (tmp_path / "wrong.yaml").write_text(text)
 
@@ -81,7 +81,7 @@ def test_its_inputs_are_checked_by_its_own_declaration(installed: dict[str, str]
     assert 'did you mean "message"' in checked.stdout + checked.stderr
 
 
-def test_the_tests_of_the_example_pass(installed: dict[str, str], tmp_path: Path) -> None:
+def test_the_tests_of_the_example_plug_in_pass(installed: dict[str, str], tmp_path: Path) -> None:
     own = ["-c", str(EXAMPLE / "pyproject.toml"), "-p", "no:cacheprovider", "-W", "error"]
     alone = {**installed, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # it needs none, and there are many here
 
@@ -168,7 +168,7 @@ workflow:
 
 
 @pytest.mark.req("VAL-12", "SRV-11")
-def test_a_plug_in_has_a_policy_and_jobs_like_a_built_in_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plug_in_can_have_a_policy_and_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
     entries = [EntryPoint("farm", f"{__name__}:Farm", GROUP)]
     monkeypatch.setattr("importlib.metadata.entry_points", lambda group: entries)
 
@@ -181,7 +181,7 @@ def test_a_plug_in_has_a_policy_and_jobs_like_a_built_in_kind(monkeypatch: pytes
 
 
 @pytest.mark.req("VAL-12")
-def test_a_policy_of_a_kind_that_nobody_has_is_refused() -> None:
+def test_a_policy_of_an_unknown_kind_is_refused() -> None:
     checked = check(Source("farm.yaml", FARM.replace("kind: farm", "kind: noop")), kinds=load_kinds())
 
     assert ("E_POLICY_SCOPE", '"farm" is not a key of executor.spec.policy') in [
@@ -220,7 +220,7 @@ workflow:
 
 
 @pytest.mark.req("TOOL-01")
-def test_the_registry_runs_every_kind_that_the_table_says_is_built_in() -> None:
+def test_the_registry_runs_every_built_in_kind() -> None:
     """`playbook` and `workbook` are no tools of a worker: the compiler and the server see to them."""
     built_in = {name for name, kind in KINDS.items() if kind.plugin is None}
 
@@ -229,7 +229,7 @@ def test_the_registry_runs_every_kind_that_the_table_says_is_built_in() -> None:
 
 
 @pytest.mark.req("TOOL-01")
-def test_a_playbook_of_a_kind_whose_extra_is_missing_is_refused_before_it_begins() -> None:
+def test_a_playbook_with_a_missing_extra_is_refused_before_it_starts() -> None:
     text = PLAYBOOK.replace("KIND", "snowflake").replace("WORD", "command")
 
     with pytest.raises(RefusedError, match=r"install noetl-engine\[snowflake\]"):
@@ -247,7 +247,7 @@ def test_a_plug_in_that_runs_programs_must_be_allowed_too() -> None:
     asyncio.run(allowed.close())
 
 
-def test_a_worker_that_cannot_run_a_kind_ends_the_task_with_an_error() -> None:
+def test_a_worker_that_cannot_run_a_kind_fails_the_task() -> None:
     """An extra that is missing, a kind that is off: an outcome like any other, and the worker goes on."""
     registry = Registry({"gone": "no_such_package:Tool"})
 

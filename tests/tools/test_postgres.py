@@ -67,7 +67,7 @@ async def test_a_select_gives_rows_as_mappings_with_their_columns_and_count(run:
 
 
 @pytest.mark.req("TOOL-05")
-async def test_every_statement_stays_readable_and_the_last_one_is_the_payload(run: Run) -> None:
+async def test_every_statement_result_is_readable_and_the_last_one_is_the_payload(run: Run) -> None:
     outcome = await run("CREATE TEMP TABLE c (a int); INSERT INTO c VALUES (1), (2); SELECT a FROM c ORDER BY a;")
 
     assert outcome.result["data"] == [{"a": 1}, {"a": 2}]
@@ -106,7 +106,7 @@ JSON_TEXTS: list[tuple[Any, Any]] = [
 
 
 @pytest.mark.req("TOOL-05")
-async def test_text_that_is_a_json_document_goes_into_a_json_column_as_that(run: Run) -> None:
+async def test_json_text_is_stored_as_json_in_a_json_column(run: Run) -> None:
     """As it would in quotes; other text is text, in JSON too."""
     await run('CREATE DOMAIN doc AS jsonb; CREATE TABLE "J\'s" (id int, j json, b jsonb, d doc, t text)')
     given = [{"id": n, "j": one, "b": one, "d": one, "t": "{}"} for n, (one, _) in enumerate(JSON_TEXTS)]
@@ -118,7 +118,7 @@ async def test_text_that_is_a_json_document_goes_into_a_json_column_as_that(run:
     assert found == [{"j": one, "b": one, "d": one, "t": "{}"} for _, one in JSON_TEXTS]
 
 
-async def test_numbers_in_the_text_of_a_json_document_keep_their_digits(run: Run) -> None:
+async def test_numbers_in_json_text_keep_their_digits(run: Run) -> None:
     await run("CREATE TABLE precise (b jsonb)")
 
     await run(table="precise", args={"b": '{"n": 12345678901234567890.123456789}'})
@@ -127,7 +127,7 @@ async def test_numbers_in_the_text_of_a_json_document_keep_their_digits(run: Run
 
 
 @pytest.mark.req("TOOL-05")
-async def test_rows_of_different_columns_leave_the_others_at_their_defaults(run: Run) -> None:
+async def test_rows_with_different_columns_use_defaults_for_missing_ones(run: Run) -> None:
     await run("CREATE TABLE d (a int, b text DEFAULT 'none')")
 
     outcome = await run(table="d", args=[{"a": 1}, {"a": 2, "b": None}, {"a": 3, "b": "x"}])
@@ -137,7 +137,7 @@ async def test_rows_of_different_columns_leave_the_others_at_their_defaults(run:
 
 
 @pytest.mark.req("TOOL-05")
-async def test_upsert_changes_the_row_that_is_there(run: Run) -> None:
+async def test_upsert_updates_the_existing_row(run: Run) -> None:
     await run("CREATE TABLE u (id int PRIMARY KEY, n int); INSERT INTO u VALUES (1, 1)")
 
     await run(table="public.u", args=[{"id": 1, "n": 5}, {"id": 2, "n": 6}], mode="upsert", key="id")
@@ -146,7 +146,7 @@ async def test_upsert_changes_the_row_that_is_there(run: Run) -> None:
 
 
 @pytest.mark.req("TOOL-05")
-async def test_a_table_name_that_is_more_than_a_name_is_refused(run: Run) -> None:
+async def test_an_invalid_table_name_is_refused(run: Run) -> None:
     outcome = await run(table="t; DROP TABLE t", args={"a": 1})
 
     assert outcome.error is not None
@@ -200,14 +200,14 @@ NASTY = "O'Reilly\"; DROP TABLE people; -- \\' $$ /* \u2028 \U0001f600"
         ("{{ s }}", {"s": "SELECT 3 AS v"}, 3),
     ],
 )
-async def test_a_template_means_what_its_value_written_there_would_mean(
+async def test_a_template_means_the_same_as_its_value_written_in_its_place(
     run: Run, sql: str, scope: dict[str, Any], expected: Any
 ) -> None:
     assert [row["v"] for row in await rows(run, sql, scope)] == [expected]
 
 
 @pytest.mark.req("TOOL-05")
-async def test_text_comes_through_every_kind_of_quote_unchanged(run: Run) -> None:
+async def test_text_is_unchanged_in_every_kind_of_quotes(run: Run) -> None:
     """Bound or written as a constant: the server must read exactly the text that was given."""
     pieces = [
         "'",
@@ -252,7 +252,7 @@ async def test_text_comes_through_every_kind_of_quote_unchanged(run: Run) -> Non
 
 
 @pytest.mark.req("TOOL-05")
-async def test_text_takes_the_type_of_the_column_it_meets(run: Run) -> None:
+async def test_text_is_converted_to_the_type_of_its_column(run: Run) -> None:
     await run(
         "CREATE TYPE mood AS ENUM ('good', 'bad'); "
         "CREATE TABLE k (i int, b int8, n numeric(10,2), d date, ts timestamptz, u uuid, f bool, m mood, x text)"
@@ -282,7 +282,7 @@ async def test_text_takes_the_type_of_the_column_it_meets(run: Run) -> None:
 
 
 @pytest.mark.parametrize(("text", "code"), [("a\x00b", "22021"), ("a\ud800b", "22000")])
-async def test_text_that_no_database_keeps_is_an_ordinary_error(run: Run, text: str, code: str) -> None:
+async def test_text_that_postgres_cannot_store_is_an_ordinary_error(run: Run, text: str, code: str) -> None:
     outcome = await run("SELECT upper({{ s }})", {"s": text})
 
     assert outcome.error is not None
@@ -309,7 +309,7 @@ async def test_params_fill_placeholders_by_position_and_by_name(run: Run, sql: s
     assert [row["v"] for row in await rows(run, sql, params=params)] == [expected]
 
 
-async def test_a_placeholder_without_a_value_and_a_value_without_one_are_told(run: Run) -> None:
+async def test_unmatched_placeholders_and_values_are_reported(run: Run) -> None:
     missing = await run("SELECT $2", params=["a"])
     unused = await run("SELECT $1", params=["a", "b"])
 
@@ -351,7 +351,7 @@ async def test_a_placeholder_without_a_value_and_a_value_without_one_are_told(ru
         ("NULL::int", None),
     ],
 )
-async def test_values_come_back_as_json_that_loses_nothing(run: Run, expression: str, expected: Any) -> None:
+async def test_values_are_returned_as_lossless_json(run: Run, expression: str, expected: Any) -> None:
     (row,) = await rows(run, f"SELECT {expression} AS v")
 
     assert row["v"] == expected
@@ -374,7 +374,7 @@ async def test_an_error_of_the_server_has_its_sqlstate(run: Run) -> None:
 
 
 @pytest.mark.req("OUT-02")
-async def test_an_error_before_the_server_is_reached_has_null_helpers(tool: PostgresTool) -> None:
+async def test_a_connection_error_has_null_helpers(tool: PostgresTool) -> None:
     outcome = await outcome_of(tool, {"command": "SELECT 1", "auth": "pg_k8s"})
 
     assert outcome.error is not None
@@ -417,7 +417,7 @@ def test_a_kind_without_its_driver_names_its_extra(kind: str, package: str) -> N
     assert done.stdout.strip() == f'tool.unknown_kind tool kind "{kind}" needs an extra: install noetl-engine[{kind}]'
 
 
-async def test_a_credential_is_tried_and_a_wrong_one_told_with_its_sqlstate(
+async def test_a_credential_is_tested_and_a_rejected_one_reported_with_its_sqlstate(
     tool: PostgresTool,
     pg_auth: dict[str, Any],  # noqa: F811
 ) -> None:
@@ -431,7 +431,7 @@ async def test_a_credential_is_tried_and_a_wrong_one_told_with_its_sqlstate(
     assert "a password of nobody" not in str(refused.value)
 
 
-async def test_a_server_that_is_not_there_is_told_without_the_password(tool: PostgresTool) -> None:
+async def test_an_unreachable_server_is_reported_without_the_password(tool: PostgresTool) -> None:
     auth = "postgresql://me:sesame@127.0.0.1:1/db"
 
     outcome = await outcome_of(tool, {"command": "SELECT 1", "auth": auth})
@@ -443,7 +443,7 @@ async def test_a_server_that_is_not_there_is_told_without_the_password(tool: Pos
     assert "sesame" not in str(outcome)
 
 
-async def test_the_workers_own_password_never_goes_to_a_server_a_playbook_chose(
+async def test_the_password_of_the_worker_is_never_sent_to_a_server_of_a_playbook(
     tool: PostgresTool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A server may ask for a password in clear text; PGPASSWORD of the worker must not be the answer."""
@@ -473,7 +473,7 @@ async def test_the_workers_own_password_never_goes_to_a_server_a_playbook_chose(
 
 
 @pytest.mark.req("OUT-03")
-async def test_a_connection_that_the_server_ends_may_be_tried_again(run: Run) -> None:
+async def test_a_connection_closed_by_the_server_is_retryable(run: Run) -> None:
     outcome = await run("SELECT pg_terminate_backend(pg_backend_pid())")
 
     assert outcome.error is not None
@@ -497,7 +497,7 @@ async def test_all_statements_of_a_task_are_one_transaction(run: Run) -> None:
     assert await rows(run, "SELECT * FROM one") == []
 
 
-async def test_without_a_transaction_each_statement_stands_by_itself(run: Run) -> None:
+async def test_without_a_transaction_each_statement_is_separate(run: Run) -> None:
     await run("CREATE TABLE single (a int)")
 
     await run("INSERT INTO single VALUES (1); INSERT INTO single VALUES (1 / 0)", spec={"transaction": False})
@@ -509,7 +509,7 @@ async def test_without_a_transaction_each_statement_stands_by_itself(run: Run) -
     assert refused.error.message.endswith("spec.transaction: false runs each statement by itself")
 
 
-async def test_sql_that_keeps_its_own_transactions_is_left_to_it(run: Run) -> None:
+async def test_sql_with_its_own_transactions_keeps_them(run: Run) -> None:
     await run("CREATE TABLE own (a int)")
 
     kept = await run("BEGIN; INSERT INTO own VALUES (1); COMMIT; BEGIN; INSERT INTO own VALUES (2); ROLLBACK")
@@ -521,7 +521,7 @@ async def test_sql_that_keeps_its_own_transactions_is_left_to_it(run: Run) -> No
     assert await rows(run, "SELECT a FROM own") == [{"a": 1}]
 
 
-async def test_isolation_is_the_level_the_spec_asks_for(run: Run) -> None:
+async def test_the_spec_sets_the_isolation_level(run: Run) -> None:
     sql = "SELECT current_setting('transaction_isolation') AS v"
 
     assert await rows(run, sql, spec={"isolation": "Repeatable Read"}) == [{"v": "repeatable read"}]
@@ -531,7 +531,7 @@ async def test_isolation_is_the_level_the_spec_asks_for(run: Run) -> None:
 
 
 @pytest.mark.req("OUT-03")
-async def test_a_serialization_failure_may_be_retried(run: Run) -> None:
+async def test_a_serialization_failure_is_retryable(run: Run) -> None:
     await run("CREATE FUNCTION clash() RETURNS void LANGUAGE plpgsql AS $$ BEGIN RAISE SQLSTATE '40001'; END $$")
 
     outcome = await run("SELECT clash()")
@@ -542,7 +542,7 @@ async def test_a_serialization_failure_may_be_retried(run: Run) -> None:
 
 
 @pytest.mark.req("TOOL-05")
-async def test_a_timed_out_statement_no_longer_runs_on_the_server(run: Run, pg_auth: dict[str, Any]) -> None:  # noqa: F811
+async def test_a_timed_out_statement_is_stopped_on_the_server(run: Run, pg_auth: dict[str, Any]) -> None:  # noqa: F811
     outcome = await run("SELECT pg_sleep(60) /* the slow one */", spec={"timeout": 0.3})
 
     assert outcome.error is not None
@@ -554,7 +554,7 @@ async def test_a_timed_out_statement_no_longer_runs_on_the_server(run: Run, pg_a
     assert await rows(run, left) == [{"n": 0}]
 
 
-async def test_the_server_knows_the_time_of_the_task_too(run: Run) -> None:
+async def test_the_server_enforces_the_timeout_of_the_task_too(run: Run) -> None:
     """A worker that was killed cannot cancel anything."""
     sql = "SELECT current_setting('statement_timeout') AS v"
 
@@ -563,14 +563,14 @@ async def test_the_server_knows_the_time_of_the_task_too(run: Run) -> None:
     assert await rows(run, sql, spec={"timeout": {"total": None}}) == [{"v": "0"}]
 
 
-async def test_the_connection_is_as_new_for_the_next_task(run: Run) -> None:
+async def test_a_connection_is_reset_for_the_next_task(run: Run) -> None:
     await run("SET search_path = nowhere; SET TimeZone = 'Asia/Tokyo'", spec={"transaction": False})
 
     assert await rows(run, "SELECT current_setting('search_path') <> 'nowhere' AS v") == [{"v": True}]
 
 
 @pytest.mark.req("TOOL-05")
-async def test_too_many_rows_are_an_error_before_they_are_all_here(run: Run) -> None:
+async def test_too_many_rows_are_an_error_before_all_are_loaded(run: Run) -> None:
     by_rows = await run("SELECT generate_series(1, 1000000000)", spec={"max_rows": 1000})
     by_bytes = await run("SELECT repeat('x', 1000000) FROM generate_series(1, 1000)")
 
@@ -580,7 +580,7 @@ async def test_too_many_rows_are_an_error_before_they_are_all_here(run: Run) -> 
 
 
 @pytest.mark.req("TOOL-05")
-async def test_exactly_once_returns_what_the_first_run_returned(run: Run) -> None:
+async def test_exactly_once_returns_the_result_of_the_first_run(run: Run) -> None:
     await run("CREATE TABLE fx (id serial, a int)")
     sql, spec = "INSERT INTO fx (a) VALUES ({{ n }}) RETURNING id", {"exactly_once": True}
 
@@ -624,7 +624,7 @@ async def test_exactly_once_without_a_transaction_is_refused(run: Run) -> None:
 
 
 @pytest.mark.req("TOOL-05")
-async def test_a_script_is_sql_from_a_file_and_never_a_template(run: Run, tmp_path: Path) -> None:
+async def test_a_script_is_sql_from_a_file_and_not_a_template(run: Run, tmp_path: Path) -> None:
     script = tmp_path / "job.sql"
     script.write_text("SELECT '{{ x }}' AS v, :n AS n;\n-- done\n")
 
@@ -651,7 +651,7 @@ async def test_a_script_is_sql_from_a_file_and_never_a_template(run: Run, tmp_pa
         ),
     ],
 )
-async def test_inputs_that_cannot_be_run_are_told(run: Run, inputs: dict[str, Any], message: str) -> None:
+async def test_invalid_postgres_inputs_are_reported(run: Run, inputs: dict[str, Any], message: str) -> None:
     outcome = await run(**inputs)
 
     assert outcome.error is not None

@@ -21,7 +21,7 @@ async def ran(body: str, tmp_path: Path, **payload: Any) -> Any:
 
 
 @pytest.mark.req("TOOL-05", "RES-05", "PIPE-09")
-async def test_rows_flow_from_task_to_task_and_values_are_bound(tmp_path: Path, pg_auth: dict[str, Any]) -> None:  # noqa: F811
+async def test_rows_are_passed_between_tasks_and_values_are_bound(tmp_path: Path, pg_auth: dict[str, Any]) -> None:  # noqa: F811
     body = """
 workload: {pg: {}, name: ""}
 workflow:

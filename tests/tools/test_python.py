@@ -74,7 +74,7 @@ async def run(
         ("result = [f(x) for x in (1, 2)] if False else '{{ not a template }}'", {}, "{{ not a template }}"),
     ],
 )
-async def test_every_form_of_code_gives_its_result(
+async def test_every_form_of_code_returns_its_result(
     tool: PythonTool, code: str, args: dict[str, Any], result: Any
 ) -> None:
     outcome = await run(tool, code, args)
@@ -89,7 +89,7 @@ async def test_every_form_of_code_gives_its_result(
     "code",
     ["result = args", "return input_data", "def main(input_data): return input_data", "def main(**all): return all"],
 )
-async def test_as_one_mapping_the_args_of_the_task_lie_over_those_of_the_token(tool: PythonTool, code: str) -> None:
+async def test_in_one_mapping_args_of_the_task_override_those_of_the_token(tool: PythonTool, code: str) -> None:
     """Whoever passes args along an arc reads them in code as in a template (O-11)."""
     outcome = await run(tool, code, {"b": 2}, names={"args": {"a": 1, "b": 1}})
 
@@ -97,7 +97,7 @@ async def test_as_one_mapping_the_args_of_the_task_lie_over_those_of_the_token(t
 
 
 @pytest.mark.req("TOOL-07", "TPL-06")
-async def test_code_sees_the_names_a_template_would_and_only_those_it_mentions(tool: PythonTool) -> None:
+async def test_code_reads_the_names_of_a_template_and_receives_only_those_it_mentions(tool: PythonTool) -> None:
     known = {"ctx": {"n": 1}, "api_url": "http://x", "_prev": {"data": 2}, "unused": 1}
 
     outcome = await run(
@@ -107,7 +107,7 @@ async def test_code_sees_the_names_a_template_would_and_only_those_it_mentions(t
     assert outcome.result == [1, "http://x", 2, 9, False]
 
 
-async def test_args_win_over_other_names(tool: PythonTool) -> None:
+async def test_args_take_precedence_over_other_names(tool: PythonTool) -> None:
     outcome = await run(tool, "result = n", {"n": "mine"}, names={"n": "other"})
 
     assert outcome.result == "mine"
@@ -129,16 +129,14 @@ async def test_args_win_over_other_names(tool: PythonTool) -> None:
         ([{"name": "math", "as": "m"}], "m.sqrt(16)", 4.0),
     ],
 )
-async def test_libs_are_read_in_every_shape_that_says_plainly_what_to_import(
-    tool: PythonTool, libs: Any, code: str, result: Any
-) -> None:
+async def test_libs_are_accepted_in_every_clear_form(tool: PythonTool, libs: Any, code: str, result: Any) -> None:
     outcome = await run(tool, f"result = {code}", libs=libs)
 
     assert (outcome.error, outcome.result) == (None, result)
 
 
 @pytest.mark.parametrize("libs", [5, [5], {"m": 5}, {"from": "math"}, ["import math"], {"x": {"from": "a"}}])
-async def test_libs_of_another_shape_are_an_error_that_names_the_shapes(tool: PythonTool, libs: Any) -> None:
+async def test_invalid_libs_are_an_error_that_shows_the_forms(tool: PythonTool, libs: Any) -> None:
     outcome = await run(tool, "result = 1", libs=libs)
 
     assert outcome.error is not None
@@ -146,7 +144,7 @@ async def test_libs_of_another_shape_are_an_error_that_names_the_shapes(tool: Py
     assert "{from: datetime, import:" in outcome.error.message
 
 
-async def test_libs_are_imported_under_the_name_they_get(tool: PythonTool) -> None:
+async def test_libs_are_imported_under_their_given_name(tool: PythonTool) -> None:
     outcome = await run(tool, "result = m.sqrt(16)", libs={"m": "math"})
 
     assert outcome.result == 4.0
@@ -191,7 +189,7 @@ async def test_an_exception_is_an_error_with_its_type_and_a_traceback_with_sourc
         ("def f(:\n    pass", ['  File "s/t", line 1', "    def f(:"]),
     ],
 )
-async def test_a_traceback_begins_with_the_authors_code(tool: PythonTool, code: str, lines: list[str]) -> None:
+async def test_a_traceback_starts_with_the_code_of_the_author(tool: PythonTool, code: str, lines: list[str]) -> None:
     outcome = await run(tool, code)
 
     assert outcome.error is not None
@@ -200,7 +198,7 @@ async def test_a_traceback_begins_with_the_authors_code(tool: PythonTool, code: 
     assert told == lines
 
 
-async def test_a_traceback_names_files_modules_and_what_the_error_came_of(tool: PythonTool, tmp_path: Path) -> None:
+async def test_a_traceback_names_files_modules_and_causes(tool: PythonTool, tmp_path: Path) -> None:
     code = (
         "import json\ntry:\n    json.loads('{')\nexcept ValueError as problem:\n    raise KeyError('k') from problem\n"
     )
@@ -217,7 +215,7 @@ async def test_a_traceback_names_files_modules_and_what_the_error_came_of(tool: 
     assert trace.endswith(f"File \"{file}\", line 5, in <module>\n    raise KeyError('k') from problem")
 
 
-async def test_a_traceback_that_the_code_prints_has_its_source_lines(tool: PythonTool) -> None:
+async def test_a_printed_traceback_has_its_source_lines(tool: PythonTool) -> None:
     code = "import logging\ntry:\n    [][1]\nexcept IndexError:\n    logging.exception('broken')\n"
     outcome = await run(tool, code)
 
@@ -225,7 +223,7 @@ async def test_a_traceback_that_the_code_prints_has_its_source_lines(tool: Pytho
     assert '  File "s/t", line 3, in <module>\n    [][1]\n' in outcome.meta.stdout
 
 
-async def test_a_long_traceback_is_cut_in_its_middle(tool: PythonTool) -> None:
+async def test_a_long_traceback_is_shortened_in_the_middle(tool: PythonTool) -> None:
     calls = "\n".join(f"def f{at}(): f{at + 1}()" for at in range(60))
     outcome = await run(tool, f"{calls}\ndef f60(): raise ValueError\nf0()")
 
@@ -249,7 +247,7 @@ async def test_a_long_traceback_is_cut_in_its_middle(tool: PythonTool) -> None:
         ("def f(): return f()\nf()", "RecursionError"),
     ],
 )
-async def test_whatever_is_raised_is_told_by_its_type(tool: PythonTool, code: str, exception: str) -> None:
+async def test_any_raised_object_is_reported_by_its_type(tool: PythonTool, code: str, exception: str) -> None:
     outcome = await run(tool, code)
 
     assert outcome.error is not None
@@ -278,7 +276,7 @@ async def test_large_whole_numbers_and_any_text_arrive_unchanged(tool: PythonToo
     assert outcome.result == [2**70, "é\u2028\U0001f600\x00"]
 
 
-async def test_what_is_printed_is_kept_and_cut_when_it_is_much(tool: PythonTool) -> None:
+async def test_output_is_stored_and_long_output_truncated(tool: PythonTool) -> None:
     little = await run(tool, "print('hello'); result = 1")
     much = await run(tool, "for _ in range(100_000): print('x' * 50)\nresult = 1")
 
@@ -289,13 +287,13 @@ async def test_what_is_printed_is_kept_and_cut_when_it_is_much(tool: PythonTool)
     assert "more characters" in much.meta.stdout
 
 
-async def test_what_was_printed_before_an_exception_is_kept_too(tool: PythonTool) -> None:
+async def test_output_before_an_exception_is_stored_too(tool: PythonTool) -> None:
     outcome = await run(tool, "print('so far'); raise ValueError")
 
     assert outcome.meta.stdout == "so far\n"
 
 
-async def test_printing_to_the_file_descriptor_cannot_break_the_conversation(tool: PythonTool) -> None:
+async def test_printing_to_the_file_descriptor_cannot_break_the_protocol(tool: PythonTool) -> None:
     outcome = await run(tool, "import os; os.write(1, b'garbage'); os.write(2, b'more'); result = 1")
 
     assert outcome.result == 1
@@ -310,7 +308,7 @@ async def test_endless_code_is_stopped_by_its_timeout(tool: PythonTool) -> None:
     assert (await run(tool, "result = 1")).result == 1, "the next task has a child that works"
 
 
-async def test_a_process_that_ends_by_itself_is_an_error_and_the_next_task_has_another(tool: PythonTool) -> None:
+async def test_a_process_that_exits_is_an_error_and_the_next_task_has_another(tool: PythonTool) -> None:
     gone = await run(tool, "import os; os._exit(7)")
     killed = await run(tool, "import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
 
@@ -331,7 +329,7 @@ async def test_memory_and_cpu_time_are_limited(tool: PythonTool) -> None:
     assert "CPU time" in cpu.error.message
 
 
-async def test_a_process_that_the_code_forked_answers_nothing_and_ends_with_its_task(tool: PythonTool) -> None:
+async def test_a_process_forked_by_the_code_is_ignored_and_ends_with_its_task(tool: PythonTool) -> None:
     code = "import os, time\npid = os.fork()\nif pid == 0:\n    time.sleep(60)\nresult = pid"
 
     outcome = await run(tool, code)
@@ -341,7 +339,7 @@ async def test_a_process_that_the_code_forked_answers_nothing_and_ends_with_its_
     assert (await run(tool, "result = 1")).result == 1
 
 
-async def test_a_child_is_reused_with_fresh_globals_and_never_by_another_execution(tool: PythonTool) -> None:
+async def test_a_child_is_reused_with_fresh_globals_and_only_by_its_execution(tool: PythonTool) -> None:
     first = await run(tool, "import os; left = 1; result = os.getpid()")
     again = await run(tool, "import os; result = [os.getpid(), 'left' in globals()]")
     other = await run(tool, "import os; result = os.getpid()", execution_id="x2")
@@ -352,7 +350,7 @@ async def test_a_child_is_reused_with_fresh_globals_and_never_by_another_executi
 
 
 @pytest.mark.req("SCOPE-01")
-async def test_code_that_changes_its_copy_of_the_data_changes_nothing(tool: PythonTool) -> None:
+async def test_code_receives_a_copy_of_the_data(tool: PythonTool) -> None:
     workload = {"n": [1]}
 
     await run(tool, "workload['n'].append(2); result = workload", names={"workload": workload})
@@ -377,14 +375,14 @@ async def test_closing_the_tool_leaves_no_process(tool: PythonTool) -> None:
         os.kill(outcome.result, 0)
 
 
-async def test_several_tasks_of_one_execution_run_side_by_side(tool: PythonTool) -> None:
+async def test_several_tasks_of_one_execution_run_concurrently(tool: PythonTool) -> None:
     outcomes = await asyncio.gather(*(run(tool, "import os; result = os.getpid()") for _ in range(3)))
 
     assert len({outcome.result for outcome in outcomes}) == 3
 
 
 @pytest.mark.parametrize("memory", ["lots", True, "12 parsecs"])
-async def test_a_limit_that_is_no_size_is_told(tool: PythonTool, memory: Any) -> None:
+async def test_an_invalid_memory_limit_is_reported(tool: PythonTool, memory: Any) -> None:
     outcome = await run(tool, "result = 1", spec={"resources": {"memory": memory}})
 
     assert outcome.error is not None
@@ -421,9 +419,7 @@ while not pathlib.Path(gate).exists():
         "import os\nif os.fork() == 0:\n    os._exit(0)\nprint('first')",
     ],
 )
-async def test_what_code_prints_is_told_while_it_runs_and_kept_once(
-    tool: PythonTool, tmp_path: Path, printing: str
-) -> None:
+async def test_output_of_code_is_streamed_live_and_stored_once(tool: PythonTool, tmp_path: Path, printing: str) -> None:
     gate = Gate(tmp_path / "gate", b"first")
     code = f"{printing}\n{WAITING}print('last')"
 
@@ -438,7 +434,7 @@ async def test_what_code_prints_is_told_while_it_runs_and_kept_once(
     assert again.meta.stdout == "of the next task\n"
 
 
-async def test_a_flood_is_told_and_its_log_is_as_without_anybody_who_looks(tool: PythonTool, tmp_path: Path) -> None:
+async def test_very_long_live_output_is_stored_the_same_as_unwatched_output(tool: PythonTool, tmp_path: Path) -> None:
     heard = bytearray()
     gate = tmp_path / "gate"
     code = f"for i in range(30):\n    print('ä' * 9_999)\n{WAITING}"
@@ -457,7 +453,7 @@ async def test_a_flood_is_told_and_its_log_is_as_without_anybody_who_looks(tool:
     assert len(heard) > 64 * 1024
 
 
-async def test_what_was_told_of_code_that_died_is_in_its_log(tool: PythonTool, tmp_path: Path) -> None:
+async def test_live_output_of_code_that_died_is_stored(tool: PythonTool, tmp_path: Path) -> None:
     gate = Gate(tmp_path / "gate", b"first")
 
     outcome = await run(

@@ -37,7 +37,7 @@ POLICY = {
 
 @pytest.mark.req("QNT-01", "QNT-03")
 @pytest.mark.parametrize("circuit", [BELL, BELL_3, BELL_LIST])
-async def test_a_bell_pair_is_both_or_neither(circuit: Any) -> None:
+async def test_a_bell_pair_measures_both_or_neither(circuit: Any) -> None:
     run = World()
     submitted = await run(circuit=circuit, shots=500, seed=7)
     results = await run(op="results", job_id=submitted["job_id"])
@@ -48,7 +48,7 @@ async def test_a_bell_pair_is_both_or_neither(circuit: Any) -> None:
 
 
 @pytest.mark.req("QNT-01", "QNT-02")
-async def test_a_job_waits_in_its_queue_runs_and_is_done() -> None:
+async def test_a_job_is_queued_runs_and_is_done() -> None:
     run = World()
     submitted = await run({"queue_s": 10, "run_s": 5}, circuit=BELL)
     job_id = submitted["job_id"]
@@ -64,7 +64,7 @@ async def test_a_job_waits_in_its_queue_runs_and_is_done() -> None:
 
 
 @pytest.mark.req("QNT-02")
-async def test_a_job_in_error_has_no_results(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failed_job_has_no_results(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(simulator, "_has_aer", lambda: False)  # which could run this one
     run = World()
     submitted = await run(circuit=[{"gate": "x", "target": 20}])
@@ -77,7 +77,7 @@ async def test_a_job_in_error_has_no_results(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.req("QNT-01", "QNT-02")
-async def test_a_job_can_be_cancelled_until_it_is_over() -> None:
+async def test_a_job_can_be_cancelled_until_it_has_ended() -> None:
     run = World()
     submitted = await run({"queue_s": 10}, circuit=BELL)
     assert (await run(op="cancel", job_id=submitted["job_id"]))["state"] == "CANCELLED"
@@ -87,7 +87,7 @@ async def test_a_job_can_be_cancelled_until_it_is_over() -> None:
 
 
 @pytest.mark.req("QNT-01")
-async def test_run_submits_and_waits() -> None:
+async def test_run_submits_a_job_and_waits_for_it() -> None:
     result = await World()(op="run", circuit=BELL, shots=100)
 
     assert result["state"] == "DONE"
@@ -96,14 +96,14 @@ async def test_run_submits_and_waits() -> None:
 
 @pytest.mark.req("QNT-01")
 @pytest.mark.parametrize("shots", [0, -1, 1.5, float("inf"), True, "many"])
-async def test_shots_are_a_whole_number_and_none_is_cut_off(shots: Any) -> None:
+async def test_an_invalid_number_of_shots_is_refused(shots: Any) -> None:
     error = await refused(World()(op="run", circuit=BELL, shots=shots))
 
     assert (error.kind, "whole number" in str(error)) == ("quantum.circuit", True)
 
 
 @pytest.mark.req("QNT-05")
-async def test_everything_that_counts_depend_on_is_told_and_repeats_them() -> None:
+async def test_the_recorded_inputs_reproduce_the_counts() -> None:
     first, second = [await World()(op="run", circuit=BELL, shots=300, seed=11) for _ in range(2)]
     other = await World()(op="run", circuit=BELL, shots=300, seed=12)
 
@@ -116,7 +116,7 @@ async def test_everything_that_counts_depend_on_is_told_and_repeats_them() -> No
 
 @pytest.mark.req("QNT-04")
 @pytest.mark.parametrize(("theta", "share"), [(0.0, 0.0), (math.pi / 2, 0.5), (math.pi, 1.0)])
-async def test_an_angle_turns_a_qubit(theta: float, share: float) -> None:
+async def test_an_angle_rotates_a_qubit(theta: float, share: float) -> None:
     circuit = [{"gate": "rx", "target": 0, "theta": "angle"}, {"gate": "measure", "target": 0}]
 
     result = await World()(op="run", circuit=circuit, parameters={"angle": theta}, shots=2000, seed=1)
@@ -125,7 +125,7 @@ async def test_an_angle_turns_a_qubit(theta: float, share: float) -> None:
 
 
 @pytest.mark.req("QNT-03")
-async def test_a_provider_that_is_not_there_says_what_to_do() -> None:
+async def test_an_unknown_provider_is_reported_with_advice() -> None:
     error = await refused(World()(provider="ionic", circuit=BELL))
 
     assert error.kind == "quantum.provider_unavailable"
@@ -133,7 +133,7 @@ async def test_a_provider_that_is_not_there_says_what_to_do() -> None:
 
 
 @pytest.mark.req("QNT-03")
-async def test_the_simulator_stands_in_for_a_provider_by_configuration() -> None:
+async def test_the_simulator_can_replace_a_provider_by_configuration() -> None:
     run = World(stand_ins=("ibm=simulator",))
     submitted = await run(provider="ibm", circuit=BELL)
 
@@ -164,7 +164,7 @@ class Elsewhere:
 
 
 @pytest.mark.req("QNT-03")
-async def test_a_plug_in_gets_the_circuit_and_its_own_job_id_back() -> None:
+async def test_a_plug_in_receives_the_circuit_and_its_own_job_id() -> None:
     run, elsewhere = World(policy={"hints": {"level": 3}}), Elsewhere()
     run.tool = QuantumTool(Providers({"there": elsewhere}))
     submitted = await run(provider="there", circuit=BELL, shots=4, backend="b")
@@ -201,7 +201,7 @@ class Hesitant(Elsewhere):
 
 @pytest.mark.req("SRV-11", "QNT-02")
 @pytest.mark.parametrize("op", ["submit", "run"])
-async def test_a_job_that_is_being_accepted_while_its_task_ends_is_cancelled(op: str) -> None:
+async def test_a_job_submitted_while_its_task_is_cancelled_is_cancelled(op: str) -> None:
     """Nobody would know of it otherwise, and somebody would pay for it."""
     run, there = World(), Hesitant()
     run.tool = QuantumTool(Providers({"there": there}))
@@ -217,7 +217,7 @@ async def test_a_job_that_is_being_accepted_while_its_task_ends_is_cancelled(op:
 
 
 @pytest.mark.req("SRV-11", "QNT-02")
-async def test_a_job_whose_run_is_cancelled_ends_with_it() -> None:
+async def test_a_job_whose_run_is_cancelled_is_cancelled() -> None:
     run, there = World(), Hesitant()
     run.tool = QuantumTool(Providers({"there": there}))
     there.accepting.set()
@@ -248,7 +248,7 @@ THREE = [{"gate": "h", "target": 2}]
         ({"prefer": "cost", "min_qubits": 3}, BELL, "large"),
     ],
 )
-async def test_a_job_is_placed_on_the_best_backend_that_takes_it(placement: Any, circuit: Any, expected: str) -> None:
+async def test_a_job_is_placed_on_the_best_suitable_backend(placement: Any, circuit: Any, expected: str) -> None:
     run = World(policy={**POLICY, "placement": placement})
 
     submitted = await run(circuit=circuit, shots=1000)
@@ -260,7 +260,7 @@ async def test_a_job_is_placed_on_the_best_backend_that_takes_it(placement: Any,
 
 
 @pytest.mark.req("QNT-06")
-async def test_a_job_that_no_backend_takes_is_refused_with_the_reasons() -> None:
+async def test_a_job_without_a_suitable_backend_is_refused_with_the_reasons() -> None:
     error = await refused(World(policy={**POLICY, "placement": {"max_cost": 5}})(circuit=THREE, shots=1000))
 
     assert error.kind == "quantum.placement"
@@ -270,7 +270,7 @@ async def test_a_job_that_no_backend_takes_is_refused_with_the_reasons() -> None
 
 
 @pytest.mark.req("QNT-06")
-async def test_a_backend_that_is_named_is_not_placed() -> None:
+async def test_a_named_backend_skips_placement() -> None:
     run = World(policy=POLICY)
 
     assert (await run(circuit=BELL, backend="large"))["backend"] == "large"
@@ -299,7 +299,7 @@ async def test_a_backend_that_is_named_is_not_placed() -> None:
         ("qubit[2] q; bit c; c = measure q;", "cannot be measured"),
     ],
 )
-def test_a_circuit_that_is_none_says_where(circuit: Any, says: str) -> None:
+def test_an_invalid_circuit_is_reported_with_its_place(circuit: Any, says: str) -> None:
     with pytest.raises(ToolError) as caught:
         circuit_of(circuit, {})
     assert caught.value.kind == "quantum.circuit"
@@ -320,12 +320,12 @@ def test_a_circuit_that_is_none_says_where(circuit: Any, says: str) -> None:
         ("qubit[2] q; ry(2*acc) q[0];", {"00": 0.75, "01": 0.25}),
     ],
 )
-def test_circuits_do_what_their_gates_say(text: str, expected: dict[str, float]) -> None:
+def test_circuits_compute_what_their_gates_define(text: str, expected: dict[str, float]) -> None:
     found = probabilities(circuit_of(text, {"acc": math.pi / 6} if "acc" in text else {}))
 
     assert {outcome: pytest.approx(share) for outcome, share in found.items()} == expected
 
 
-def test_what_is_too_large_is_said_before_it_is_tried() -> None:
+def test_an_oversized_circuit_is_refused_before_it_runs() -> None:
     with pytest.raises(TooLargeError, match="16 qubits"):
         counts_of(circuit_of([{"gate": "h", "target": 16}], {}), 1, 1)

@@ -13,14 +13,14 @@ from noetl.tools.registry import Registry
 from tests.playbook_runs import Scripted
 
 
-def test_a_kind_is_one_tool_for_a_workers_whole_life() -> None:
+def test_a_kind_has_one_tool_for_the_lifetime_of_the_worker() -> None:
     registry = Registry()
 
     assert isinstance(registry.tool("noop"), NoopTool)
     assert registry.tool("noop") is registry.tool("noop")
 
 
-def test_a_kind_nobody_runs_is_told_with_those_somebody_does() -> None:
+def test_an_unknown_kind_is_reported_with_the_known_ones() -> None:
     registry = Registry()
 
     assert not registry.runs("telepathy")
@@ -36,7 +36,7 @@ def test_a_kind_whose_packages_are_missing_names_its_extra() -> None:
         registry.tool("ftp")
 
 
-def test_an_embedder_may_bring_a_tool_of_its_own() -> None:
+def test_an_embedder_can_register_its_own_tool() -> None:
     tool = Scripted()
 
     assert Registry({"mine": tool}).tool("mine") is tool

@@ -20,7 +20,7 @@ def plugged(monkeypatch: pytest.MonkeyPatch, **values: str) -> None:
 
 
 @pytest.mark.req("TOOL-01")
-def test_what_is_off_is_said_only_once_it_is_allowed() -> None:
+def test_a_disabled_kind_is_announced_only_when_allowed() -> None:
     here = {kind for kind in BUILT_IN if kind not in EXTRAS or is_installed(EXTRAS[kind])}
     allowed = Registry(permissions=Permissions(kinds=frozenset({"shell"})))
 
@@ -28,7 +28,7 @@ def test_what_is_off_is_said_only_once_it_is_allowed() -> None:
     assert set(allowed.kinds()) == here - {"script", "container"}
 
 
-def test_a_kind_whose_extra_is_missing_is_not_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kind_with_a_missing_extra_is_not_announced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(registry.EXTRAS, "duckdb", "an_extra_that_is_not_there")
 
     assert "duckdb" not in Registry().kinds()
@@ -36,7 +36,7 @@ def test_a_kind_whose_extra_is_missing_is_not_said(monkeypatch: pytest.MonkeyPat
     assert "duckdb" in Registry({"duckdb": Scripted()}).kinds(), "one that is at hand needs no extra"
 
 
-def test_plug_ins_are_said_if_they_can_be_imported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_plug_ins_are_announced_if_they_can_be_imported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "courier_of_a_test.py").write_text("class Courier: ...\n")
     (tmp_path / "broken_in_a_test.py").write_text("raise RuntimeError('not today')\n")
     monkeypatch.syspath_prepend(tmp_path)
@@ -59,7 +59,9 @@ def test_plug_ins_are_said_if_they_can_be_imported(monkeypatch: pytest.MonkeyPat
     sys.modules.pop("courier_of_a_test", None)
 
 
-def test_a_plug_in_says_which_of_its_inputs_name_credentials(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_registered_plug_in_declares_which_inputs_name_credentials(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     (tmp_path / "declaring_in_a_test.py").write_text(
         "from noetl.tools.plugin import Input, ToolKind\n"
         "class Says:\n"

@@ -33,7 +33,7 @@ async def ran(cmds: Any, spec: dict[str, Any] | None = None, **inputs: Any) -> O
     return await outcome_of(ShellTool(), {"cmds": cmds, **inputs}, spec)
 
 
-async def test_text_runs_under_sh_and_gives_what_it_printed() -> None:
+async def test_text_runs_under_sh_and_returns_its_output() -> None:
     outcome = await ran("echo out; echo err >&2; exit 0")
 
     assert outcome.status is Status.SUCCESS
@@ -41,13 +41,13 @@ async def test_text_runs_under_sh_and_gives_what_it_printed() -> None:
     assert outcome.helpers == {"shell": {"exit_code": 0}}
 
 
-async def test_a_list_runs_without_any_shell() -> None:
+async def test_a_list_runs_without_a_shell() -> None:
     outcome = await ran(["printf", "<%s>", "$HOME; ls", "*"])
 
     assert outcome.result["stdout"] == "<$HOME; ls><*>"
 
 
-async def test_an_exit_code_is_an_error_with_the_last_words() -> None:
+async def test_a_failing_exit_code_is_an_error_with_the_end_of_the_output() -> None:
     outcome = await ran("echo so far; echo first >&2; echo no such order >&2; exit 3")
 
     assert outcome.error is not None
@@ -58,14 +58,14 @@ async def test_an_exit_code_is_an_error_with_the_last_words() -> None:
     assert outcome.meta.stdout == "so far\n"
 
 
-async def test_further_exit_codes_may_count_as_success() -> None:
+async def test_further_exit_codes_can_count_as_success() -> None:
     """grep says 1 when it finds nothing, which is no failure."""
     outcome = await ran(["grep", "nothing", "/dev/null"], {"ok_exit_codes": [1]})
 
     assert outcome.result["exit_code"] == 1
 
 
-async def test_standard_input_environment_and_folder_are_the_tasks_own(tmp_path: Path) -> None:
+async def test_standard_input_environment_and_folder_come_from_the_task(tmp_path: Path) -> None:
     inputs: dict[str, Any] = {
         "stdin": {"a": 1},
         "env": {"NAME": "it's", "LIST": [1, 2], "GONE": None},
@@ -88,19 +88,19 @@ async def test_nothing_of_our_environment_reaches_a_command(monkeypatch: pytest.
     assert "NOETL_TASK=task" in outcome.result["stdout"]
 
 
-async def test_its_temporary_folder_goes_with_it() -> None:
+async def test_the_temporary_folder_of_a_command_is_deleted() -> None:
     outcome = await ran('echo secret > "$TMPDIR/left"; echo "$TMPDIR"')
 
     assert not Path(outcome.result["stdout"].strip()).exists()
 
 
-async def test_only_its_own_streams_are_open_in_it() -> None:
+async def test_a_command_inherits_only_its_own_streams() -> None:
     outcome = await ran(["ls", "/proc/self/fd"])
 
     assert outcome.result["stdout"].split() == ["0", "1", "2", "3"], "3 is the folder that ls reads"
 
 
-async def test_what_it_prints_is_capped_and_never_stops_it() -> None:
+async def test_output_over_the_limit_is_dropped_and_the_command_continues() -> None:
     outcome = await ran(f"head -c {3 * MAX_OUTPUT_BYTES} /dev/zero | tr '\\0' x; echo done >&2")
 
     assert len(outcome.result["stdout"]) == MAX_OUTPUT_BYTES
@@ -108,7 +108,7 @@ async def test_what_it_prints_is_capped_and_never_stops_it() -> None:
     assert outcome.result["stderr"] == "done\n"
 
 
-async def test_a_timeout_ends_it_with_everything_it_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_timeout_ends_a_command_with_all_its_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     no_time_passes_until((tmp_path / "pid").exists, monkeypatch)
     outcome = await ran(f"cd {tmp_path}; sleep 600 & echo $! > part; mv part pid; sleep 600", {"timeout": 0.3})
 
@@ -120,7 +120,7 @@ async def test_a_timeout_ends_it_with_everything_it_started(tmp_path: Path, monk
 TOLD = "cd $TMPDIR; until [ -s pid ]; do sleep 0.01; done; cat pid"  # what somebody else writes there
 
 
-async def test_what_it_leaves_running_ends_with_it() -> None:
+async def test_a_background_process_ends_with_its_command() -> None:
     outcome = await ran("sleep 600 & echo $!")
 
     assert await gone(int(outcome.result["stdout"]))
@@ -134,13 +134,13 @@ async def test_what_it_leaves_running_ends_with_it() -> None:
         "setsid nohup sleep 600 </dev/null >/dev/null 2>&1 & echo $!",
     ],
 )
-async def test_a_daemon_in_a_session_of_its_own_ends_with_it(flight: str) -> None:
+async def test_a_daemon_in_its_own_session_ends_with_its_command(flight: str) -> None:
     outcome = await ran(flight)
 
     assert await gone(int(outcome.result["stdout"]))
 
 
-async def test_one_that_is_just_becoming_another_program_is_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_process_in_the_middle_of_exec_is_checked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """For that moment it shows no environment; here for the first three times that somebody looks."""
     looks: Counter[int] = Counter()
 
@@ -160,7 +160,7 @@ async def test_one_that_is_just_becoming_another_program_is_looked_at_again(monk
     assert looks[daemon] > 3
 
 
-async def test_a_daemon_without_our_environment_is_ended_at_least_by_a_timeout(
+async def test_a_daemon_without_our_environment_ends_at_the_timeout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     no_time_passes_until((tmp_path / "pid").exists, monkeypatch)
@@ -171,7 +171,7 @@ async def test_a_daemon_without_our_environment_is_ended_at_least_by_a_timeout(
     assert await gone(int((tmp_path / "pid").read_text()))
 
 
-async def test_one_that_cannot_be_found_is_not_waited_for() -> None:
+async def test_an_untraceable_daemon_is_not_waited_for() -> None:
     outcome = await ran("cd $TMPDIR; env -i setsid sh -c 'echo $$ > pid; exec sleep 600' & " + TOLD)
 
     pid = int(outcome.result["stdout"])
@@ -179,7 +179,7 @@ async def test_one_that_cannot_be_found_is_not_waited_for() -> None:
     os.kill(pid, signal.SIGKILL)
 
 
-async def test_no_other_run_is_ended_with_it(tmp_path: Path) -> None:
+async def test_processes_of_other_runs_are_not_ended(tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     other = asyncio.ensure_future(ran(f"touch {gate}.begun; until [ -e {gate} ]; do sleep 0.01; done; echo whole"))
     while not gate.with_suffix(".begun").exists():
@@ -190,7 +190,7 @@ async def test_no_other_run_is_ended_with_it(tmp_path: Path) -> None:
     assert (await other).result["stdout"] == "whole\n"
 
 
-async def test_it_ends_with_a_worker_that_is_killed(tmp_path: Path) -> None:
+async def test_a_command_ends_when_its_worker_is_killed(tmp_path: Path) -> None:
     """Another worker takes the task up: two of them must not run beside each other."""
     worker = textwrap.dedent(
         f"""
@@ -229,7 +229,7 @@ async def test_memory_and_cpu_time_are_limited() -> None:
     assert cpu.error.message == "the command was killed by SIGXCPU"
 
 
-async def test_open_files_and_the_size_of_files_are_limited() -> None:
+async def test_open_files_and_file_sizes_are_limited() -> None:
     outcome = await ran("ulimit -n; head -c 100000 /dev/zero > $TMPDIR/f; wc -c < $TMPDIR/f", {"resources": LIMITS})
 
     assert outcome.result["stdout"].split() == ["64", "51200"]
@@ -251,7 +251,7 @@ LIMITS = {"open_files": 64, "file_size": "50Ki"}
         ({"cmds": "echo " + "x" * 200_000}, "cannot be started"),
     ],
 )
-async def test_inputs_that_make_no_command_are_told(inputs: dict[str, Any], words: str) -> None:
+async def test_inputs_without_a_command_are_reported(inputs: dict[str, Any], words: str) -> None:
     outcome = await outcome_of(ShellTool(), inputs)
 
     assert outcome.error is not None
@@ -277,7 +277,7 @@ workflow:
 """
 
 
-def test_a_playbook_is_refused_before_it_begins_unless_shell_is_allowed() -> None:
+def test_a_playbook_with_shell_is_refused_before_it_starts_unless_allowed() -> None:
     """The refusal names the flag."""
     with pytest.raises(RefusedError, match=r'tool kind "shell" runs programs of this machine .* --allow shell'):
         noetl.run(PLAYBOOK, db=":memory:")
@@ -290,7 +290,7 @@ def test_template_values_reach_a_command_as_arguments() -> None:
     assert result.result["stdout"] == str(len("hello you; echo PWNED\n"))
 
 
-def test_a_worker_that_does_not_allow_it_ends_the_task_with_an_error() -> None:
+def test_a_worker_that_does_not_allow_shell_fails_the_task() -> None:
     registry = Registry()
 
     assert registry.runs("shell")
@@ -300,11 +300,11 @@ def test_a_worker_that_does_not_allow_it_ends_the_task_with_an_error() -> None:
     }
 
 
-def test_the_kinds_that_are_off_are_those_that_run_programs() -> None:
+def test_the_disabled_kinds_are_those_that_run_programs() -> None:
     assert set(KINDS) >= OFF_BY_DEFAULT == {"shell", "script", "container"}
 
 
-def test_the_command_line_turns_it_on_for_one_run(tmp_path: Path) -> None:
+def test_a_command_line_option_enables_shell_for_one_run(tmp_path: Path) -> None:
     (tmp_path / "say.yaml").write_text(PLAYBOOK)
 
     refused = call("run", str(tmp_path / "say.yaml"), "--memory")
@@ -315,7 +315,7 @@ def test_the_command_line_turns_it_on_for_one_run(tmp_path: Path) -> None:
     assert allowed[0] == 0, allowed[2]
 
 
-async def test_what_a_command_prints_is_told_while_it_runs_each_stream_by_its_name(tmp_path: Path) -> None:
+async def test_output_of_a_command_is_streamed_live_by_stream(tmp_path: Path) -> None:
     """It ends only if it is: it waits for what whoever hears it makes."""
     gate, heard = tmp_path / "gate", list[tuple[bytes, str]]()
 

@@ -35,7 +35,7 @@ async def test_code_runs_under_its_interpreter(inputs: dict[str, Any], printed: 
     assert outcome.helpers == {"script": {"exit_code": 0}}
 
 
-async def test_code_is_never_a_template() -> None:
+async def test_code_is_not_a_template() -> None:
     outcome = await ran({"code": "echo '{{ x }}'"})
 
     assert outcome.result["stdout"] == "{{ x }}\n"
@@ -49,7 +49,7 @@ async def test_a_failing_script_is_an_error() -> None:
     assert outcome.error.message == "the script ended with code 1: no luck"
 
 
-async def test_a_file_of_an_open_folder_runs_in_the_language_of_its_name(tmp_path: Path) -> None:
+async def test_a_file_in_a_data_folder_runs_in_the_language_of_its_suffix(tmp_path: Path) -> None:
     (tmp_path / "jobs").mkdir()
     (tmp_path / "jobs" / "hello.py").write_text("print('hello from python')")
     script = {"uri": "jobs/hello.py", "source": {"type": "file"}}
@@ -60,7 +60,7 @@ async def test_a_file_of_an_open_folder_runs_in_the_language_of_its_name(tmp_pat
     assert by_source.result["stdout"] == by_uri.result["stdout"] == "hello from python\n"
 
 
-async def test_a_file_outside_of_the_open_folders_is_not_read(tmp_path: Path) -> None:
+async def test_a_file_outside_the_data_folders_is_not_read(tmp_path: Path) -> None:
     inside, outside = tmp_path / "inside", tmp_path / "outside.sh"
     inside.mkdir()
     outside.write_text("echo PWNED")
@@ -75,7 +75,7 @@ async def test_a_file_outside_of_the_open_folders_is_not_read(tmp_path: Path) ->
     assert "no data folder is open here" in closed.error.message
 
 
-async def test_a_program_may_be_kept_in_the_results_store() -> None:
+async def test_a_program_can_be_read_from_the_results_store() -> None:
     store = MemoryResults()
     reference = reference_row(store.put("echo kept"))
 
@@ -95,7 +95,7 @@ async def test_a_program_may_be_kept_in_the_results_store() -> None:
         ({"script": "missing.sh"}, "cannot be read: No such file"),
     ],
 )
-async def test_inputs_that_make_no_script_are_told(inputs: dict[str, Any], words: str, tmp_path: Path) -> None:
+async def test_inputs_without_a_script_are_reported(inputs: dict[str, Any], words: str, tmp_path: Path) -> None:
     outcome = await ran(inputs, data_folders=(str(tmp_path),))
 
     assert outcome.error is not None

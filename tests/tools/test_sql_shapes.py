@@ -54,7 +54,7 @@ def _together(groups: Iterable[tuple[Statement, ...]]) -> Bound:
 
 @pytest.mark.req("TOOL-05", "O-23")
 @pytest.mark.parametrize("family", [*FAMILIES, "postgres only"])
-async def test_what_is_bound_on_postgres_gives_what_its_text_would(pg_auth: dict[str, Any], family: str) -> None:  # noqa: F811
+async def test_a_bound_value_on_postgres_equals_its_literal(pg_auth: dict[str, Any], family: str) -> None:  # noqa: F811
     tool = PostgresTool()
 
     found = await differences(tool, "postgres", shapes("postgres")[family], auth=pg_auth)
@@ -65,7 +65,7 @@ async def test_what_is_bound_on_postgres_gives_what_its_text_would(pg_auth: dict
 
 @pytest.mark.req("TOOL-06", "O-23")
 @pytest.mark.parametrize("family", [*FAMILIES, "duckdb only"])
-async def test_what_is_bound_on_duckdb_gives_what_its_text_would(family: str) -> None:
+async def test_a_bound_value_on_duckdb_equals_its_literal(family: str) -> None:
     tool = DuckdbTool()
 
     found = await differences(tool, "duckdb", shapes("duckdb")[family])
@@ -75,7 +75,7 @@ async def test_what_is_bound_on_duckdb_gives_what_its_text_would(family: str) ->
 
 
 @pytest.mark.parametrize("database", ["postgres", "duckdb"])
-def test_the_matrix_holds_at_least_three_hundred_shapes(database: str) -> None:
+def test_the_matrix_contains_at_least_three_hundred_shapes(database: str) -> None:
     written = [shape.sql for family in shapes(database).values() for shape in family]
 
     assert len(set(written)) == len(written) >= 300

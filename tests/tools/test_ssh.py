@@ -52,13 +52,13 @@ def error(outcome: Outcome) -> Any:
     return outcome.error
 
 
-async def test_a_command_gives_its_output(machine: Machine) -> None:
+async def test_a_command_returns_its_output(machine: Machine) -> None:
     done = result(await ssh(machine, "cat; echo problem >&2", stdin={"a": 1}))
 
     assert done == {"exit_code": 0, "stdout": '{"a":1}', "stderr": "problem\n"}
 
 
-async def test_a_command_that_fails_is_an_error_with_its_code_and_its_output(machine: Machine) -> None:
+async def test_a_failing_command_is_an_error_with_its_code_and_output(machine: Machine) -> None:
     outcome = await ssh(machine, "echo so far; echo 'no such thing' >&2; exit 3")
 
     failed = error(outcome)
@@ -68,14 +68,14 @@ async def test_a_command_that_fails_is_an_error_with_its_code_and_its_output(mac
     assert outcome.meta.stdout == "so far\n"
 
 
-async def test_output_beyond_the_limit_is_dropped_and_the_command_goes_on(machine: Machine) -> None:
+async def test_remote_output_over_the_limit_is_dropped_and_the_command_continues(machine: Machine) -> None:
     done = result(await ssh(machine, "head -c 3000000 /dev/zero; echo end >&2", spec={"max_bytes": 1000}))
 
     assert len(done["stdout"]) == 1000
     assert done["stderr"] == "end\n"
 
 
-async def test_a_key_opens_the_machine_too(machine: Machine) -> None:
+async def test_a_private_key_authenticates_too(machine: Machine) -> None:
     key = machine.client_key.export_private_key("pkcs8-pem", passphrase="a phrase").decode()
     auth = {**machine.auth, "password": "", "private_key": key, "passphrase": "a phrase"}
 
@@ -92,7 +92,7 @@ async def test_a_wrong_password_is_denied(machine: Machine) -> None:
     assert "a wrong one" not in denied.message
 
 
-async def test_a_machine_with_another_host_key_gets_no_password(machine: Machine) -> None:
+async def test_a_machine_with_another_host_key_receives_no_password(machine: Machine) -> None:
     other = asyncssh.generate_private_key("ssh-ed25519").export_public_key().decode()
 
     refused = error(await ssh(machine, "echo in", auth={**machine.auth, "host_key": other}))
@@ -100,7 +100,7 @@ async def test_a_machine_with_another_host_key_gets_no_password(machine: Machine
     assert refused.kind == "ssh.host_key"
 
 
-async def test_a_host_key_is_also_known_by_its_fingerprint(machine: Machine) -> None:
+async def test_a_host_key_can_be_given_as_a_fingerprint(machine: Machine) -> None:
     digest = base64.b64encode(hashlib.sha256(machine.host_key.public_data).digest()).decode().rstrip("=")
     auth = {**machine.auth, "host_key": "", "host_key_fingerprint": f"SHA256:{digest}"}
 
@@ -118,7 +118,7 @@ async def test_a_credential_without_a_host_key_is_refused(machine: Machine) -> N
     assert "ssh-keyscan" in refused.message
 
 
-async def test_a_cancelled_task_ends_its_command(machine: Machine, tmp_path: Path) -> None:
+async def test_a_cancelled_task_ends_its_remote_command(machine: Machine, tmp_path: Path) -> None:
     running = asyncio.create_task(ssh(machine, f"echo $$ > {tmp_path}/pid; exec sleep 600"))
     while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text().strip():
         await asyncio.sleep(0.01)
@@ -130,7 +130,7 @@ async def test_a_cancelled_task_ends_its_command(machine: Machine, tmp_path: Pat
         await asyncio.sleep(0.01)
 
 
-async def test_a_login_that_is_cancelled_leaves_no_connection() -> None:
+async def test_a_cancelled_login_leaves_no_connection() -> None:
     opened, closed = asyncio.Event(), asyncio.Event()
 
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -150,7 +150,7 @@ async def test_a_login_that_is_cancelled_leaves_no_connection() -> None:
         await closed.wait()
 
 
-async def test_a_download_makes_its_folder_and_an_error_of_this_disk_is_none_of_the_connection(
+async def test_a_download_creates_its_folder_and_a_local_disk_error_is_reported_as_such(
     machine: Machine, tmp_path: Path
 ) -> None:
     (machine.folder / "a").write_text("content")
@@ -165,7 +165,7 @@ async def test_a_download_makes_its_folder_and_an_error_of_this_disk_is_none_of_
     assert (failed.kind, failed.retryable) == ("sftp.error", False)
 
 
-async def test_a_lost_connection_can_be_tried_again(machine: Machine, tmp_path: Path) -> None:
+async def test_a_lost_connection_is_retryable(machine: Machine, tmp_path: Path) -> None:
     with Proxy("127.0.0.1", machine.port) as line:
         auth = {**machine.auth, "port": line.port}
         running = asyncio.create_task(ssh(machine, f"touch {tmp_path}/begun; sleep 600", auth=auth))
@@ -178,7 +178,7 @@ async def test_a_lost_connection_can_be_tried_again(machine: Machine, tmp_path: 
     assert lost.retryable
 
 
-async def test_a_private_address_is_reached_only_where_the_policy_allows(machine: Machine) -> None:
+async def test_a_private_address_is_reached_only_if_the_policy_allows(machine: Machine) -> None:
     blocked = error(await ssh(machine, "echo in", more={"addresses": AddressGuard(CLOSED)}))
 
     assert blocked.kind == "tool.not_allowed"
@@ -197,7 +197,7 @@ async def test_files_keep_their_contents_and_are_listed_and_deleted(machine: Mac
     assert list(machine.folder.iterdir()) == []
 
 
-async def test_a_large_file_streams_both_ways(machine: Machine, tmp_path: Path) -> None:
+async def test_a_large_file_is_streamed_in_both_directions(machine: Machine, tmp_path: Path) -> None:
     content = hashlib.shake_256(b"a file").digest(9 << 20)
     (tmp_path / "near").mkdir()
     (tmp_path / "near/big.bin").write_bytes(content)
@@ -236,7 +236,7 @@ async def test_a_cancelled_transfer_leaves_the_old_file_and_no_connection(
     assert [one.name for one in near.parent.iterdir()] == ["big.bin"], "nothing half-made is left here"
 
 
-async def test_an_upload_that_breaks_leaves_the_old_file(machine: Machine, tmp_path: Path) -> None:
+async def test_a_broken_upload_leaves_the_old_file(machine: Machine, tmp_path: Path) -> None:
     (tmp_path / "big.bin").write_bytes(b"n" * (30 << 20))
     (machine.folder / "big.bin").write_text("old")
     with Proxy("127.0.0.1", machine.port) as line:
@@ -265,7 +265,7 @@ async def test_an_upload_that_breaks_leaves_the_old_file(machine: Machine, tmp_p
         ("get", "/there", {"spec": {"max_bytes": 2}}, "result.too_large"),
     ],
 )
-async def test_what_goes_wrong_has_a_kind(
+async def test_every_failure_has_an_error_kind(
     machine: Machine, tmp_path: Path, op: str, path: str, inputs: dict[str, Any], kind: str
 ) -> None:
     (machine.folder / "there").write_text("here")
@@ -275,14 +275,14 @@ async def test_what_goes_wrong_has_a_kind(
     assert failed.kind == kind
 
 
-async def test_no_secret_of_fifty_is_told_in_an_error(machine: Machine) -> None:
+async def test_no_secret_appears_in_an_error(machine: Machine) -> None:
     for secret in [secrets.token_urlsafe(12) for _ in range(50)]:
         failed = error(await ssh(machine, "echo in", auth={**machine.auth, "password": secret}))
         assert failed.kind == "ssh.denied"
         assert secret.encode() not in msgspec.json.encode(failed)
 
 
-async def test_a_check_of_a_credential_says_what_it_reached(machine: Machine) -> None:
+async def test_a_credential_check_names_what_it_reached(machine: Machine) -> None:
     said = await SshTool().check({"auth": machine.auth}, context())
     files = await SftpTool().check({"auth": machine.auth}, context())
 

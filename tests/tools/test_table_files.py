@@ -64,7 +64,7 @@ async def test_rows_of_duckdb_become_a_small_reference_that_the_next_task_reads(
 
 
 @pytest.mark.req("RES-05")
-async def test_types_of_postgres_are_kept(tasks: TableTasks, pg_auth: dict[str, Any]) -> None:
+async def test_types_of_postgres_are_preserved(tasks: TableTasks, pg_auth: dict[str, Any]) -> None:
     made = await tasks.run("postgres", {"auth": pg_auth, "query": TYPES}, rows="parquet")
 
     types = {one["name"]: one["type"] for one in made["ref"]["columns"]}
@@ -112,7 +112,7 @@ async def test_types_of_postgres_are_kept(tasks: TableTasks, pg_auth: dict[str, 
 
 
 @pytest.mark.req("RES-05")
-async def test_a_query_with_values_and_one_of_no_rows_are_tables_too(
+async def test_a_query_with_values_and_one_without_rows_become_tables_too(
     tasks: TableTasks, pg_auth: dict[str, Any]
 ) -> None:
     query = "SELECT n, NULL::numeric AS nothing FROM generate_series(1, 10) AS n WHERE n > $1"
@@ -128,7 +128,7 @@ async def test_a_query_with_values_and_one_of_no_rows_are_tables_too(
 
 
 @pytest.mark.req("RES-05")
-async def test_columns_of_sql_have_the_type_that_all_their_values_have(tasks: TableTasks, tmp_path: Path) -> None:
+async def test_a_column_has_the_type_of_all_its_values(tasks: TableTasks, tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "shop.db")) as database, database:
         database.execute("CREATE TABLE t (id, price, mixed, raw, empty)")
         rows = [(number, number / 4, number, b"\x00\xff", None) for number in range(6_000)]
@@ -149,7 +149,7 @@ async def test_columns_of_sql_have_the_type_that_all_their_values_have(tasks: Ta
 
 
 @pytest.mark.req("RES-05")
-async def test_python_reads_a_table_by_its_path_and_returns_one(tasks: TableTasks) -> None:
+async def test_python_reads_a_table_by_its_path_and_can_return_one(tasks: TableTasks) -> None:
     made = await tasks.run("duckdb", {"query": "SELECT range AS n FROM range(10)"}, rows="parquet")
     code = "import duckdb\nresult = duckdb.sql(f\"SELECT sum(n)::INTEGER AS total FROM '{numbers}'\")"
     told = await tasks.run("python", {"code": code, "tables": {"numbers": made["ref"]}}, rows="parquet")
@@ -161,7 +161,7 @@ async def test_python_reads_a_table_by_its_path_and_returns_one(tasks: TableTask
     assert await tasks.rows(listed["ref"]) == [{"n": 0, "w": ""}, {"n": 1, "w": "x"}, {"n": 2, "w": "xx"}]
 
 
-async def test_python_says_when_its_result_is_no_table_or_a_library_is_missing(tasks: TableTasks) -> None:
+async def test_python_reports_a_result_that_is_not_a_table_and_a_missing_library(tasks: TableTasks) -> None:
     made = await tasks.run("duckdb", {"query": "SELECT 1 AS n"}, rows="parquet")
     one = await tasks.error("python", {"code": "result = {'a': 1}"}, rows="parquet")
     unknown = await tasks.error("python", {"code": "result = t", "tables": {"t": made["ref"]}}, tables="polars")
@@ -183,7 +183,7 @@ async def library_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Asyn
 
 
 @pytest.mark.timeout(900)  # the first run installs the environment
-async def test_python_reads_a_table_as_one_of_a_library(library_tasks: TableTasks) -> None:
+async def test_python_reads_a_table_with_a_dataframe_library(library_tasks: TableTasks) -> None:
     tasks = library_tasks
     made = await tasks.run("duckdb", {"query": "SELECT range AS n FROM range(10)"}, rows="parquet")
     for kind in ("arrow", "pandas"):
@@ -193,7 +193,7 @@ async def test_python_reads_a_table_as_one_of_a_library(library_tasks: TableTask
         assert told["row_count"] == 10
 
 
-async def test_a_table_is_put_into_storage_as_a_file(tasks: TableTasks, tmp_path: Path) -> None:
+async def test_a_table_is_uploaded_to_storage_as_a_file(tasks: TableTasks, tmp_path: Path) -> None:
     made = await tasks.run("duckdb", {"query": "SELECT range AS n FROM range(1000)"}, rows="parquet")
     put = await tasks.run("storage", {"op": "put", "url": "file:out/numbers.parquet", "data": made["ref"]})
     (counted,) = (
@@ -221,7 +221,7 @@ async def test_a_table_is_streamed_to_an_object_store(tasks: TableTasks) -> None
 
 
 @pytest.mark.req("KEY-06")
-async def test_fifty_secrets_leave_no_byte_in_a_table(tasks: TableTasks, pg_auth: dict[str, Any]) -> None:
+async def test_no_byte_of_a_secret_appears_in_a_table(tasks: TableTasks, pg_auth: dict[str, Any]) -> None:
     """As they are, in JSON, bytes, lists, numbers and names of columns."""
     tasks.secrets = [secrets.token_urlsafe(18) for _ in range(48)] + [
         f'it\'s "{secrets.token_hex(6)}", ä',
@@ -274,14 +274,16 @@ async def test_fifty_secrets_leave_no_byte_in_a_table(tasks: TableTasks, pg_auth
         ("duckdb", {"query": "SELECT range AS n FROM range(20)"}, "more than 10 rows"),
     ],
 )
-async def test_what_cannot_be_a_table_is_refused(tasks: TableTasks, kind: str, inputs: Any, words: str) -> None:
+async def test_a_result_that_cannot_be_a_table_is_refused(
+    tasks: TableTasks, kind: str, inputs: Any, words: str
+) -> None:
     error = await tasks.error(kind, inputs, rows="parquet", max_rows=10)
 
     assert words in error.message
     assert left_behind() == []
 
 
-async def test_a_word_that_is_no_way_of_keeping_rows_is_told(tasks: TableTasks) -> None:
+async def test_an_unknown_rows_option_is_reported(tasks: TableTasks) -> None:
     assert "inline or parquet" in (await tasks.error("duckdb", {"query": "SELECT 1"}, rows="arrow")).message
 
 
@@ -299,7 +301,7 @@ async def test_a_cancelled_task_leaves_no_file_and_no_table(tasks: TableTasks, p
     assert tasks.results.untouched(before=1e12) == []
 
 
-async def test_a_file_that_is_written_anew_is_read_anew_and_an_error_harms_no_later_call(tmp_path: Path) -> None:
+async def test_a_rewritten_file_is_read_again_and_an_error_affects_no_later_call(tmp_path: Path) -> None:
     """Calls with SQL of ours share a connection as long as they work in the same folder."""
     files, other = TableFiles(), tmp_path / "other"
     other.mkdir()

@@ -82,7 +82,7 @@ async def world(pg_auth: dict[str, Any], tmp_path: Path, shared_tools: SharedToo
 
 
 @pytest.mark.req("RES-05")
-async def test_rows_move_in_chunks_and_the_result_says_where_they_are(world: World) -> None:
+async def test_rows_are_moved_in_chunks_and_the_result_names_their_place(world: World) -> None:
     outcome = await world.run(world.numbers(25), world.target(), chunk_size=10)
 
     assert outcome.error is None
@@ -97,7 +97,7 @@ async def test_rows_move_in_chunks_and_the_result_says_where_they_are(world: Wor
 
 
 @pytest.mark.parametrize("count", [0, 1, 9, 10, 11, 20])
-async def test_no_row_is_lost_or_doubled_at_the_edge_of_a_chunk(world: World, count: int) -> None:
+async def test_no_row_is_lost_or_duplicated_at_a_chunk_boundary(world: World, count: int) -> None:
     outcome = await world.run(world.numbers(count), world.target(), chunk_size=10)
 
     assert outcome.result["rows"] == count
@@ -106,7 +106,7 @@ async def test_no_row_is_lost_or_doubled_at_the_edge_of_a_chunk(world: World, co
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("at", range(1, 10))
-async def test_a_repeated_run_goes_on_where_the_first_one_broke(world: World, at: int, after: bool) -> None:
+async def test_a_repeated_run_resumes_where_the_first_one_failed(world: World, at: int, after: bool) -> None:
     """Wherever it breaks: before a call has reached the database, or after, when nobody heard that it had."""
     source, target = world.numbers(25), world.target()
     breaking = Breaking(world.tools.tool("postgres"), at, after=after)
@@ -120,7 +120,7 @@ async def test_a_repeated_run_goes_on_where_the_first_one_broke(world: World, at
     assert world.count() == ["25", "25"]
 
 
-async def test_a_run_that_broke_says_how_far_it_came(world: World) -> None:
+async def test_a_failed_run_reports_its_progress(world: World) -> None:
     source, target = world.numbers(25), world.target()
     # The first transfer into a database makes the table of progress, which is a call more: not this one, then.
     await world.run(world.numbers(0), target, idempotency_key=f"{world.table}-before")
@@ -136,7 +136,7 @@ async def test_a_run_that_broke_says_how_far_it_came(world: World) -> None:
     assert str(whole.meta.stdout).startswith("resumed after 10 rows in 1 chunks\n")
 
 
-async def test_a_run_that_was_done_is_not_done_again(world: World) -> None:
+async def test_a_completed_run_is_not_repeated(world: World) -> None:
     """Its worker may die between the last commit and the report. `exactly_once` of its calls would be too much."""
     source, target = world.numbers(5), world.target("id int, name text")
     without_cursor = {name: value for name, value in source.items() if name != "cursor"}
@@ -150,7 +150,7 @@ async def test_a_run_that_was_done_is_not_done_again(world: World) -> None:
     assert world.count() == ["10", "5"]
 
 
-async def test_of_two_workers_at_once_only_one_moves_a_chunk(world: World) -> None:
+async def test_one_of_two_concurrent_workers_moves_a_chunk(world: World) -> None:
     """One was thought lost, and was not: the second write of the same chunk fails as a whole."""
     source, target = world.numbers(25), world.target("id int, name text")
     tool = world.tools.tool("postgres")
@@ -172,7 +172,7 @@ async def test_of_two_workers_at_once_only_one_moves_a_chunk(world: World) -> No
     assert world.count() == ["25", "25"]
 
 
-async def test_a_role_that_may_not_record_progress_is_told_what_is_missing(world: World) -> None:
+async def test_a_role_that_may_not_record_progress_gets_the_missing_permission(world: World) -> None:
     role = f"r_{uuid4().hex[:10]}"
     world.sql(f"CREATE SCHEMA {role}; CREATE ROLE {role} LOGIN; GRANT USAGE ON SCHEMA {role} TO {role}")
     world.sql(f"CREATE TABLE {role}.t (id int, name text); GRANT ALL ON {role}.t TO {role}")
@@ -191,7 +191,7 @@ async def test_a_role_that_may_not_record_progress_is_told_what_is_missing(world
     assert allowed.result["rows"] == 3
 
 
-async def test_rows_that_share_a_value_of_the_cursor_are_not_parted(world: World) -> None:
+async def test_rows_with_equal_cursor_values_stay_in_one_chunk(world: World) -> None:
     query = "SELECT n AS id, n / 3 AS day FROM generate_series(0, 20) AS n"
     source = {"kind": "postgres", "auth": world.auth, "query": query, "cursor": "day"}
 
@@ -204,7 +204,7 @@ async def test_rows_that_share_a_value_of_the_cursor_are_not_parted(world: World
     assert 'more than 2 rows share one value of "day"' in refused.error.message
 
 
-async def test_a_cursor_without_a_value_is_refused(world: World) -> None:
+async def test_a_null_cursor_value_is_refused(world: World) -> None:
     """Such rows come after all others, and would never be seen."""
     source = {"kind": "postgres", "auth": world.auth, "cursor": "id", "query": "SELECT NULL::int AS id UNION SELECT 1"}
 
@@ -218,7 +218,7 @@ async def test_a_cursor_without_a_value_is_refused(world: World) -> None:
     "column",
     ["timestamptz '2026-01-01' + n * interval '1.000001 s'", "(n * 1.000000000000000001)::numeric", "'k' || 100 + n"],
 )
-async def test_any_ordered_column_is_a_cursor(world: World, column: str) -> None:
+async def test_any_ordered_column_can_be_a_cursor(world: World, column: str) -> None:
     query = f"SELECT n AS id, {column} AS c FROM generate_series(1, 12) AS n -- the end"
     source = {"kind": "postgres", "auth": world.auth, "query": query, "cursor": "c"}
 
@@ -228,7 +228,7 @@ async def test_any_ordered_column_is_a_cursor(world: World, column: str) -> None
     assert world.count() == ["12", "12"]
 
 
-async def test_a_whole_table_can_be_a_source_and_columns_be_renamed(world: World) -> None:
+async def test_a_whole_table_can_be_a_source_with_renamed_columns(world: World) -> None:
     world.sql(f"CREATE TABLE {world.table}_src AS SELECT 1 AS a, 'x' AS b, 2 AS c")
     source = {"kind": "postgres", "auth": world.auth, "table": f"{world.table}_src"}
 
@@ -254,7 +254,7 @@ async def test_replace_empties_the_table_with_the_first_chunk(world: World) -> N
     assert world.count() == ["0", "0"]
 
 
-async def test_upsert_changes_rows_that_are_there(world: World) -> None:
+async def test_upsert_updates_existing_rows(world: World) -> None:
     target = world.target()
     world.sql(f"INSERT INTO {world.table} VALUES (2, 'old'), (99, 'old')")
 
@@ -267,7 +267,7 @@ async def test_upsert_changes_rows_that_are_there(world: World) -> None:
     assert 'needs "key"' in needs_key.error.message
 
 
-async def test_a_chunk_that_fails_leaves_nothing_of_itself(world: World) -> None:
+async def test_a_failed_chunk_writes_nothing(world: World) -> None:
     target = world.target("id int CHECK (id <> 15), name text")
 
     outcome = await world.run(world.numbers(25), target, chunk_size=10)
@@ -277,7 +277,7 @@ async def test_a_chunk_that_fails_leaves_nothing_of_itself(world: World) -> None
     assert world.count() == ["10", "10"]
 
 
-async def test_duckdb_is_an_end_like_postgres(world: World) -> None:
+async def test_duckdb_can_be_source_and_target_like_postgres(world: World) -> None:
     file = {"kind": "duckdb", "database": "there.duckdb"}
     duckdb = world.tools.tool("duckdb")
     context_free = {"database": "there.duckdb", "command": "CREATE TABLE t (id INT, name VARCHAR)"}
@@ -301,7 +301,7 @@ async def test_duckdb_is_an_end_like_postgres(world: World) -> None:
     assert world.count() == ["25", "25"]
 
 
-async def test_rows_go_into_artifacts_and_out_again(world: World) -> None:
+async def test_rows_are_written_to_artifacts_and_read_back(world: World) -> None:
     one = await world.run(world.numbers(3), {"kind": "artifact"})
     many = await world.run(world.numbers(25), {"kind": "artifact"}, chunk_size=10)
     none = await world.run(world.numbers(0), {"kind": "artifact"})
@@ -319,7 +319,7 @@ async def test_rows_go_into_artifacts_and_out_again(world: World) -> None:
 
 
 @pytest.mark.parametrize("at", range(1, 7))
-async def test_an_artifact_is_resumed_by_the_number_of_its_rows(world: World, at: int) -> None:
+async def test_an_artifact_source_is_resumed_by_row_number(world: World, at: int) -> None:
     kept = await world.run(world.numbers(25), {"kind": "artifact"}, chunk_size=10)
     source, target = {"kind": "artifact", "ref": kept.result["reference"]}, world.target("id int, name text")
     breaking = Breaking(world.tools.tool("postgres"), at, after=True)
@@ -384,7 +384,7 @@ async def test_a_next_page_on_another_server_is_refused(world: World) -> None:
     assert outcome.error.message.startswith("page.next leads to another server: 127.0.0.1:1")
 
 
-async def test_a_next_page_that_is_the_same_page_is_refused(world: World) -> None:
+async def test_a_next_page_equal_to_the_current_page_is_refused(world: World) -> None:
     async with HttpServer({"/rows": reply(json={"rows": [{"id": 1}], "next": "again"})}) as web:
         page = {"param": "token", "next": "next"}
         source = {"kind": "http", "url": f"{web.url}/rows", "rows": "rows", "page": page}
@@ -394,7 +394,7 @@ async def test_a_next_page_that_is_the_same_page_is_refused(world: World) -> Non
     assert 'page.next leads from "again" to itself' in outcome.error.message
 
 
-async def test_an_http_target_gets_each_chunk_with_a_key_of_its_own(world: World) -> None:
+async def test_an_http_target_receives_each_chunk_with_its_own_key(world: World) -> None:
     """The same keys in every attempt: that is how the other side knows a chunk again."""
     async with HttpServer({"POST /in": reply(204)}) as web:
         for _ in range(2):
@@ -426,7 +426,7 @@ async def test_an_http_target_gets_each_chunk_with_a_key_of_its_own(world: World
         ({"source": {"kind": "artifact", "ref": "0" * 64}}, "is gone"),
     ],
 )
-async def test_inputs_that_move_nothing_are_told(world: World, inputs: dict[str, Any], words: str) -> None:
+async def test_inputs_that_move_nothing_are_reported(world: World, inputs: dict[str, Any], words: str) -> None:
     given = {"source": {"kind": "artifact", "ref": "0" * 64}, "target": {"kind": "artifact"}, **inputs}
 
     outcome = await world.run(given.pop("source"), given.pop("target"), **given)
@@ -435,7 +435,7 @@ async def test_inputs_that_move_nothing_are_told(world: World, inputs: dict[str,
     assert re.search(words, outcome.error.message)
 
 
-async def test_an_answer_without_rows_says_what_is_there(world: World) -> None:
+async def test_a_response_without_rows_is_reported_with_its_keys(world: World) -> None:
     async with HttpServer({"/rows": reply(json={"items": [], "total": 0})}) as web:
         outcome = await world.run({"kind": "http", "url": f"{web.url}/rows"}, {"kind": "artifact"})
 

@@ -17,7 +17,7 @@ from tests.servers.postgres import pg_auth, server
 __all__ = ["pg_auth"]
 
 
-def test_templates_in_the_sql_of_an_end_are_bound() -> None:
+def test_templates_in_the_sql_of_source_and_target_are_bound() -> None:
     """Or a value would be SQL, as in no other tool."""
     source = {
         "kind": "postgres",

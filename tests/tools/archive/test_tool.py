@@ -64,7 +64,7 @@ def tree(folder: Path) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in found}
 
 
-async def test_a_folder_comes_back_from_every_format(tool: ArchiveTool, folder: Path) -> None:
+async def test_a_folder_is_restored_from_every_format(tool: ArchiveTool, folder: Path) -> None:
     for form in ARCHIVE_FORMATS:
         if form == "gz":
             continue
@@ -93,7 +93,7 @@ async def test_one_file_is_compressed_and_expanded(tool: ArchiveTool, folder: Pa
     assert "gz holds one file" in several.message
 
 
-async def test_members_are_chosen_by_patterns(tool: ArchiveTool, folder: Path) -> None:
+async def test_members_are_selected_by_patterns(tool: ArchiveTool, folder: Path) -> None:
     await done(tool, folder, "pack", source="in", target="all.zip")
     await done(tool, folder, "pack", source="in", target="csv.tar.gz", members="*.csv")
     await done(tool, folder, "unpack", source="all.zip", target="some", members=["deep/deeper", "*.txt"])
@@ -103,7 +103,7 @@ async def test_members_are_chosen_by_patterns(tool: ArchiveTool, folder: Path) -
     assert [one["name"] for one in listed["files"]] == ["a.csv"]
 
 
-async def test_files_go_into_a_folder_that_is_there(tool: ArchiveTool, folder: Path) -> None:
+async def test_files_are_extracted_into_an_existing_folder(tool: ArchiveTool, folder: Path) -> None:
     await done(tool, folder, "pack", source="in", target="all.zip")
     (folder / "there").mkdir()
     (folder / "there" / "a.csv").write_text("old")
@@ -177,7 +177,9 @@ UNSAFE = {
 
 
 @pytest.mark.parametrize("name", UNSAFE)
-async def test_what_leads_out_or_is_no_file_is_refused_as_a_whole(tool: ArchiveTool, tmp_path: Path, name: str) -> None:
+async def test_an_archive_with_unsafe_members_is_refused_as_a_whole(
+    tool: ArchiveTool, tmp_path: Path, name: str
+) -> None:
     folder = tmp_path / "a" / "data"
     folder.mkdir(parents=True)
     (folder / name).write_bytes(UNSAFE[name])
@@ -200,7 +202,7 @@ def _bomb() -> bytes:
     return made.getvalue()
 
 
-async def test_bombs_are_stopped_by_ratio_bytes_and_count(tool: ArchiveTool, tmp_path: Path) -> None:
+async def test_archive_bombs_are_stopped_by_ratio_bytes_and_count(tool: ArchiveTool, tmp_path: Path) -> None:
     (tmp_path / "b.zip").write_bytes(_bomb())
     (tmp_path / "b.gz").write_bytes(gzip.compress(bytes(100 << 20)))
     (tmp_path / "b.tar.gz").write_bytes(gzip.compress(_tar(_tar_info("a")) + bytes(100 << 20)))
@@ -224,7 +226,7 @@ async def test_bombs_are_stopped_by_ratio_bytes_and_count(tool: ArchiveTool, tmp
     assert ended["count"] == 1, "what follows the end of a tar is not read"
 
 
-async def test_a_header_that_asks_for_all_memory_is_refused(tool: ArchiveTool, tmp_path: Path) -> None:
+async def test_a_header_that_requests_excessive_memory_is_refused(tool: ArchiveTool, tmp_path: Path) -> None:
     info = tarfile.TarInfo("././@PaxHeader")
     info.type, info.size = tarfile.XHDTYPE, 3 << 30
     (tmp_path / "t.tar").write_bytes(info.tobuf(tarfile.GNU_FORMAT) + bytes(1024))
@@ -235,7 +237,7 @@ async def test_a_header_that_asks_for_all_memory_is_refused(tool: ArchiveTool, t
 
 
 @pytest.mark.parametrize("name", ["t.zip", "t.tar", "t.tar.gz", "t.tar.bz2", "t.tar.xz", "t.gz"])
-async def test_what_is_no_archive_or_is_cut_is_told(tool: ArchiveTool, tmp_path: Path, name: str) -> None:
+async def test_an_invalid_or_truncated_archive_is_reported(tool: ArchiveTool, tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"this is no archive at all" * 100)
     nothing = await error_of(tool, tmp_path, "list", source=name)
     (tmp_path / "big").write_bytes(os.urandom(300_000))
@@ -248,7 +250,7 @@ async def test_what_is_no_archive_or_is_cut_is_told(tool: ArchiveTool, tmp_path:
     assert name in cut.message
 
 
-async def test_an_encrypted_zip_is_told(tool: ArchiveTool, tmp_path: Path) -> None:
+async def test_an_encrypted_zip_is_reported(tool: ArchiveTool, tmp_path: Path) -> None:
     body = bytearray(_zip("secret.txt"))
     for mark, offset in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
         body[body.index(mark) + offset] |= 1
@@ -275,7 +277,7 @@ async def test_an_encrypted_zip_is_told(tool: ArchiveTool, tmp_path: Path) -> No
         ("unpack", {"source": "in/a.csv", "target": "x"}, "archive.input", "does not say what it is"),
     ],
 )
-async def test_wrong_inputs_are_told(
+async def test_invalid_inputs_are_refused(
     tool: ArchiveTool, folder: Path, op: str, inputs: dict[str, Any], kind: str, words: str
 ) -> None:
     error = await error_of(tool, folder, op, **inputs)
@@ -292,7 +294,7 @@ async def test_links_are_not_packed(tool: ArchiveTool, folder: Path) -> None:
     assert '"link" in "in" is a link' in error.message
 
 
-async def test_an_archive_that_is_there_is_kept_if_the_task_says_so(tool: ArchiveTool, folder: Path) -> None:
+async def test_an_existing_archive_is_kept_on_request(tool: ArchiveTool, folder: Path) -> None:
     (folder / "x.zip").write_text("old")
 
     error = await error_of(tool, folder, "pack", source="in", target="x.zip", if_absent=True)
@@ -300,7 +302,7 @@ async def test_an_archive_that_is_there_is_kept_if_the_task_says_so(tool: Archiv
     assert error.kind == "archive.conflict"
 
 
-async def test_a_cancelled_task_leaves_no_process_and_no_half_archive(tmp_path: Path) -> None:
+async def test_a_cancelled_task_leaves_no_process_and_no_partial_archive(tmp_path: Path) -> None:
     tool = ArchiveTool()
     (tmp_path / "big").write_bytes(os.urandom(1 << 20) * 60)
     running = asyncio.ensure_future(

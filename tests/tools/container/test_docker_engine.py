@@ -52,7 +52,7 @@ def error(outcome: Outcome) -> Any:
     return outcome.error
 
 
-async def test_a_container_gives_its_output_and_is_removed(engine: Podman) -> None:
+async def test_a_container_returns_its_output_and_is_removed(engine: Podman) -> None:
     printed: list[tuple[bytes, str]] = []
     text = 'echo "$GREETING from $(pwd) as $(id -u) $NOETL_STEP"; echo problem >&2'
 
@@ -74,7 +74,7 @@ async def test_a_container_gives_its_output_and_is_removed(engine: Podman) -> No
     assert done["name"] not in engine.containers()
 
 
-async def test_a_code_that_is_not_0_is_an_error_with_it(engine: Podman) -> None:
+async def test_a_nonzero_exit_code_is_an_error(engine: Podman) -> None:
     failed = error(await ran(engine, ["/bin/sh", "-c"], args=["echo why >&2; exit 7"]))
 
     assert failed.kind == "container.exit"
@@ -111,9 +111,7 @@ async def test_files_are_copied_out_and_folders_mounted(engine: Podman, tmp_path
     assert missing.kind == "container.error"
 
 
-async def test_an_attempt_that_takes_the_place_of_a_lost_one_finds_its_container(
-    engine: Podman, tmp_path: Path
-) -> None:
+async def test_an_attempt_after_a_lost_one_finds_its_container(engine: Podman, tmp_path: Path) -> None:
     """The worker was killed: nothing was removed, and the container went on."""
     runs, more = tmp_path / "runs", {"data_folders": (str(tmp_path),), "key": "the visit"}
     runs.mkdir()
@@ -150,14 +148,14 @@ async def test_a_cancelled_task_ends_its_container(engine: Podman) -> None:
     assert engine.containers() == []
 
 
-async def test_a_time_limit_ends_the_container(engine: Podman) -> None:
+async def test_a_timeout_ends_the_container(engine: Podman) -> None:
     failed = error(await ran(engine, f"{STOPPABLE}; sleep 1000 & wait", spec={"timeout": 3}))
 
     assert failed.kind == "timeout"
     assert engine.containers() == []
 
 
-async def test_more_memory_than_the_limit_kills_it(engine: Podman) -> None:
+async def test_exceeding_the_memory_limit_kills_the_container(engine: Podman) -> None:
     failed = error(await ran(engine, ["/bin/tail", "/dev/zero"], spec={"resources": {"memory": "32Mi"}}))
 
     assert failed.kind in ("container.oom", "container.exit")  # this Podman does not always know who killed it
@@ -165,14 +163,14 @@ async def test_more_memory_than_the_limit_kills_it(engine: Podman) -> None:
     assert "memory than its limit of 32 MiB" in failed.message
 
 
-async def test_a_flood_of_output_is_cut(engine: Podman) -> None:
+async def test_very_long_output_is_truncated(engine: Podman) -> None:
     done = result(await ran(engine, "yes | dd bs=1024 count=40 2>/dev/null", spec={"max_bytes": 10_000}))
 
     assert done["truncated"]
     assert len(done["stdout"]) == 10_000
 
 
-async def test_an_image_that_is_not_there_is_its_own_error(engine: Podman) -> None:
+async def test_an_unknown_image_has_its_own_error(engine: Podman) -> None:
     never = error(await ran(engine, image="localhost/nothing:1"))
     pulled = error(await ran(engine, image="localhost:1/nothing:1", pull="missing"))
 
@@ -181,7 +179,7 @@ async def test_an_image_that_is_not_there_is_its_own_error(engine: Podman) -> No
     assert "localhost:1/nothing" in pulled.message
 
 
-async def test_a_program_that_the_image_does_not_have_is_an_error(engine: Podman) -> None:
+async def test_a_program_missing_from_the_image_is_an_error(engine: Podman) -> None:
     failed = error(await ran(engine, ["/bin/nothing"]))
 
     assert failed.kind in ("container.error", "container.exit")
@@ -189,7 +187,7 @@ async def test_a_program_that_the_image_does_not_have_is_an_error(engine: Podman
     assert engine.containers() == []
 
 
-async def test_a_line_that_is_lost_is_worth_another_try_which_finds_the_container(engine: Podman) -> None:
+async def test_a_lost_connection_is_retryable_and_the_retry_finds_the_container(engine: Podman) -> None:
     begun, key = asyncio.Event(), secrets.token_hex(8)
     with Proxy(str(engine.socket)) as line:
         auth = f"tcp://127.0.0.1:{line.port}"
@@ -206,7 +204,7 @@ async def test_a_line_that_is_lost_is_worth_another_try_which_finds_the_containe
 
 
 @pytest.mark.req("KEY-06")
-async def test_no_secret_is_told_by_inputs_output_or_errors(engine: Podman) -> None:
+async def test_no_secret_appears_in_inputs_output_or_errors(engine: Podman) -> None:
     told = bytearray()
     secret = secrets.token_urlsafe(12)
 
@@ -225,7 +223,7 @@ async def test_no_secret_is_told_by_inputs_output_or_errors(engine: Podman) -> N
         assert secret.encode() not in told
 
 
-async def test_a_socket_that_the_policy_closes_is_not_reached(engine: Podman) -> None:
+async def test_a_socket_blocked_by_the_policy_is_not_reached(engine: Podman) -> None:
     closed = error(await ran(engine, "exit 0", more={"addresses": AddressGuard(CLOSED)}))
     opened = AddressGuard(AddressPolicy(allow=(f"unix:{engine.folder}",)))
 
@@ -234,7 +232,7 @@ async def test_a_socket_that_the_policy_closes_is_not_reached(engine: Podman) ->
     assert result(await ran(engine, "exit 0", more={"addresses": opened}))["exit_code"] == 0
 
 
-async def test_a_worker_that_allows_sandboxes_only_gives_no_network(engine: Podman) -> None:
+async def test_a_sandbox_only_worker_gives_a_container_no_network(engine: Podman) -> None:
     failed = error(await ran(engine, "exit 0", network="host", more={"sandbox": True}))
     alone = result(await ran(engine, "cat /proc/net/dev | wc -l", network=None, more={"sandbox": True}))
 
@@ -242,7 +240,7 @@ async def test_a_worker_that_allows_sandboxes_only_gives_no_network(engine: Podm
     assert alone["stdout"].split() == ["3"], "two lines of heads, and loopback"
 
 
-async def test_a_credential_is_tried_without_running_anything(engine: Podman) -> None:
+async def test_a_credential_is_tested_without_running_anything(engine: Podman) -> None:
     registry = Registry(permissions=Permissions(kinds=frozenset({"container"})))
     said = await try_credential("here", "container", {"url": engine.auth}, {}, registry)
 
@@ -269,7 +267,7 @@ async def test_a_credential_is_tried_without_running_anything(engine: Podman) ->
         ({"spec": {"max_bytes": 0}}, "is not a number from 1"),
     ],
 )
-async def test_inputs_that_are_wrong_are_told_before_anything_happens(inputs: dict[str, Any], said: str) -> None:
+async def test_invalid_inputs_are_reported_before_anything_happens(inputs: dict[str, Any], said: str) -> None:
     spec = inputs.pop("spec", None)
     wanted = {"image": IMAGE, "auth": "unix:///nowhere.sock", **inputs}
 
@@ -289,7 +287,7 @@ async def test_inputs_that_are_wrong_are_told_before_anything_happens(inputs: di
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffffff\r\n" + b"x" * (9 << 20),
     ],
 )
-async def test_an_engine_that_answers_nonsense_is_an_error(answer: bytes, tmp_path: Path) -> None:
+async def test_a_nonsensical_engine_response_is_an_error(answer: bytes, tmp_path: Path) -> None:
     async def answered(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(answer)
@@ -304,7 +302,7 @@ async def test_an_engine_that_answers_nonsense_is_an_error(answer: bytes, tmp_pa
     assert failed.message.isprintable()
 
 
-async def test_the_login_of_a_registry_goes_with_the_pull_alone(tmp_path: Path) -> None:
+async def test_registry_credentials_are_sent_with_the_pull_only(tmp_path: Path) -> None:
     """An engine that has no image and refuses to pull one: what it was sent is what counts."""
     heads: list[str] = []
 

@@ -54,7 +54,7 @@ def error(outcome: Outcome) -> Any:
     return outcome.error
 
 
-async def test_a_job_gives_its_output_and_is_deleted(cluster: KubernetesStandIn) -> None:
+async def test_a_job_returns_its_output_and_is_deleted(cluster: KubernetesStandIn) -> None:
     spec = {"timeout": 60, "resources": {"memory": "64Mi", "cpus": 0.5}}
     volumes = [{"claim": "reports", "target": "/reports", "read_only": False}]
 
@@ -80,14 +80,14 @@ async def test_a_job_gives_its_output_and_is_deleted(cluster: KubernetesStandIn)
     assert cluster.jobs == {}
 
 
-async def test_a_code_that_is_not_0_is_an_error_with_it(cluster: KubernetesStandIn) -> None:
+async def test_a_nonzero_exit_code_is_an_error(cluster: KubernetesStandIn) -> None:
     failed = error(await ran(cluster, "exit 7"))
 
     assert (failed.kind, failed.details["exit_code"]) == ("container.exit", 7)
     assert cluster.jobs == {}
 
 
-async def test_secrets_are_kept_in_a_secret_that_goes_with_the_job(cluster: KubernetesStandIn) -> None:
+async def test_secrets_are_stored_in_a_secret_that_is_deleted_with_the_job(cluster: KubernetesStandIn) -> None:
     word = secrets.token_urlsafe(12)
     more = {"mask": lambda text: text.replace(word, "***")}
 
@@ -111,7 +111,7 @@ async def test_a_later_attempt_finds_the_job_of_a_lost_one(cluster: KubernetesSt
     assert (tmp_path / "runs").read_text() == "x\n"
 
 
-async def test_a_line_that_is_lost_is_worth_another_try_which_finds_the_job(cluster: KubernetesStandIn) -> None:
+async def test_a_lost_connection_is_retryable_and_the_retry_finds_the_job(cluster: KubernetesStandIn) -> None:
     begun = asyncio.Event()
     with Proxy("127.0.0.1", cluster.port) as line:
         auth = {**cluster.auth, "server": f"https://localhost:{line.port}"}
@@ -127,7 +127,7 @@ async def test_a_line_that_is_lost_is_worth_another_try_which_finds_the_job(clus
     assert again["stdout"] == "once\n"
 
 
-async def test_a_private_address_is_reached_only_where_the_policy_allows(cluster: KubernetesStandIn) -> None:
+async def test_a_private_address_is_reached_only_if_the_policy_allows(cluster: KubernetesStandIn) -> None:
     refused = error(await ran(cluster, "true", more={"addresses": AddressGuard(CLOSED)}))
 
     assert refused.kind == "tool.not_allowed"
@@ -163,7 +163,7 @@ KILLED = {
         ({"phase": "Running", "containerStatuses": [{"state": {"terminated": {}}}]}, "container.error", "how"),
     ],
 )
-async def test_what_befalls_a_pod_is_told(
+async def test_a_failing_pod_is_reported_with_its_reason(
     cluster: KubernetesStandIn, status: dict[str, Any], kind: str, said: str
 ) -> None:
     cluster.pod_status = status
@@ -178,7 +178,7 @@ async def test_what_befalls_a_pod_is_told(
 @pytest.mark.parametrize(
     "answer", [b"no json", b"[]", b'{"items": 3}', b'{"items": [7]}', b'{"items":[{"metadata":1}]}']
 )
-async def test_an_api_server_that_answers_nonsense_is_an_error(cluster: KubernetesStandIn, answer: bytes) -> None:
+async def test_a_nonsensical_api_server_response_is_an_error(cluster: KubernetesStandIn, answer: bytes) -> None:
     cluster.answers["/pods"] = answer
 
     failed = error(await ran(cluster, "exit 0"))
@@ -196,7 +196,7 @@ async def test_an_api_server_that_answers_nonsense_is_an_error(cluster: Kubernet
         {"user": "ada"},
     ],
 )
-async def test_what_a_cluster_cannot_give_is_refused(
+async def test_an_unsupported_request_to_the_cluster_is_refused(
     cluster: KubernetesStandIn, inputs: dict[str, Any], tmp_path: Path
 ) -> None:
     failed = error(await ran(cluster, "exit 0", **inputs, more={"data_folders": (str(tmp_path),)}))
@@ -205,7 +205,7 @@ async def test_what_a_cluster_cannot_give_is_refused(
     assert cluster.requests == []
 
 
-async def test_a_wrong_token_is_denied_and_never_told(cluster: KubernetesStandIn) -> None:
+async def test_a_wrong_token_is_denied_and_never_shown(cluster: KubernetesStandIn) -> None:
     registry = Registry(permissions=Permissions(kinds=frozenset({"container"})))
     for _ in range(50):
         word = secrets.token_urlsafe(12)

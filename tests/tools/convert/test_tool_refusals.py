@@ -38,7 +38,7 @@ async def error_of(tool: ConvertTool, folder: Path, /, spec: dict[str, Any] | No
     return outcome.error
 
 
-async def test_what_a_killed_worker_left_goes_with_the_next_task(tool: ConvertTool, tmp_path: Path) -> None:
+async def test_leftovers_of_a_killed_worker_are_deleted_by_the_next_task(tool: ConvertTool, tmp_path: Path) -> None:
     """Only what nobody writes to any more: another attempt may be at work beside it."""
     left, fresh, other = (tmp_path / name for name in (".t.csv.0a.part", ".t.csv.0b.part", ".u.csv.0a.part"))
     for one in (left, fresh, other):
@@ -73,7 +73,7 @@ async def test_what_a_killed_worker_left_goes_with_the_next_task(tool: ConvertTo
         ("t.csv.gz", b"\x1f\x8b\x08 cut", "gzip"),
     ],
 )
-async def test_what_cannot_be_read_is_told_with_its_place(
+async def test_unreadable_input_is_reported_with_its_place(
     tool: ConvertTool, tmp_path: Path, name: str, text: str | bytes, words: str
 ) -> None:
     (tmp_path / name).write_bytes(text if isinstance(text, bytes) else text.encode())
@@ -86,7 +86,7 @@ async def test_what_cannot_be_read_is_told_with_its_place(
     assert os.listdir(tmp_path) == [name]
 
 
-async def test_brackets_in_texts_are_no_levels(tool: ConvertTool, tmp_path: Path) -> None:
+async def test_brackets_in_text_are_not_nesting_levels(tool: ConvertTool, tmp_path: Path) -> None:
     (tmp_path / "t.jsonl").write_text(f'{{"a": "{"[" * 3_000_000}\\"[[\\\\"}}\n')
 
     outcome = await outcome_of(tool, {"source": "t.jsonl", "target": "t.csv"}, data_folders=(str(tmp_path),))
@@ -106,7 +106,7 @@ async def test_a_value_of_another_type_is_named(tool: ConvertTool, tmp_path: Pat
     assert os.listdir(tmp_path) == ["t.csv"]
 
 
-async def test_bombs_are_bounded(tool: ConvertTool, tmp_path: Path) -> None:
+async def test_decompression_bombs_are_bounded(tool: ConvertTool, tmp_path: Path) -> None:
     with gzip.open(tmp_path / "t.csv.gz", "wb") as file:
         for _ in range(20):
             file.write(b"a\n" * (1 << 19))
@@ -139,14 +139,16 @@ async def test_entities_in_a_workbook_are_refused(tool: ConvertTool, tmp_path: P
 @pytest.mark.parametrize(
     ("value", "words"), [("x" * 40_000, "cell B2: the text has 40000 signs"), ("bell \x07", "cell B2")]
 )
-async def test_what_a_cell_cannot_hold_is_named(tool: ConvertTool, tmp_path: Path, value: str, words: str) -> None:
+async def test_a_value_that_a_cell_cannot_hold_is_named(
+    tool: ConvertTool, tmp_path: Path, value: str, words: str
+) -> None:
     error = await error_of(tool, tmp_path, source=[{"id": 1, "v": value}], target="t.xlsx")
 
     assert error.kind == "convert.data"
     assert words in error.message
 
 
-async def test_an_error_in_a_cell_is_named_or_left_out(tool: ConvertTool, tmp_path: Path) -> None:
+async def test_an_error_in_a_cell_is_named_or_omitted(tool: ConvertTool, tmp_path: Path) -> None:
     from openpyxl import Workbook
 
     book = Workbook()
@@ -188,7 +190,9 @@ async def test_an_error_in_a_cell_is_named_or_left_out(tool: ConvertTool, tmp_pa
         ({"source": [{"a": 1}], "columns": ["a", "A"]}, "twice"),
     ],
 )
-async def test_wrong_inputs_are_told(tool: ConvertTool, tmp_path: Path, inputs: dict[str, Any], words: str) -> None:
+async def test_invalid_inputs_are_refused(
+    tool: ConvertTool, tmp_path: Path, inputs: dict[str, Any], words: str
+) -> None:
     folder = tmp_path / "open"
     (folder / "folder").mkdir(parents=True)
     (tmp_path / "outside.csv").write_text("a\n1\n")
@@ -209,7 +213,7 @@ async def test_without_data_folders_no_file_is_opened(tool: ConvertTool) -> None
     assert "no data folder is open" in outcome.error.message
 
 
-async def test_a_missing_file_and_one_that_is_there(tool: ConvertTool, tmp_path: Path) -> None:
+async def test_a_missing_source_and_an_existing_target_are_reported(tool: ConvertTool, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("old\n")
 
     missing = await error_of(tool, tmp_path, source="nowhere.csv")
@@ -221,13 +225,13 @@ async def test_a_missing_file_and_one_that_is_there(tool: ConvertTool, tmp_path:
     assert os.listdir(tmp_path) == ["t.csv"]
 
 
-async def test_a_result_has_a_limit(tool: ConvertTool, tmp_path: Path) -> None:
+async def test_a_result_is_limited_in_size(tool: ConvertTool, tmp_path: Path) -> None:
     error = await error_of(tool, tmp_path, {"max_rows": 1}, source=[{"a": 1}, {"a": 2}])
 
     assert error.kind == "result.too_large"
 
 
-async def test_a_cancelled_task_leaves_no_process_and_no_half_file(tmp_path: Path) -> None:
+async def test_a_cancelled_task_leaves_no_process_and_no_partial_file(tmp_path: Path) -> None:
     tool = ConvertTool()
     source = tmp_path / "t.csv"
     source.write_text("a,b\n" + "1,2\n" * 2_000_000)
@@ -248,7 +252,7 @@ async def test_a_cancelled_task_leaves_no_process_and_no_half_file(tmp_path: Pat
     assert (tmp_path / "t.xlsx").read_text() == "old"
 
 
-async def test_a_pipe_is_no_file(tool: ConvertTool, tmp_path: Path) -> None:
+async def test_a_pipe_is_not_accepted_as_a_file(tool: ConvertTool, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "p.csv")
 
     assert (await error_of(tool, tmp_path, source="p.csv")).kind == "convert.missing"

@@ -85,7 +85,7 @@ def types_of(result: Any) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("first", FILES)
-async def test_every_value_comes_through_every_pair_of_formats(tool: ConvertTool, tmp_path: Path, first: str) -> None:
+async def test_every_value_survives_every_pair_of_formats(tool: ConvertTool, tmp_path: Path, first: str) -> None:
     await done(tool, tmp_path, ROWS, f"first-{FILES[first]}", columns=TYPES)
 
     for second in FILES:
@@ -108,7 +108,7 @@ async def test_every_value_comes_through_every_pair_of_formats(tool: ConvertTool
         ("excel", {"big": "VARCHAR", "price": "DOUBLE", "wide": "VARCHAR", "zoned": "VARCHAR"}),
     ],
 )
-async def test_types_are_found_again(tool: ConvertTool, tmp_path: Path, form: str, others: dict[str, str]) -> None:
+async def test_types_are_detected(tool: ConvertTool, tmp_path: Path, form: str, others: dict[str, str]) -> None:
     """docs/tools/convert.md says what each format keeps."""
     await done(tool, tmp_path, ROWS, FILES[form], columns=TYPES)
 
@@ -118,7 +118,7 @@ async def test_types_are_found_again(tool: ConvertTool, tmp_path: Path, form: st
     assert types_of(back) == TYPES | found | others
 
 
-async def test_empty_text_is_not_null_but_in_excel(tool: ConvertTool, tmp_path: Path) -> None:
+async def test_empty_text_differs_from_null_except_in_excel(tool: ConvertTool, tmp_path: Path) -> None:
     rows = [{"id": 1, "a": "", "b": None}, {"id": 2, "a": "x", "b": "y"}]
 
     for form, name in FILES.items():
@@ -127,7 +127,7 @@ async def test_empty_text_is_not_null_but_in_excel(tool: ConvertTool, tmp_path: 
         assert back["rows"][0] == {"id": 1, "a": None if form == "excel" else "", "b": None}, form
 
 
-async def test_nested_values_are_kept_where_the_format_has_them(tool: ConvertTool, tmp_path: Path) -> None:
+async def test_nested_values_are_preserved_if_the_format_supports_them(tool: ConvertTool, tmp_path: Path) -> None:
     rows = [{"id": 1, "lines": [{"sku": "a", "n": 2}, {"sku": "b", "n": 3}], "to": {"city": "Bern"}}, {"id": 2}]
 
     for name in ("n.json", "n.jsonl", "n.parquet"):
@@ -142,7 +142,7 @@ async def test_nested_values_are_kept_where_the_format_has_them(tool: ConvertToo
     assert xml["rows"][0]["lines"] == [{"sku": "a", "n": "2"}, {"sku": "b", "n": "3"}]
 
 
-async def test_a_column_has_a_type_if_all_its_values_are_written_so(tool: ConvertTool, tmp_path: Path) -> None:
+async def test_a_column_has_a_type_if_all_its_values_match(tool: ConvertTool, tmp_path: Path) -> None:
     written = [
         (["1", "-9223372036854775808"], "BIGINT"),
         (["1", "9223372036854775808"], "DECIMAL(19,0)"),
@@ -170,7 +170,7 @@ async def test_a_column_has_a_type_if_all_its_values_are_written_so(tool: Conver
     assert found == {f"c{at}": kind for at, (_, kind) in enumerate(written)}
 
 
-async def test_a_surprise_far_down_changes_the_type_and_loses_nothing(tool: ConvertTool, tmp_path: Path) -> None:
+async def test_an_unexpected_value_changes_the_type_and_loses_nothing(tool: ConvertTool, tmp_path: Path) -> None:
     lines = [f"{number},{number},,2024-01-01" for number in range(25_000)]
     (tmp_path / "t.csv").write_text("\n".join(["a,b,late,day", *lines, "1.25,0x7,8,never"]) + "\n")
 
@@ -182,7 +182,7 @@ async def test_a_surprise_far_down_changes_the_type_and_loses_nothing(tool: Conv
     assert (tmp_path / "tail.jsonl").read_text().splitlines()[-1] == '{"late":8,"b":"0x7"}'
 
 
-async def test_columns_are_chosen_renamed_and_typed(tool: ConvertTool, tmp_path: Path) -> None:
+async def test_columns_are_selected_renamed_and_typed(tool: ConvertTool, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("Order No.;total;note\n0012;1,5;x\n")
 
     columns = {"order_no": {"from": "Order No.", "type": "BIGINT"}, "note": None}
@@ -193,7 +193,7 @@ async def test_columns_are_chosen_renamed_and_typed(tool: ConvertTool, tmp_path:
     assert back["rows"] == [{"order_no": 12, "note": "x"}]
 
 
-async def test_texts_are_compressed_by_their_name(tool: ConvertTool, tmp_path: Path) -> None:
+async def test_text_files_are_compressed_by_their_suffix(tool: ConvertTool, tmp_path: Path) -> None:
     for name, start in {"t.csv.gz": b"\x1f\x8b", "t.json.bz2": b"BZ", "t.xml.xz": b"\xfd7"}.items():
         await done(tool, tmp_path, ROWS, name, columns=TYPES)
 
@@ -201,7 +201,7 @@ async def test_texts_are_compressed_by_their_name(tool: ConvertTool, tmp_path: P
         assert (tmp_path / name).read_bytes()[:2] == start
 
 
-async def test_csv_of_other_places_is_read_and_written(tool: ConvertTool, tmp_path: Path) -> None:
+async def test_foreign_csv_variants_are_read_and_written(tool: ConvertTool, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_bytes("Bericht\r\nname;größe\r\nÄpfel;3\r\n-;4\r\n".encode("cp1252"))
 
     source = {"url": "t.csv", "encoding": "cp1252", "skip": 1, "null": "-"}
@@ -213,7 +213,7 @@ async def test_csv_of_other_places_is_read_and_written(tool: ConvertTool, tmp_pa
     assert (tmp_path / "out.tsv").read_text(encoding="utf-16") == "Äpfel\t3\n\t4\n"
 
 
-async def test_header_names_of_the_task_are_taken(tool: ConvertTool, tmp_path: Path) -> None:
+async def test_header_names_of_the_task_are_used(tool: ConvertTool, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("1,a\n2,b\n")
 
     named = await done(tool, tmp_path, {"url": "t.csv", "header": ["id", "name"]})
@@ -223,7 +223,7 @@ async def test_header_names_of_the_task_are_taken(tool: ConvertTool, tmp_path: P
     assert unnamed["rows"][1] == {"column0": 2, "column1": "b"}
 
 
-async def test_records_are_found_by_their_path(tool: ConvertTool, tmp_path: Path) -> None:
+async def test_records_are_selected_by_path(tool: ConvertTool, tmp_path: Path) -> None:
     order = '<order id="7"><s xmlns="urn:x">a</s><i>1</i><i>2</i></order>'
     (tmp_path / "t.xml").write_text(f"<f><meta><v>1</v></meta><orders>{order}<order/></orders></f>")
     (tmp_path / "t.json").write_text('{"meta": 1, "data": {"items": [{"a": 1}, {"a": 2}]}}')
@@ -235,7 +235,7 @@ async def test_records_are_found_by_their_path(tool: ConvertTool, tmp_path: Path
     assert items["rows"] == [{"a": 1}, {"a": 2}]
 
 
-async def test_a_list_in_xml_is_one_wherever_it_repeats_once(tool: ConvertTool) -> None:
+async def test_an_xml_element_that_repeats_once_is_a_list_everywhere(tool: ConvertTool) -> None:
     text = "<r><o><i>1</i></o><o><i>2</i><i>3</i></o><o><k>4</k></o></r>"
 
     read = await done(tool, Path(), {"text": text, "format": "xml", "lists": ["k"]})
@@ -244,7 +244,7 @@ async def test_a_list_in_xml_is_one_wherever_it_repeats_once(tool: ConvertTool) 
     assert read["rows"][2]["k"] == ["4"]
 
 
-async def test_sheets_are_chosen_and_empty_rows_at_the_end_are_none(tool: ConvertTool, tmp_path: Path) -> None:
+async def test_sheets_are_selected_and_trailing_empty_rows_dropped(tool: ConvertTool, tmp_path: Path) -> None:
     from openpyxl import Workbook
 
     book = Workbook()
@@ -264,7 +264,7 @@ async def test_sheets_are_chosen_and_empty_rows_at_the_end_are_none(tool: Conver
     ("form", "text"),
     [("csv", "a,b\n1,x\n"), ("json", '[\n\t{"a":1,"b":"x"}\n]\n'), ("jsonl", '{"a":1,"b":"x"}\n')],
 )
-async def test_texts_go_in_and_come_out(tool: ConvertTool, form: str, text: str) -> None:
+async def test_texts_are_accepted_and_returned(tool: ConvertTool, form: str, text: str) -> None:
     written = await done(tool, Path(), [{"a": 1, "b": "x"}], {"format": form})
     read = await done(tool, Path(), {"text": text, "format": form})
 
@@ -272,7 +272,7 @@ async def test_texts_go_in_and_come_out(tool: ConvertTool, form: str, text: str)
     assert read["rows"] == [{"a": 1, "b": "x"}]
 
 
-async def test_nothing_is_something_too(tool: ConvertTool, tmp_path: Path) -> None:
+async def test_empty_input_gives_an_empty_table(tool: ConvertTool, tmp_path: Path) -> None:
     for form, name in FILES.items():
         if form != "parquet":
             await done(tool, tmp_path, [], name)
@@ -290,14 +290,16 @@ async def test_a_column_of_nulls_keeps_its_rows(tool: ConvertTool, tmp_path: Pat
         assert [row["a"] for row in (await done(tool, tmp_path, name))["rows"]] == [None, "x", None, "y"], name
 
 
-async def test_a_file_name_is_no_pattern(tool: ConvertTool, tmp_path: Path) -> None:
+async def test_a_file_name_is_not_a_pattern(tool: ConvertTool, tmp_path: Path) -> None:
     (tmp_path / "a*[1]?.csv").write_text("v\n1\n")
     (tmp_path / "abc1x.csv").write_text("v\n2\n")
 
     assert (await done(tool, tmp_path, "a*[1]?.csv"))["rows"] == [{"v": 1}]
 
 
-async def test_a_hundred_thousand_rows_pass_in_order_and_in_little_memory(tool: ConvertTool, tmp_path: Path) -> None:
+async def test_a_hundred_thousand_rows_are_converted_in_order_and_little_memory(
+    tool: ConvertTool, tmp_path: Path
+) -> None:
     connection = duckdb.connect()
     connection.execute(
         f"COPY (SELECT i AS id, 'name ' || i AS name, i / 7 AS n FROM range(100000) t(i)) TO '{tmp_path}/t.parquet'"

@@ -43,7 +43,7 @@ def error(outcome: Outcome) -> Any:
 
 
 @pytest.mark.usefixtures("real")
-async def test_code_runs_on_the_cluster_and_its_result_comes_back_by_value() -> None:
+async def test_code_runs_on_the_cluster_and_its_result_is_returned_by_value() -> None:
     printed = bytearray()
     code = "def main(n):\n    print('counting to', n)\n    return {'sum': sum(range(n)), 'by': __name__}"
 
@@ -58,7 +58,7 @@ async def test_code_runs_on_the_cluster_and_its_result_comes_back_by_value() -> 
 
 @pytest.mark.deep
 @pytest.mark.usefixtures("real")
-async def test_what_the_code_raises_is_the_error() -> None:
+async def test_an_exception_in_the_code_is_the_error() -> None:
     raised = error(await ran("def main():\n    raise ValueError('not today')"))
     nameless = error(await ran("x = 1"))
     unplain = error(await ran("result = object()"))
@@ -70,7 +70,7 @@ async def test_what_the_code_raises_is_the_error() -> None:
 
 @pytest.mark.deep
 @pytest.mark.usefixtures("real")
-async def test_the_cluster_tries_again_itself(tmp_path: Path) -> None:
+async def test_the_cluster_retries_by_itself(tmp_path: Path) -> None:
     code = (
         f"import os\ndef main():\n    try:\n        os.mkdir({str(tmp_path / 'tried')!r})\n"
         "    except FileExistsError:\n        return 'second'\n    raise OSError('first')"
@@ -84,7 +84,7 @@ async def test_the_cluster_tries_again_itself(tmp_path: Path) -> None:
 
 @pytest.mark.deep
 @pytest.mark.usefixtures("real")
-async def test_a_scheduler_that_is_not_there_is_worth_another_try(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unreachable_scheduler_is_retryable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("noetl.tools.frameworks.clusters._CONNECT_S", 1)
 
     failed = error(await ran("result = 1", auth=f"tcp://127.0.0.1:{free_port()}"))
@@ -92,14 +92,14 @@ async def test_a_scheduler_that_is_not_there_is_worth_another_try(monkeypatch: p
     assert (failed.kind, failed.code, failed.retryable) == ("dask.error", "connection", True)
 
 
-async def test_an_address_that_the_policy_closes_is_not_reached() -> None:
+async def test_an_address_blocked_by_the_policy_is_not_reached() -> None:
     closed = error(await ran("result = 1", auth="tcp://127.0.0.1:1", more={"addresses": AddressGuard(CLOSED)}))
 
     assert closed.kind == "tool.not_allowed"
 
 
 @pytest.mark.usefixtures("real")
-async def test_a_credential_is_tried_and_nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_credential_is_tested_without_running_code(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("noetl.tools.frameworks.clusters._CONNECT_S", 1)
     cluster = dask_cluster().auth
 
@@ -111,7 +111,7 @@ async def test_a_credential_is_tried_and_nothing_runs(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.usefixtures("real")
-async def test_a_scheduler_that_asks_for_certificates_is_reached_with_its_own_alone(tmp_path: Path) -> None:
+async def test_a_scheduler_with_tls_is_reached_with_its_own_certificates_only(tmp_path: Path) -> None:
     own, other = _certificates(tmp_path / "own"), _certificates(tmp_path / "other")
     cluster = DaskCluster(own)
     fields = {"url": cluster.auth, "ca": own.ca.read_text(), "cert": own.cert.read_text(), "key": own.key.read_text()}
@@ -138,9 +138,7 @@ def _certificates(folder: Path) -> Certificates:
 
 @pytest.mark.deep
 @pytest.mark.usefixtures("real")
-async def test_a_connection_that_is_lost_in_the_middle_is_worth_another_try(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_connection_lost_in_the_middle_is_retryable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("noetl.tools.frameworks.clusters._CONNECT_S", 2)
     begun, over = tmp_path / "begun", tmp_path / "over"
     code = (
@@ -170,7 +168,7 @@ async def test_a_connection_that_is_lost_in_the_middle_is_worth_another_try(
         ({"auth": "http://127.0.0.1:1"}, "keychain.unresolved", "where the cluster is"),
     ],
 )
-async def test_inputs_that_are_wrong_are_told(inputs: dict[str, Any], kind: str, said: str) -> None:
+async def test_invalid_inputs_are_reported(inputs: dict[str, Any], kind: str, said: str) -> None:
     wanted = {"auth": "tcp://127.0.0.1:1", **inputs}
 
     failed = error(await ran(wanted.pop("code", "result = 1"), **wanted))

@@ -44,7 +44,7 @@ def error(outcome: Outcome) -> Any:
 
 
 @pytest.mark.deep
-async def test_code_runs_on_the_cluster_and_what_it_gives_or_raises_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_code_runs_on_the_cluster_and_returns_its_result_or_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOETL_INTERPRETERS", f"ray={ray_python()}")
     cluster, printed = ray_cluster().auth, bytearray()
     code = "def main(n):\n    print('counting to', n)\n    return {'sum': sum(range(n)), 'by': __name__}"
@@ -61,7 +61,7 @@ async def test_code_runs_on_the_cluster_and_what_it_gives_or_raises_comes_back(m
     assert (raised.kind, raised.code, raised.message) == ("ray.failed", "ValueError", "ValueError: not today")
 
 
-async def test_a_cluster_that_is_not_there_is_worth_another_try(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unreachable_cluster_is_retryable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOETL_INTERPRETERS", f"ray={ray_python()}")
     nowhere = f"ray://127.0.0.1:{free_port()}"
 
@@ -73,9 +73,7 @@ async def test_a_cluster_that_is_not_there_is_worth_another_try(monkeypatch: pyt
 
 
 @pytest.mark.deep
-async def test_a_connection_that_is_lost_in_the_middle_is_worth_another_try(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_connection_lost_in_the_middle_is_retryable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOETL_INTERPRETERS", f"ray={ray_python()}")
     begun, over = tmp_path / "begun", tmp_path / "over"
     code = (
@@ -115,7 +113,7 @@ async def test_a_cancelled_task_ends_on_the_cluster(tmp_path: Path, monkeypatch:
     until(lambda: not place.exists())
 
 
-async def test_an_address_that_the_policy_closes_is_not_reached() -> None:
+async def test_an_address_blocked_by_the_policy_is_not_reached() -> None:
     closed = await ran("result = 1", "ray://127.0.0.1:1", more={"addresses": AddressGuard(CLOSED)})
 
     assert error(closed).kind == "tool.not_allowed"
@@ -125,6 +123,6 @@ async def test_an_address_that_the_policy_closes_is_not_reached() -> None:
     ("inputs", "kind"),
     [({"args": [1]}, "ray.input"), ({"needs": {"GPU": True}}, "ray.input"), ({"retries": "x"}, "ray.input")],
 )
-async def test_inputs_that_are_wrong_are_told(inputs: dict[str, Any], kind: str) -> None:
+async def test_invalid_inputs_are_reported(inputs: dict[str, Any], kind: str) -> None:
     assert error(await ran("result = 1", "ray://127.0.0.1:1", **inputs)).kind == kind
     assert error(await ran("result = 1", "tcp://127.0.0.1:1")).kind == "keychain.unresolved"

@@ -55,7 +55,7 @@ async def built(project: Path, /, **inputs: Any) -> Outcome:
 
 
 @pytest.mark.usefixtures("real")
-async def test_a_project_is_built_and_its_models_are_told_with_their_lineage(project: Path) -> None:
+async def test_a_project_is_built_and_its_models_are_listed_with_their_lineage(project: Path) -> None:
     printed = bytearray()
 
     done = await built(project, vars={"n": 5}, more={"write_output": lambda data, stream: printed.extend(data)})
@@ -73,7 +73,7 @@ async def test_a_project_is_built_and_its_models_are_told_with_their_lineage(pro
 
 @pytest.mark.deep
 @pytest.mark.usefixtures("real")
-async def test_a_node_that_fails_is_the_error_in_its_own_words(project: Path) -> None:
+async def test_a_failing_node_is_reported_in_its_own_words(project: Path) -> None:
     (project / "models/broken.sql").write_text("select nothing_like_this from {{ ref('orders') }}")
 
     failed = error(await built(project, select=["broken", "orders"], op="run"))
@@ -89,7 +89,7 @@ async def test_a_node_that_fails_is_the_error_in_its_own_words(project: Path) ->
 
 @pytest.mark.deep
 @pytest.mark.usefixtures("real")
-async def test_a_project_that_cannot_be_read_and_a_profile_that_is_none_are_errors(project: Path) -> None:
+async def test_an_unreadable_project_and_an_invalid_profile_are_errors(project: Path) -> None:
     unknown = error(await built(project, auth={"adapter": "nothing_like_this", "path": "x"}))
     (project / "models/broken.sql").write_text("{{ nothing_like_this( }}")
 
@@ -115,12 +115,12 @@ def warehouse(pg_auth: dict[str, Any], line: Proxy) -> dict[str, Any]:  # noqa: 
 
 @pytest.mark.deep
 @pytest.mark.usefixtures("real")
-async def test_a_credential_is_tried_without_a_project(warehouse: dict[str, Any]) -> None:
+async def test_a_credential_is_tested_without_a_project(warehouse: dict[str, Any]) -> None:
     assert await try_credential("warehouse", "dbt", warehouse, {}, Registry()) == "connected to postgres"
 
 
 @pytest.mark.usefixtures("real")
-async def test_a_wrong_credential_is_told_in_the_words_of_the_database(warehouse: dict[str, Any]) -> None:
+async def test_a_rejected_credential_is_reported_with_the_database_message(warehouse: dict[str, Any]) -> None:
     fields = {**warehouse, "user": "nobody_like_this"}
     with pytest.raises(RefusedError) as refused:
         await try_credential("warehouse", "dbt", fields, {}, Registry())
@@ -131,7 +131,7 @@ async def test_a_wrong_credential_is_told_in_the_words_of_the_database(warehouse
 
 @pytest.mark.deep
 @pytest.mark.usefixtures("real")
-async def test_a_connection_that_is_lost_in_the_middle_is_worth_another_try(
+async def test_a_connection_lost_in_the_middle_is_retryable(
     project: Path, warehouse: dict[str, Any], line: Proxy
 ) -> None:
     (project / "models/slow.sql").write_text("{{ config(materialized='table') }} select 1 as a, pg_sleep(30)::text")
@@ -162,7 +162,7 @@ async def test_a_connection_that_is_lost_in_the_middle_is_worth_another_try(
         ({"env": {"A B": 1}}, "is not a name of an environment variable"),
     ],
 )
-async def test_inputs_that_are_wrong_are_told(project: Path, inputs: dict[str, Any], said: str) -> None:
+async def test_invalid_inputs_are_reported(project: Path, inputs: dict[str, Any], said: str) -> None:
     failed = error(await built(project, **inputs))
 
     assert failed.kind == "dbt.input"
@@ -178,7 +178,7 @@ def test_the_settings_name_the_interpreter_of_a_kind(monkeypatch: pytest.MonkeyP
     assert "dbt" in Registry().kinds()
 
 
-def test_a_kind_without_its_extra_says_both_ways_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kind_without_its_extra_names_both_ways_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NOETL_INTERPRETERS", raising=False)
     if is_installed("dbt"):
         pytest.skip("dbt is installed beside NoETL")

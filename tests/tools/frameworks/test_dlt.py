@@ -82,7 +82,7 @@ async def test_rows_are_merged_by_their_key(folder: Path) -> None:
 
 @pytest.mark.deep
 @pytest.mark.usefixtures("real")
-async def test_what_a_resource_raises_is_the_error(folder: Path) -> None:
+async def test_an_exception_in_a_resource_is_the_error(folder: Path) -> None:
     failed = error(await loaded(folder, script="shop.py", resource="broken"))
     missing = error(await loaded(folder, script="shop.py", resource="nothing"))
 
@@ -106,14 +106,14 @@ def warehouse(pg_auth: dict[str, Any], line: Proxy) -> dict[str, Any]:  # noqa: 
 
 @pytest.mark.deep
 @pytest.mark.usefixtures("real")
-async def test_a_credential_is_tried_and_nothing_is_loaded(warehouse: dict[str, Any]) -> None:
+async def test_a_credential_is_tested_and_nothing_is_loaded(warehouse: dict[str, Any]) -> None:
     fields = {"destination": "postgres", **warehouse}
 
     assert await try_credential("warehouse", "dlt", fields, {}, Registry()) == "connected to postgres"
 
 
 @pytest.mark.usefixtures("real")
-async def test_a_wrong_credential_is_told_in_the_words_of_the_database(warehouse: dict[str, Any]) -> None:
+async def test_a_rejected_credential_is_reported_with_the_database_message(warehouse: dict[str, Any]) -> None:
     fields = {"destination": "postgres", **warehouse, "username": "nobody_like_this"}
     with pytest.raises(RefusedError) as refused:
         await try_credential("warehouse", "dlt", fields, {}, Registry())
@@ -124,7 +124,7 @@ async def test_a_wrong_credential_is_told_in_the_words_of_the_database(warehouse
 
 @pytest.mark.deep
 @pytest.mark.usefixtures("real")
-async def test_a_connection_that_is_lost_in_the_middle_is_worth_another_try(
+async def test_a_connection_lost_in_the_middle_is_retryable(
     folder: Path, warehouse: dict[str, Any], line: Proxy
 ) -> None:
     """The second attempt replaces what the first has left, and every row is there once."""
@@ -149,7 +149,7 @@ async def test_a_connection_that_is_lost_in_the_middle_is_worth_another_try(
 
 
 @pytest.mark.parametrize(("fields", "said"), [({"host": "db"}, '"destination"'), ({"url": "x.csv"}, '"destination"')])
-async def test_a_credential_that_does_not_say_what_it_opens_cannot_be_tried(
+async def test_a_credential_without_a_destination_cannot_be_tested(
     fields: dict[str, str], said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NOETL_INTERPRETERS", "dlt=/nowhere/python")  # nothing is started for it
@@ -170,14 +170,14 @@ async def test_a_credential_that_does_not_say_what_it_opens_cannot_be_tried(
         ({"script": "shop.py", "resource": "orders", "args": [1]}, "args is a mapping"),
     ],
 )
-async def test_inputs_that_are_wrong_are_told(folder: Path, inputs: dict[str, Any], said: str) -> None:
+async def test_invalid_inputs_are_reported(folder: Path, inputs: dict[str, Any], said: str) -> None:
     failed = error(await loaded(folder, **inputs))
 
     assert failed.kind == "dlt.input"
     assert said in failed.message
 
 
-async def test_a_worker_that_allows_sandboxes_only_runs_none(folder: Path) -> None:
+async def test_a_sandbox_only_worker_refuses_dlt(folder: Path) -> None:
     wanted = {"destination": "duckdb", "data": [], "table": "t"}
 
     assert error(await outcome_of(DltTool(), wanted, sandbox=True)).kind == "sandbox.unavailable"

@@ -72,7 +72,7 @@ def values(found: Any) -> list[Any]:
     return [row["value"] for row in found["records"]]
 
 
-async def test_what_is_produced_is_consumed_from_the_offsets_of_the_last_call(tool: KafkaTool, topic: str) -> None:
+async def test_consuming_continues_at_the_offsets_of_the_last_call(tool: KafkaTool, topic: str) -> None:
     told = await produced(tool, topic, {"n": 0}, {"n": 1}, {"n": 2})
 
     first = await result_of(tool, "consume", topic, limit=2)
@@ -94,14 +94,14 @@ async def test_a_record_keeps_its_key_and_headers(tool: KafkaTool, topic: str) -
     assert set(row) == {"partition", "offset", "timestamp", "key", "value", "headers"}
 
 
-async def test_records_of_one_key_are_in_one_partition(tool: KafkaTool, topic: str) -> None:
+async def test_records_with_one_key_are_in_one_partition(tool: KafkaTool, topic: str) -> None:
     told = await result_of(tool, "produce", topic, records=[{"data": n, "key": "same"} for n in range(5)])
 
     assert len({one["partition"] for one in told["records"]}) == 1
     assert values(await result_of(tool, "consume", topic, format="json")) == [0, 1, 2, 3, 4]
 
 
-async def test_nothing_is_committed_before_somebody_says_so(tool: KafkaTool, topic: str) -> None:
+async def test_nothing_is_committed_before_the_commit_operation(tool: KafkaTool, topic: str) -> None:
     group = f"g-{topic}"
     await produced(tool, topic, "a", "b")
 
@@ -115,7 +115,7 @@ async def test_nothing_is_committed_before_somebody_says_so(tool: KafkaTool, top
     assert values(later) == ["c"]
 
 
-async def test_reading_can_begin_at_the_end_and_wait_for_the_first(tool: KafkaTool, topic: str) -> None:
+async def test_consuming_can_start_at_the_end_and_wait_for_a_first_record(tool: KafkaTool, topic: str) -> None:
     await produced(tool, topic, "old")
     other = KafkaTool()
     ends = (await result_of(tool, "consume", topic, start="latest"))["offsets"]
@@ -127,13 +127,13 @@ async def test_reading_can_begin_at_the_end_and_wait_for_the_first(tool: KafkaTo
     await other.close()
 
 
-async def test_a_topic_that_is_not_there_is_missing(tool: KafkaTool, topic: str) -> None:
+async def test_an_unknown_topic_is_missing(tool: KafkaTool, topic: str) -> None:
     error = await error_of(tool, "consume", topic)
 
     assert (error.kind, error.code, error.retryable) == ("kafka.missing", "3", False)
 
 
-async def test_offsets_behind_the_end_are_a_conflict(tool: KafkaTool, topic: str) -> None:
+async def test_offsets_beyond_the_end_are_a_conflict(tool: KafkaTool, topic: str) -> None:
     await produced(tool, topic, "a")
 
     error = await error_of(tool, "consume", topic, offsets={"0": 7})
@@ -142,13 +142,13 @@ async def test_offsets_behind_the_end_are_a_conflict(tool: KafkaTool, topic: str
     assert "made anew" in error.message
 
 
-async def test_a_broker_that_is_not_there_can_be_tried_again(tool: KafkaTool, topic: str) -> None:
+async def test_an_unreachable_broker_is_retryable(tool: KafkaTool, topic: str) -> None:
     error = await error_of(tool, "consume", topic, auth=auth(port=free_port()))
 
     assert (error.kind, error.code, error.retryable) == ("kafka.error", "connection", True)
 
 
-async def test_a_connection_that_is_lost_can_be_tried_again(tool: KafkaTool, topic: str) -> None:
+async def test_a_lost_broker_connection_is_retryable(tool: KafkaTool, topic: str) -> None:
     with Proxy("127.0.0.1", mock_cluster().port) as line:
         line.rate = 200  # slow enough to be cut in the middle
         sending = asyncio.create_task(ran(tool, "check", topic, auth=auth(port=line.port)))
@@ -177,7 +177,7 @@ async def test_a_cancelled_task_ends_its_process(topic: str) -> None:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
-async def test_a_private_address_is_reached_only_where_the_policy_allows(tool: KafkaTool, host: str) -> None:
+async def test_a_private_address_is_reached_only_if_the_policy_allows(tool: KafkaTool, host: str) -> None:
     more = {"addresses": AddressGuard(CLOSED)}
 
     assert (await error_of(tool, "consume", "t", auth=auth(host=host), more=more)).kind == "tool.not_allowed"
@@ -197,7 +197,7 @@ async def test_a_private_address_is_reached_only_where_the_policy_allows(tool: K
         ("commit", {"offsets": {"0": 1}}),
     ],
 )
-async def test_what_cannot_be_asked_is_refused(tool: KafkaTool, topic: str, op: str, inputs: dict[str, Any]) -> None:
+async def test_an_invalid_operation_is_refused(tool: KafkaTool, topic: str, op: str, inputs: dict[str, Any]) -> None:
     await produced(tool, topic, "x")
 
     assert (await error_of(tool, op, topic, **inputs)).kind == "kafka.input"
@@ -212,7 +212,7 @@ async def test_what_cannot_be_asked_is_refused(tool: KafkaTool, topic: str, op: 
         ({"host": "127.0.0.1", "user": "u", "password": "hunter22", "mechanism": "MAGIC"}, "SCRAM-SHA-256"),
     ],
 )
-async def test_what_is_missing_in_a_credential_is_told(tool: KafkaTool, given: dict[str, Any], said: str) -> None:
+async def test_a_missing_credential_field_is_named(tool: KafkaTool, given: dict[str, Any], said: str) -> None:
     error = await error_of(tool, "consume", "t", auth=given)
 
     assert error.kind == "keychain.unresolved"
@@ -220,7 +220,7 @@ async def test_what_is_missing_in_a_credential_is_told(tool: KafkaTool, given: d
     assert "hunter22" not in error.message
 
 
-async def test_one_of_several_servers_is_enough(tool: KafkaTool, topic: str) -> None:
+async def test_one_reachable_server_is_sufficient(tool: KafkaTool, topic: str) -> None:
     await produced(tool, topic, "x")
     servers = f"127.0.0.1:{free_port()}, 127.0.0.1:{mock_cluster().port}"
 
@@ -228,7 +228,7 @@ async def test_one_of_several_servers_is_enough(tool: KafkaTool, topic: str) -> 
 
 
 class TestLogins:
-    async def test_a_check_of_a_credential_says_what_it_reached(self, tool: KafkaTool) -> None:
+    async def test_a_credential_check_names_what_it_reached(self, tool: KafkaTool) -> None:
         async with greeting_broker("ada", PASSWORD) as port:
             login = {"host": "127.0.0.1", "port": port, "user": "ada", "password": PASSWORD}
 
@@ -241,14 +241,14 @@ class TestLogins:
 
         assert (error.kind, error.code, error.retryable) == ("kafka.denied", "58", False)
 
-    async def test_a_broker_cannot_send_its_clients_where_the_policy_does_not_allow(self, tool: KafkaTool) -> None:
+    async def test_a_broker_cannot_redirect_its_clients_to_a_blocked_address(self, tool: KafkaTool) -> None:
         async with greeting_broker("ada", PASSWORD, advertised="169.254.169.254") as port:
             login = {"host": "127.0.0.1", "port": port, "user": "ada", "password": PASSWORD}
             error = await error_of(tool, "consume", "t", auth=login)
 
         assert error.kind == "tool.not_allowed"
 
-    async def test_no_secret_of_fifty_is_told_in_an_error(self, tool: KafkaTool) -> None:
+    async def test_no_secret_appears_in_an_error(self, tool: KafkaTool) -> None:
         async with greeting_broker("ada", PASSWORD) as port:
             for secret in [secrets.token_urlsafe(12) for _ in range(50)]:
                 error = await error_of(tool, "consume", "t", auth=f"kafka://ada:{secret}@127.0.0.1:{port}")
@@ -282,7 +282,7 @@ class TestHostileAnswers:
         ],
         ids=["http", "negative", "huge", "other-number", "nonsense", "nothing"],
     )
-    async def test_an_answer_that_is_none_is_an_error(self, tool: KafkaTool, topic: str, answer: bytes) -> None:
+    async def test_an_invalid_response_is_an_error(self, tool: KafkaTool, topic: str, answer: bytes) -> None:
         async with self.broker(answer) as port:
             error = await error_of(tool, "consume", topic, auth=auth(port=port))
 
@@ -294,7 +294,7 @@ class TestTrigger:
     def poll(self, cursor: Any = None, **more: Any) -> TriggerPoll:
         return TriggerPoll(trigger_id="t", cursor=cursor, **more)
 
-    async def test_records_after_the_cursor_are_known_by_their_place(self, tool: KafkaTool, topic: str) -> None:
+    async def test_records_after_the_cursor_have_their_position_as_id(self, tool: KafkaTool, topic: str) -> None:
         await produced(tool, topic, "a", "b", "c")
         inputs = {"topic": topic, "auth": auth()}
 
@@ -305,7 +305,7 @@ class TestTrigger:
         assert first == again
         assert [item.item_id for item in first.items + rest.items] == [f"{topic}:0:{n}" for n in range(3)]
 
-    async def test_the_group_is_committed_after_the_starts(self, tool: KafkaTool, topic: str) -> None:
+    async def test_the_group_offset_is_committed_after_the_starts(self, tool: KafkaTool, topic: str) -> None:
         await produced(tool, topic, "a", "b", "c")
         inputs, group = {"topic": topic, "group": f"g:{topic}", "auth": auth()}, f"g:{topic}"
 
@@ -318,7 +318,7 @@ class TestTrigger:
         assert (values(before), values(after)) == (["a", "b", "c"], ["c"])
         assert [item.value["value"] for item in taken_over.items] == ["c"]
 
-    async def test_records_that_are_read_again_start_no_second_execution(self, tool: KafkaTool, topic: str) -> None:
+    async def test_records_read_again_start_no_second_execution(self, tool: KafkaTool, topic: str) -> None:
         """The server dies after the starts, before its cursor and the group's offsets are stored."""
         await produced(tool, topic, "a", "b")
         place = TriggerPlace(tool, {"topic": topic, "auth": auth()})
@@ -332,7 +332,7 @@ class TestTrigger:
         assert place.started == ["a", "b", "c"]
         assert (await place.progress()).cursor["0"] == 3
 
-    async def test_records_wait_while_enough_executions_go_on(self, tool: KafkaTool, topic: str) -> None:
+    async def test_records_wait_while_enough_executions_are_open(self, tool: KafkaTool, topic: str) -> None:
         await produced(tool, topic, "a", "b", "c")
         place = TriggerPlace(tool, {"topic": topic, "auth": auth()}, max_running=2)
 
@@ -344,7 +344,7 @@ class TestTrigger:
         await place.turn()
         assert place.started == ["a", "b", "c"]
 
-    async def test_a_topic_that_was_made_anew_stops_the_trigger(self, tool: KafkaTool, topic: str) -> None:
+    async def test_a_recreated_topic_stops_the_trigger(self, tool: KafkaTool, topic: str) -> None:
         await produced(tool, topic, "a")
 
         with pytest.raises(ToolError, match="made anew"):

@@ -56,7 +56,7 @@ async def test_a_retained_message_is_received(tool: MqttTool, topic: str) -> Non
     assert found["messages"] == [{"topic": f"{topic}/a", "value": {"n": 1}, "retained": True}]
 
 
-async def test_a_session_keeps_what_arrives_between_two_tasks(tool: MqttTool, topic: str) -> None:
+async def test_a_session_queues_messages_between_two_tasks(tool: MqttTool, topic: str) -> None:
     session = f"s{secrets.token_hex(4)}"
     await result_of(tool, "receive", topic, session=session)
     for number in range(3):
@@ -74,7 +74,7 @@ async def test_a_wrong_password_is_denied(tool: MqttTool, topic: str) -> None:
     assert (outcome.error.kind, outcome.error.code, outcome.error.retryable) == ("mqtt.denied", "135", False)
 
 
-async def test_a_broker_that_is_not_there_can_be_tried_again(tool: MqttTool, topic: str) -> None:
+async def test_an_unreachable_broker_is_retryable(tool: MqttTool, topic: str) -> None:
     outcome = await ran(tool, "publish", topic, data="x", auth=auth(port=free_port()))
 
     assert outcome.error is not None
@@ -82,7 +82,7 @@ async def test_a_broker_that_is_not_there_can_be_tried_again(tool: MqttTool, top
 
 
 @pytest.mark.parametrize("answer", [b"", b"\x20\x03\x00\x00\x00"], ids=["before it accepts", "before it confirms"])
-async def test_a_broker_that_hangs_up_is_told_of_at_once(tool: MqttTool, topic: str, answer: bytes) -> None:
+async def test_a_broker_that_disconnects_is_reported_at_once(tool: MqttTool, topic: str, answer: bytes) -> None:
     """Not when the time for an answer is up, which has another message."""
 
     async def broker(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -101,7 +101,7 @@ async def test_a_broker_that_hangs_up_is_told_of_at_once(tool: MqttTool, topic: 
     assert "the broker closed the connection" in outcome.error.message
 
 
-async def test_a_private_address_is_reached_only_where_the_policy_allows(tool: MqttTool, topic: str) -> None:
+async def test_a_private_address_is_reached_only_if_the_policy_allows(tool: MqttTool, topic: str) -> None:
     outcome = await ran(tool, "publish", topic, data="x", more={"addresses": AddressGuard(CLOSED)})
 
     assert outcome.error is not None
@@ -112,14 +112,14 @@ async def test_a_private_address_is_reached_only_where_the_policy_allows(tool: M
     ("op", "topic", "inputs"),
     [("publish", "a/#", {}), ("publish", "a", {"qos": 3}), ("shout", "a", {}), ("publish", "", {})],
 )
-async def test_what_cannot_be_published_is_refused(tool: MqttTool, op: str, topic: str, inputs: dict[str, Any]) -> None:
+async def test_an_invalid_message_is_refused(tool: MqttTool, op: str, topic: str, inputs: dict[str, Any]) -> None:
     outcome = await ran(tool, op, topic, data="x", **inputs)
 
     assert outcome.error is not None
     assert outcome.error.kind == "mqtt.input"
 
 
-async def test_no_secret_of_fifty_is_told_in_an_error(tool: MqttTool, topic: str) -> None:
+async def test_no_secret_appears_in_an_error(tool: MqttTool, topic: str) -> None:
     for secret in [secrets.token_urlsafe(12) for _ in range(50)]:
         outcome = await ran(tool, "publish", topic, data="x", auth=auth(password=secret))
         assert outcome.error is not None
@@ -127,5 +127,5 @@ async def test_no_secret_of_fifty_is_told_in_an_error(tool: MqttTool, topic: str
         assert secret.encode() not in msgspec.json.encode(outcome.error)
 
 
-async def test_a_check_of_a_credential_says_what_it_reached(tool: MqttTool) -> None:
+async def test_a_credential_check_names_what_it_reached(tool: MqttTool) -> None:
     assert await tool.check({"auth": auth()}, context()) == f"connected to mqtt at 127.0.0.1:{mosquitto().port}"

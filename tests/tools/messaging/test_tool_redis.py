@@ -68,7 +68,7 @@ async def test_every_operation_is_declared() -> None:
     assert {*declared.schema["enum"], "check"} == set(_OPERATIONS)
 
 
-async def test_a_key_keeps_its_value_once_if_it_must_be_new(tool: RedisTool, key: str) -> None:
+async def test_a_key_that_must_be_new_keeps_its_first_value(tool: RedisTool, key: str) -> None:
     await result_of(tool, "set", key, data={"a": 1}, expires="1h", if_absent=True)
 
     assert (await result_of(tool, "get", key))["value"] == {"a": 1}
@@ -77,7 +77,7 @@ async def test_a_key_keeps_its_value_once_if_it_must_be_new(tool: RedisTool, key
     assert (await error_of(tool, "get", key)).kind == "redis.missing"
 
 
-async def test_keys_hashes_and_counters(tool: RedisTool, key: str) -> None:
+async def test_keys_hashes_and_counters_work(tool: RedisTool, key: str) -> None:
     await result_of(tool, "hash_set", f"{key}:h", field="a", data=[1])
     await result_of(tool, "increment", f"{key}:n", amount=5)
 
@@ -88,7 +88,7 @@ async def test_keys_hashes_and_counters(tool: RedisTool, key: str) -> None:
     assert (await result_of(tool, "keys", f"{key}:*", limit=1))["more"] is True
 
 
-async def test_a_list_is_a_queue_that_can_be_waited_for(tool: RedisTool, key: str) -> None:
+async def test_a_list_is_a_queue_that_can_be_waited_on(tool: RedisTool, key: str) -> None:
     other = RedisTool()
     waiting = asyncio.create_task(result_of(other, "pop", key, wait="60s"))
     await result_of(tool, "push", key, data="first")
@@ -115,7 +115,7 @@ async def test_a_stream_is_read_from_the_cursor_of_the_last_call(tool: RedisTool
     assert third["cursor"] == second["cursor"]
 
 
-async def test_a_published_message_tells_how_many_received_it(tool: RedisTool, key: str) -> None:
+async def test_publishing_returns_the_number_of_receivers(tool: RedisTool, key: str) -> None:
     assert await result_of(tool, "publish", key, data="x") == {"key": key, "receivers": 0}
 
 
@@ -125,7 +125,7 @@ async def test_a_wrong_password_is_denied(tool: RedisTool) -> None:
     assert (error.kind, error.code, error.retryable) == ("redis.denied", "WRONGPASS", False)
 
 
-async def test_an_error_has_the_word_of_redis(tool: RedisTool, key: str) -> None:
+async def test_an_error_has_the_code_of_redis(tool: RedisTool, key: str) -> None:
     await result_of(tool, "push", key, data="x")
 
     error = await error_of(tool, "get", key)
@@ -133,7 +133,7 @@ async def test_an_error_has_the_word_of_redis(tool: RedisTool, key: str) -> None
     assert (error.kind, error.code) == ("redis.error", "WRONGTYPE")
 
 
-async def test_a_lost_connection_can_be_tried_again(tool: RedisTool, key: str) -> None:
+async def test_a_lost_connection_is_retryable(tool: RedisTool, key: str) -> None:
     with Proxy("127.0.0.1", redis_server().port) as line:
         waiting = asyncio.create_task(ran(tool, "pop", key, wait="10m", auth=auth(port=line.port)))
         while line.carried < 60:
@@ -145,7 +145,7 @@ async def test_a_lost_connection_can_be_tried_again(tool: RedisTool, key: str) -
     assert (outcome.error.kind, outcome.error.retryable) == ("redis.error", True)
 
 
-async def test_an_operation_is_sent_once_whatever_happens(tool: RedisTool, key: str) -> None:
+async def test_an_operation_is_sent_once_even_if_the_connection_breaks(tool: RedisTool, key: str) -> None:
     with Proxy("127.0.0.1", redis_server().port) as line:
         denied = await error_of(tool, "get", "x", auth=auth(port=line.port, password="wrong"))
         denials = line.connections
@@ -160,7 +160,7 @@ async def test_an_operation_is_sent_once_whatever_happens(tool: RedisTool, key: 
         assert (denials, line.connections) == (1, 2)
 
 
-async def test_a_server_that_is_not_there_can_be_tried_again(tool: RedisTool) -> None:
+async def test_an_unreachable_server_is_retryable(tool: RedisTool) -> None:
     error = await error_of(tool, "get", "x", auth=auth(port=free_port()))
 
     assert (error.kind, error.code, error.retryable) == ("redis.error", "connection", True)
@@ -179,7 +179,7 @@ async def test_a_cancelled_task_ends_its_process(tool: RedisTool, key: str) -> N
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
-async def test_a_private_address_is_reached_only_where_the_policy_allows(tool: RedisTool, host: str) -> None:
+async def test_a_private_address_is_reached_only_if_the_policy_allows(tool: RedisTool, host: str) -> None:
     more = {"addresses": AddressGuard(CLOSED)}
 
     assert (await error_of(tool, "get", "x", auth=auth(host=host), more=more)).kind == "tool.not_allowed"
@@ -193,7 +193,7 @@ async def test_a_private_address_is_reached_only_where_the_policy_allows(tool: R
         ({"host": "x", "port": "no"}, "no number"),
     ],
 )
-async def test_what_is_missing_in_a_credential_is_told(tool: RedisTool, given: dict[str, Any], said: str) -> None:
+async def test_a_missing_credential_field_is_named(tool: RedisTool, given: dict[str, Any], said: str) -> None:
     outcome = await outcome_of(tool, {"op": "get", "key": "x", "auth": given or {"type": "redis"}})
 
     assert outcome.error is not None
@@ -202,7 +202,7 @@ async def test_what_is_missing_in_a_credential_is_told(tool: RedisTool, given: d
     assert "hunter22" not in outcome.error.message
 
 
-async def test_no_secret_of_fifty_is_told_in_an_error(tool: RedisTool) -> None:
+async def test_no_secret_appears_in_an_error(tool: RedisTool) -> None:
     for secret in [secrets.token_urlsafe(12) for _ in range(50)]:
         url = f"redis://:{secret}@127.0.0.1:{redis_server().port}/0"
         error = await error_of(tool, "get", "x", auth=url)
@@ -210,5 +210,5 @@ async def test_no_secret_of_fifty_is_told_in_an_error(tool: RedisTool) -> None:
         assert secret.encode() not in msgspec.json.encode(error)
 
 
-async def test_a_check_of_a_credential_says_what_it_reached(tool: RedisTool) -> None:
+async def test_a_credential_check_names_what_it_reached(tool: RedisTool) -> None:
     assert await tool.check({"auth": auth()}, context()) == f"connected to redis at 127.0.0.1:{redis_server().port}"

@@ -43,7 +43,7 @@ def test_code_reads_everything_through_its_context() -> None:
 
 @pytest.mark.req("TOOL-07")
 @pytest.mark.parametrize("write", ["context['ctx']['x'] = 1", "context.workload.x = 1", "context.ctx.update(x=1)"])
-def test_the_context_cannot_be_written_to(write: str) -> None:
+def test_the_context_is_read_only(write: str) -> None:
     ended = run(write)
 
     assert ended.error is not None
@@ -51,12 +51,12 @@ def test_the_context_cannot_be_written_to(write: str) -> None:
 
 
 @pytest.mark.req("TOOL-07")
-def test_main_takes_the_context_and_a_part_of_it_can_be_the_result() -> None:
+def test_main_receives_the_context_and_can_return_a_part_of_it() -> None:
     assert run("def main(context): return context.workload").result == {"region": "eu", "limits": {"most": 3}}
 
 
 @pytest.mark.req("TOOL-07")
-def test_a_name_of_the_authors_own_is_what_it_was() -> None:
+def test_an_authored_name_hides_the_context() -> None:
     assert run("context['x'] = 1; result = context", args="{ context: { y: 2 } }").result == {"y": 2, "x": 1}
 
 
@@ -74,5 +74,5 @@ def test_a_name_of_the_authors_own_is_what_it_was() -> None:
         ("result = context +", False),
     ],
 )
-def test_only_code_that_means_the_context_is_given_it(code: str, reads: bool) -> None:
+def test_only_code_that_uses_the_context_receives_it(code: str, reads: bool) -> None:
     assert reads_context(code) is reads

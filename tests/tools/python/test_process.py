@@ -88,7 +88,7 @@ async def gone(pid: int) -> None:
 # where they come from
 
 
-async def test_children_are_forked_from_one_template_each_in_a_session_of_its_own(forked: PythonChildren) -> None:
+async def test_children_are_forked_from_one_template_in_their_own_sessions(forked: PythonChildren) -> None:
     code = "import os; result = [os.getppid(), os.getsid(0) == os.getpid()]"
 
     first, second = [await result(forked, code, execution_id) for execution_id in ("x1", "x2")]
@@ -98,7 +98,7 @@ async def test_children_are_forked_from_one_template_each_in_a_session_of_its_ow
     assert first[1] is True
 
 
-async def test_common_modules_are_imported_for_children_once_several_were_asked_for(forked: PythonChildren) -> None:
+async def test_common_modules_are_preimported_once_several_children_needed_them(forked: PythonChildren) -> None:
     """A run of few children would pay for imports that nobody uses."""
     has_any = "import sys; result = 'asyncio' in sys.modules"
     await result(forked, "import time; time.sleep(0.5)", "x1")  # long enough for a template that would begin at once
@@ -110,14 +110,14 @@ async def test_common_modules_are_imported_for_children_once_several_were_asked_
         await asyncio.sleep(0.02)
 
 
-async def test_where_there_is_no_template_children_are_started_as_programs() -> None:
+async def test_without_a_template_children_are_started_as_programs() -> None:
     children = PythonChildren(template=False)
 
     assert await result(children, "import os; result = os.getppid()") == os.getpid()
     await children.close()
 
 
-async def test_a_template_that_was_killed_is_replaced(forked: PythonChildren) -> None:
+async def test_a_killed_template_is_replaced(forked: PythonChildren) -> None:
     template = await result(forked, "import os; result = os.getppid()")
 
     os.kill(template, signal.SIGKILL)
@@ -134,9 +134,7 @@ if result != {os.getpid()}:
 """
 
 
-async def test_a_template_that_was_stopped_is_killed_and_replaced(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_stopped_template_is_killed_and_replaced(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Code of a task has the user of the template, and can stop it. Nobody waits for it afterwards."""
     children, go_on = PythonChildren(template=True, answer_s=3), tmp_path / "go_on"
     busy, fresh = [await children.take("x0", fresh=True) for _ in range(2)]
@@ -173,16 +171,14 @@ async def test_a_task_that_stops_its_template_ends_and_so_does_its_worker() -> N
     await gone(again)
 
 
-async def test_a_template_that_never_works_is_not_asked_for_ever(
-    forked: PythonChildren, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_template_that_never_works_is_given_up(forked: PythonChildren, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("noetl.tools.python.template.ENTRY", Path("no_such_file.py"))
 
     for number in range(5):
         assert await result(forked, "import os; result = os.getppid()", f"x{number}") == os.getpid()
 
 
-async def test_nothing_of_ours_and_of_other_executions_is_in_a_new_child(children: PythonChildren) -> None:
+async def test_a_new_child_contains_nothing_of_the_worker_or_other_executions(children: PythonChildren) -> None:
     await result(children, "import json, builtins; json.left = builtins.left = 1\nimport colorsys", "x1")
 
     found = await result(
@@ -196,13 +192,13 @@ async def test_nothing_of_ours_and_of_other_executions_is_in_a_new_child(childre
     assert found == [False, False, False, []]
 
 
-async def test_children_do_not_share_their_random_numbers(children: PythonChildren) -> None:
+async def test_children_have_different_random_seeds(children: PythonChildren) -> None:
     code = "import random; result = random.random()"
 
     assert len({await result(children, code, f"x{number}") for number in range(3)}) == 3
 
 
-async def test_a_child_holds_no_descriptor_but_its_own(children: PythonChildren) -> None:
+async def test_a_child_inherits_only_its_own_file_descriptors(children: PythonChildren) -> None:
     """Another execution's conversation must not be readable, nor kept open, from here."""
     await result(children, "result = 1", "x1")
 
@@ -224,7 +220,7 @@ async def test_children_end_with_their_execution(children: PythonChildren) -> No
     assert await result(children, PID, "x2") == other
 
 
-async def test_an_idle_child_ends_after_a_while() -> None:
+async def test_an_idle_child_ends_after_a_timeout() -> None:
     children = PythonChildren(idle_s=0.01)
     pid = await result(children, PID)
 
@@ -234,7 +230,7 @@ async def test_an_idle_child_ends_after_a_while() -> None:
     await children.close()
 
 
-async def test_of_many_idle_children_the_longest_idle_one_ends() -> None:
+async def test_the_longest_idle_child_ends_first() -> None:
     children = PythonChildren(most_idle=2)
     first, second, third = [await result(children, PID, execution_id) for execution_id in ("x1", "x2", "x3")]
 
@@ -244,7 +240,7 @@ async def test_of_many_idle_children_the_longest_idle_one_ends() -> None:
     await children.close()
 
 
-async def test_a_fresh_child_is_gone_when_its_task_is(children: PythonChildren) -> None:
+async def test_a_fresh_child_ends_with_its_task(children: PythonChildren) -> None:
     assert not is_alive(await result(children, PID, fresh=True))
 
 
@@ -257,14 +253,14 @@ DOUBTS = {
 
 
 @pytest.mark.parametrize("doubt", DOUBTS)
-async def test_a_child_that_is_not_as_it_was_is_not_used_again(children: PythonChildren, doubt: str) -> None:
+async def test_a_modified_child_is_not_reused(children: PythonChildren, doubt: str) -> None:
     pid = await result(children, f"{DOUBTS[doubt]}\n{PID}")
 
     assert not is_alive(pid)
     assert await result(children, PID) != pid
 
 
-async def test_what_can_be_put_back_is_and_the_child_is_kept(children: PythonChildren, tmp_path: Path) -> None:
+async def test_restorable_changes_are_undone_and_the_child_is_reused(children: PythonChildren, tmp_path: Path) -> None:
     look = "import os, sys; result = [os.getpid(), os.getcwd(), dict(os.environ), list(sys.path)]"
     before = await result(children, look)
 
@@ -274,7 +270,7 @@ async def test_what_can_be_put_back_is_and_the_child_is_kept(children: PythonChi
 
 
 @pytest.mark.parametrize("garbage", ["00000002{}", "00000001[", "00000002[]", "whatever"])
-async def test_code_that_breaks_the_conversation_hurts_only_itself(children: PythonChildren, garbage: str) -> None:
+async def test_code_that_breaks_the_protocol_affects_only_itself(children: PythonChildren, garbage: str) -> None:
     """The conversation is the first descriptor after the streams."""
     with pytest.raises(ToolError, match="broke the protocol"):
         await run(children, f"import os; os.write(3, {garbage.encode()!r}); result = 1")
@@ -290,7 +286,7 @@ async def test_a_child_killed_while_idle_is_replaced(children: PythonChildren) -
     assert await result(children, PID) != pid
 
 
-async def test_a_task_that_is_cancelled_while_its_child_is_born_leaves_none(children: PythonChildren) -> None:
+async def test_a_task_cancelled_during_the_fork_leaves_no_child(children: PythonChildren) -> None:
     await result(children, "result = 1", "x1")
     taking = asyncio.ensure_future(children.take("x2", fresh=False))
     await asyncio.sleep(0)
@@ -321,7 +317,7 @@ asyncio.run(main())
 """
 
 
-async def test_a_worker_that_is_killed_leaves_no_process_behind(tmp_path: Path) -> None:
+async def test_a_killed_worker_leaves_no_process(tmp_path: Path) -> None:
     """Not even where the child cannot see to it itself: this one has stopped."""
     told = tmp_path / "pids.done"
     worker = subprocess.Popen([sys.executable, "-c", WORKER, STOPS, str(tmp_path / "pids")])
@@ -337,7 +333,7 @@ async def test_a_worker_that_is_killed_leaves_no_process_behind(tmp_path: Path) 
         os.close(descriptor)
 
 
-async def test_what_a_child_leaves_behind_when_it_crashes_ends_too(forked: PythonChildren) -> None:
+async def test_processes_of_a_crashed_child_end_too(forked: PythonChildren) -> None:
     code = (
         "import os, subprocess\nleft = subprocess.Popen(['sleep', '60'], start_new_session=True)\n"
         "os.write(1, str(left.pid).encode())\nos._exit(3)"
@@ -363,17 +359,17 @@ template.begin()
 """
 
 
-async def test_it_ends_too_where_the_first_child_crashes_before_its_template_has_done_anything_else(
+async def test_processes_of_a_first_child_that_crashes_immediately_end_too(
     forked: PythonChildren, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slow = tmp_path / "slow.py"
     slow.write_text(SLOW.replace("ENTRY", repr(str(template.ENTRY))))
     monkeypatch.setattr(template, "ENTRY", slow)
 
-    await test_what_a_child_leaves_behind_when_it_crashes_ends_too(forked)
+    await test_processes_of_a_crashed_child_end_too(forked)
 
 
-async def test_an_embedded_run_keeps_no_child_of_an_execution_that_is_over() -> None:
+async def test_an_embedded_run_keeps_no_child_of_an_ended_execution() -> None:
     playbook = (
         "apiVersion: noetl.io/v10\nkind: Playbook\nmetadata: {name: p, path: p}\n"
         f"workflow:\n- step: start\n  tool: {{kind: python, code: '{PID}'}}\n"
@@ -401,27 +397,27 @@ async def test_an_embedded_run_keeps_no_child_of_an_execution_that_is_over() -> 
         ("print(chr(0xD800))", "?\n"),
     ],
 )
-async def test_whatever_is_written_and_however_is_kept(children: PythonChildren, code: str, stdout: str) -> None:
+async def test_all_output_is_captured(children: PythonChildren, code: str, stdout: str) -> None:
     assert (await run(children, code))["stdout"] == stdout
     assert (await run(children, "result = 1"))["stdout"] == "", "and told once"
 
 
 @pytest.mark.req("O-11")
 @pytest.mark.parametrize("code", ["os.write(1, b'x' * 1_000_000)", "os.system('head -c 1000000 /dev/zero')"])
-async def test_much_that_is_written_is_cut(children: PythonChildren, code: str) -> None:
+async def test_long_output_is_truncated(children: PythonChildren, code: str) -> None:
     stdout = (await run(children, f"import os; {code}; print('y' * 10)"))["stdout"]
 
     assert len(stdout) < 66_000
     assert stdout.endswith("\n... 934475 more characters"), "1_000_000 + 11 - 65_536"
 
 
-async def test_a_log_handler_made_by_one_task_works_for_the_next(children: PythonChildren) -> None:
+async def test_a_log_handler_of_one_task_works_in_the_next(children: PythonChildren) -> None:
     await run(children, "import logging; logging.basicConfig(format='%(message)s'); logging.warning('one')")
 
     assert (await run(children, "import logging; logging.warning('two')"))["stdout"] == "two\n"
 
 
-async def test_what_a_process_wrote_before_it_died_is_told(children: PythonChildren) -> None:
+async def test_the_output_of_a_process_before_its_death_is_reported(children: PythonChildren) -> None:
     with pytest.raises(ToolError) as raised:
         await run(children, "import os; os.write(2, b'assertion failed'); os.abort()")
 
@@ -433,7 +429,7 @@ async def test_what_a_process_wrote_before_it_died_is_told(children: PythonChild
 
 
 @pytest.mark.req("TOOL-07")
-async def test_limits_hold_for_their_task_alone(children: PythonChildren) -> None:
+async def test_limits_apply_to_their_task_only(children: PythonChildren) -> None:
     large = "x = bytearray(600 << 20); import os; result = os.getpid()"
     refused = await run(children, large, memory_bytes=512 << 20)
 

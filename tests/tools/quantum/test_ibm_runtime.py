@@ -58,7 +58,7 @@ def echoing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.req("QNT-03")
-async def test_without_its_package_ibm_says_what_to_install(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_its_package_ibm_names_what_to_install(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ibm, "find_spec", lambda name: None)
 
     error = await refused(world(provider="ibm", circuit=BELL, auth="ibm_account"))
@@ -73,7 +73,7 @@ async def test_without_its_package_ibm_says_what_to_install(world: World, monkey
 @pytest.mark.req("QNT-03", "KEY-06")
 @pytest.mark.parametrize("op", ["submit", "status", "results", "cancel", "run"])
 @pytest.mark.usefixtures("echoing")
-async def test_without_a_credential_nothing_is_begun(world: World, op: str) -> None:
+async def test_without_a_credential_nothing_is_submitted(world: World, op: str) -> None:
     error = await refused(world(op=op, provider="ibm", circuit=BELL, job_id="ibm:j1"))
 
     assert error.kind == "quantum.provider_unavailable"
@@ -89,13 +89,13 @@ async def test_without_a_credential_nothing_is_begun(world: World, op: str) -> N
         ({"channel": "local"}, {"channel": "local"}),
     ],
 )
-def test_an_account_is_opened_with_what_the_package_knows(credential: dict[str, str], account: Any) -> None:
+def test_an_account_uses_the_fields_that_the_package_accepts(credential: dict[str, str], account: Any) -> None:
     assert account_of(credential) == (account or {"token": "t", "instance": "crn", "region": "eu-de"})
 
 
 @pytest.mark.req("QNT-01", "QNT-02", "QNT-03", "KEY-07")
 @pytest.mark.usefixtures("echoing")
-async def test_a_job_is_submitted_followed_and_cancelled_by_its_identity(world: World) -> None:
+async def test_a_job_is_submitted_tracked_and_cancelled_by_its_id(world: World) -> None:
     submitted = await world(provider="ibm", circuit=BELL, auth="ibm_account")
     job = {"job_id": submitted["job_id"], "auth": "ibm_account"}
 
@@ -123,7 +123,7 @@ workflow:
 
 @pytest.mark.req("KEY-06", "KEY-07")
 @pytest.mark.usefixtures("echoing")
-async def test_the_token_is_in_no_event_whatever_the_provider_says(caplog: pytest.LogCaptureFixture) -> None:
+async def test_no_event_contains_the_token(caplog: pytest.LogCaptureFixture) -> None:
     vault, events = new_vault(), list[Event]()
     await vault.set("acct", {"token": TOKEN}, kind="generic")
     async with driving(":memory:", watch=events.extend, keychain=new_keychain(vault=vault)) as driver:
@@ -145,7 +145,7 @@ async def local() -> AsyncIterator[World]:
 
 @needs_ibm
 @pytest.mark.req("QNT-01", "QNT-02", "QNT-03", "QNT-05")
-async def test_ibms_local_mode_runs_a_job_on_a_fake_backend(local: World) -> None:
+async def test_the_local_mode_of_ibm_runs_a_job_on_a_fake_backend(local: World) -> None:
     run: dict[str, Any] = {"provider": "ibm", "backend": "fake_manila", "circuit": BELL, "auth": "here"}
     result = await local(op="run", shots=400, **run)
     unknown = await refused(local(**{**run, "backend": "fake_nowhere"}))
@@ -182,7 +182,7 @@ class Service:
 @needs_ibm
 @pytest.mark.req("QNT-01", "QNT-02")
 @pytest.mark.filterwarnings("ignore")
-def test_a_task_that_is_repeated_finds_its_job_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_repeated_task_finds_its_job_again(monkeypatch: pytest.MonkeyPatch) -> None:
     from qiskit_ibm_runtime import QiskitRuntimeService  # type: ignore[import-not-found,import-untyped,unused-ignore]
     from qiskit_ibm_runtime.executor_sampler import Sampler as RuntimeSampler  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
@@ -234,7 +234,7 @@ def test_a_task_that_is_repeated_finds_its_job_again(monkeypatch: pytest.MonkeyP
         ("IBMRuntimeError", "quantum.provider_unavailable", True),
     ],
 )
-def test_what_the_package_raises_is_an_error_of_the_task(raised: str, kind: str, retryable: bool) -> None:
+def test_an_exception_of_the_package_is_an_error_of_the_task(raised: str, kind: str, retryable: bool) -> None:
     from qiskit_ibm_runtime import exceptions
 
     from noetl.tools.quantum.ibm_runtime import Runtime
@@ -249,7 +249,7 @@ def test_what_the_package_raises_is_an_error_of_the_task(raised: str, kind: str,
 
 @needs_ibm
 @pytest.mark.req("QNT-03", "KEY-06")
-async def test_a_service_that_cannot_be_reached_is_worth_another_try(world: World) -> None:
+async def test_an_unreachable_service_is_retryable(world: World) -> None:
     """The package itself says that the account is invalid."""
     nowhere = {"token": TOKEN, "url": "https://nowhere.invalid"}
 

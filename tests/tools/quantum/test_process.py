@@ -53,7 +53,7 @@ async def test_a_native_crash_is_an_error_of_the_task_and_the_next_one_has_anoth
     assert await engine.ask(circuit={}) != os.getpid()
 
 
-async def test_one_process_answers_call_after_call(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_one_process_handles_consecutive_calls(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Importing Qiskit takes seconds."""
     monkeypatch.setattr(child_process, "_PROGRAM", ANSWERS)
 
@@ -72,7 +72,7 @@ async def test_a_process_that_died_while_idle_is_replaced(engine: Engine, monkey
     assert await engine.ask() != first
 
 
-async def test_a_call_that_is_cancelled_ends_its_process(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_cancelled_call_ends_its_process(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(child_process, "_PROGRAM", HANGS)
     asking = asyncio.ensure_future(engine.ask())
     while engine._child is None:
@@ -86,7 +86,7 @@ async def test_a_call_that_is_cancelled_ends_its_process(engine: Engine, monkeyp
     assert engine._child is None
 
 
-async def test_an_idle_process_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_idle_quantum_process_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(child_process, "_PROGRAM", ANSWERS)
     engine = Engine("aer", idle_s=0.01)
     pid = await engine.ask()
@@ -97,7 +97,7 @@ async def test_an_idle_process_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not is_running(pid)
 
 
-async def test_what_cannot_be_imported_is_an_answer(engine: Engine) -> None:
+async def test_an_import_error_is_returned_as_a_response(engine: Engine) -> None:
     """The child itself, whether or not its libraries are installed: a call without a circuit is refused."""
     with pytest.raises(ToolError) as caught:
         await engine.ask(shots=1)
@@ -106,7 +106,7 @@ async def test_what_cannot_be_imported_is_an_answer(engine: Engine) -> None:
     assert caught.value.message.startswith(("ModuleNotFoundError: ", "KeyError: "))
 
 
-async def test_the_process_has_nothing_of_the_environment_that_it_does_not_need(
+async def test_the_process_receives_only_the_environment_it_needs(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tells = ANSWERS.replace("%d}' % os.getpid()", '%d}\' % ("NOETL_MASTER_KEY" in os.environ)')

@@ -36,7 +36,7 @@ async def world() -> AsyncIterator[World]:
 
 
 @pytest.mark.req("QNT-03")
-async def test_without_the_extra_aer_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_the_extra_aer_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(simulator, "_has_aer", lambda: False)
 
     error = await refused(World()(provider="aer", circuit=BELL))
@@ -48,7 +48,7 @@ async def test_without_the_extra_aer_says_what_to_install(monkeypatch: pytest.Mo
 @needs_aer
 @one_process
 @pytest.mark.req("QNT-01", "QNT-03", "QNT-05")
-async def test_a_bell_pair_on_aer_repeats_with_its_seed(world: World) -> None:
+async def test_a_bell_pair_on_aer_is_reproducible_with_its_seed(world: World) -> None:
     first, second, other = [
         await world(op="run", provider="aer", circuit=BELL, shots=1000, seed=seed) for seed in (7, 7, 8)
     ]
@@ -62,7 +62,7 @@ async def test_a_bell_pair_on_aer_repeats_with_its_seed(world: World) -> None:
 @needs_aer
 @pytest.mark.req("QNT-03")
 @pytest.mark.parametrize("again", range(2))
-async def test_one_event_loop_after_another_uses_qiskit(again: int) -> None:
+async def test_consecutive_event_loops_can_use_qiskit(again: int) -> None:
     """Each has threads of its own: in this process, the second of them would crash it."""
     world = World()
 
@@ -75,7 +75,7 @@ async def test_one_event_loop_after_another_uses_qiskit(again: int) -> None:
 @needs_aer
 @one_process
 @pytest.mark.req("QNT-03")
-async def test_every_gate_does_on_aer_what_it_does_here(world: World) -> None:
+async def test_every_gate_agrees_between_aer_and_the_simulator(world: World) -> None:
     """Several in one circuit, each on qubits of its own: what a job costs is hardly what it computes."""
     for names in batched(GATES, 6):
         parts = dict(zip(names, map(_circuit_with, names), strict=True))
@@ -131,7 +131,7 @@ def _written(operation: Operation, begin: int = 0) -> dict[str, Any]:
 @needs_aer
 @one_process
 @pytest.mark.req("QNT-03")
-async def test_the_simulator_turns_to_aer_for_what_it_cannot_take_itself(world: World) -> None:
+async def test_the_simulator_delegates_large_circuits_to_aer(world: World) -> None:
     large = [{"gate": "h", "target": 0}, *({"gate": "cx", "control": 0, "target": one} for one in range(1, 20))]
 
     result = await world(op="run", circuit=large, shots=200, seed=3)
@@ -145,7 +145,7 @@ async def test_the_simulator_turns_to_aer_for_what_it_cannot_take_itself(world: 
 @needs_aer
 @one_process
 @pytest.mark.req("QNT-02")
-async def test_a_circuit_that_no_memory_is_enough_for_is_a_job_in_error(world: World) -> None:
+async def test_a_circuit_that_exceeds_memory_is_a_failed_job(world: World) -> None:
     error = await refused(world(op="run", provider="aer", circuit=[{"gate": "h", "target": 60}], shots=1))
 
     assert error.kind == "quantum.job"

@@ -60,7 +60,7 @@ def table() -> str:
     return f"t_{secrets.token_hex(6)}"
 
 
-async def test_rows_go_in_and_come_out(tool: SqlTool, database: dict[str, Any], tmp_path: Path) -> None:
+async def test_rows_are_written_and_read_back(tool: SqlTool, database: dict[str, Any], tmp_path: Path) -> None:
     name = table()
     await rows_of(
         tool,
@@ -97,9 +97,7 @@ async def test_rows_go_in_and_come_out(tool: SqlTool, database: dict[str, Any], 
         "# not a comment",
     ],
 )
-async def test_a_value_of_a_template_is_bound_whatever_it_holds(
-    tool: SqlTool, database: dict[str, Any], tmp_path: Path, value: str
-) -> None:
+async def test_any_template_value_is_bound(tool: SqlTool, database: dict[str, Any], tmp_path: Path, value: str) -> None:
     scope = {"x": value}
 
     bare = await rows_of(
@@ -116,7 +114,7 @@ async def test_a_value_of_a_template_is_bound_whatever_it_holds(
 @pytest.mark.parametrize(
     ("items", "inside", "outside"), [([1, 3], [1, 3], [2]), ([], [], [1, 2, 3]), (["2"], [2], [1, 3])]
 )
-async def test_a_list_is_what_in_compares_with_also_an_empty_one(
+async def test_a_list_is_expanded_in_in_even_if_empty(
     tool: SqlTool, database: dict[str, Any], tmp_path: Path, items: list[Any], inside: list[int], outside: list[int]
 ) -> None:
     source = "(SELECT 1 AS n UNION SELECT 2 UNION SELECT 3) numbers"
@@ -160,7 +158,7 @@ async def test_an_upsert_replaces_rows_by_their_key(tool: SqlTool, database: dic
     assert await rows_of(tool, database, tmp_path, command=f"SELECT * FROM {name}") == [{"id": 7, "n": 2}]
 
 
-async def test_statements_are_one_transaction_unless_it_is_turned_off(
+async def test_statements_are_one_transaction_unless_disabled(
     tool: SqlTool, database: dict[str, Any], tmp_path: Path
 ) -> None:
     name = table()
@@ -178,13 +176,13 @@ async def test_statements_are_one_transaction_unless_it_is_turned_off(
     assert kept_one == [{"id": 1}]
 
 
-async def test_a_result_has_a_limit(tool: SqlTool, database: dict[str, Any], tmp_path: Path) -> None:
+async def test_a_result_is_limited_in_size(tool: SqlTool, database: dict[str, Any], tmp_path: Path) -> None:
     error = await error_of(tool, database, tmp_path, command="SELECT 1 UNION SELECT 2", spec={"max_rows": 1})
 
     assert error.kind == "result.too_large"
 
 
-async def test_values_of_every_type_come_as_plain_data(tool: SqlTool, tmp_path: Path) -> None:
+async def test_values_of_every_type_are_returned_as_plain_data(tool: SqlTool, tmp_path: Path) -> None:
     sql = "SELECT CAST('2026-02-03 04:05:06' AS DATETIME) AS t, 1.10 AS d, x'00ff' AS b, NULL AS n"
     sql += ", 18446744073709551615 AS big"
 
@@ -200,9 +198,7 @@ async def test_values_of_every_type_come_as_plain_data(tool: SqlTool, tmp_path: 
         ("SELECT 1 # {{ x }}", "# begins a comment"),
     ],
 )
-async def test_sql_that_mysql_would_read_otherwise_is_refused(
-    tool: SqlTool, tmp_path: Path, sql: str, why: str
-) -> None:
+async def test_sql_that_mysql_reads_differently_is_refused(tool: SqlTool, tmp_path: Path, sql: str, why: str) -> None:
     error = await error_of(tool, {"auth": mariadb().auth}, tmp_path, command=bind(sql, {"x": "1"}))
 
     assert error.kind == "sql.fragment"
@@ -216,7 +212,7 @@ async def test_a_placeholder_in_a_comment_of_mysql_is_refused(tool: SqlTool, tmp
     assert error.kind == "sql.fragment"
 
 
-async def test_a_constant_cannot_leave_its_quotes_by_a_backslash(tool: SqlTool, tmp_path: Path) -> None:
+async def test_a_backslash_cannot_end_a_constant(tool: SqlTool, tmp_path: Path) -> None:
     """Where SQL takes no parameter the value is written out: MySQL must read the backslash as the standard does."""
     name, evil = table(), "\\' , ADD COLUMN evil INT --"
     await rows_of(tool, {"auth": mariadb().auth}, tmp_path, command=f"CREATE TABLE {name} (id INT)")
@@ -232,7 +228,7 @@ async def test_a_constant_cannot_leave_its_quotes_by_a_backslash(tool: SqlTool, 
     assert [row["Field"] for row in columns] == ["id"]
 
 
-async def test_a_wrong_password_is_told_with_the_code_of_the_database(tool: SqlTool, tmp_path: Path) -> None:
+async def test_a_wrong_password_is_reported_with_the_code_of_the_database(tool: SqlTool, tmp_path: Path) -> None:
     auth = {**mariadb().auth, "password": "not the password"}
 
     error = await error_of(tool, {"auth": auth}, tmp_path, command="SELECT 1")
@@ -241,7 +237,7 @@ async def test_a_wrong_password_is_told_with_the_code_of_the_database(tool: SqlT
     assert "not the password" not in error.message
 
 
-async def test_a_lost_connection_can_be_tried_again(tool: SqlTool, tmp_path: Path) -> None:
+async def test_a_lost_connection_is_retryable(tool: SqlTool, tmp_path: Path) -> None:
     with Proxy("127.0.0.1", mariadb().port) as line:
         auth = {**mariadb().auth, "port": line.port}
         running = asyncio.create_task(ran(tool, {"auth": auth}, tmp_path, command="SELECT SLEEP(600)"))
@@ -268,7 +264,7 @@ async def test_a_cancelled_task_ends_its_process(tool: SqlTool, tmp_path: Path) 
     assert not Path(f"/proc/{child.pid}").exists()
 
 
-async def test_a_private_address_is_reached_only_where_the_policy_allows(tool: SqlTool, tmp_path: Path) -> None:
+async def test_a_private_address_is_reached_only_if_the_policy_allows(tool: SqlTool, tmp_path: Path) -> None:
     more = {"addresses": AddressGuard(CLOSED)}
 
     error = await error_of(tool, {"auth": mariadb().auth}, tmp_path, command="SELECT 1", more=more)
@@ -281,7 +277,7 @@ async def test_a_private_address_is_reached_only_where_the_policy_allows(tool: S
 
 
 @pytest.mark.parametrize("path", ["/etc/x.db", "../x.db"])
-async def test_a_database_file_outside_the_data_folders_is_out_of_reach(
+async def test_a_database_file_outside_the_data_folders_is_refused_by_sqlite(
     tool: SqlTool, tmp_path: Path, path: str
 ) -> None:
     error = await error_of(tool, {"url": f"sqlite:///{path}"}, tmp_path, command="SELECT 1")
@@ -300,9 +296,7 @@ async def test_a_database_file_outside_the_data_folders_is_out_of_reach(
         "PRAGMA temp_store_directory = '{folder}'",
     ],
 )
-async def test_sql_opens_no_other_file_of_sqlite_and_calls_nothing_in_memory(
-    tool: SqlTool, tmp_path: Path, sql: str
-) -> None:
+async def test_sqlite_opens_no_other_file_and_loads_no_extension(tool: SqlTool, tmp_path: Path, sql: str) -> None:
     inputs = {"command": sql.format(folder=tmp_path), "spec": {"transaction": False}}
 
     error = await error_of(tool, {"url": "sqlite:///shop.db"}, tmp_path, **inputs)
@@ -321,7 +315,7 @@ async def test_sql_opens_no_other_file_of_sqlite_and_calls_nothing_in_memory(
         ({"url": "mysql://u:x/hunter22@host/db"}, "@"),
     ],
 )
-async def test_what_is_missing_in_a_credential_is_told_without_its_secrets(
+async def test_a_missing_credential_field_is_named_without_secrets(
     tool: SqlTool, tmp_path: Path, inputs: dict[str, Any], said: str
 ) -> None:
     error = await error_of(tool, inputs, tmp_path, command="SELECT 1")
@@ -331,7 +325,7 @@ async def test_what_is_missing_in_a_credential_is_told_without_its_secrets(
     assert "hunter22" not in error.message
 
 
-async def test_no_secret_of_fifty_is_told_in_an_error(tool: SqlTool, tmp_path: Path) -> None:
+async def test_no_secret_appears_in_an_error(tool: SqlTool, tmp_path: Path) -> None:
     chosen = [secrets.token_urlsafe(12) for _ in range(50)]
 
     for secret in chosen:
@@ -342,7 +336,7 @@ async def test_no_secret_of_fifty_is_told_in_an_error(tool: SqlTool, tmp_path: P
         assert secret.encode() not in msgspec.json.encode(error)
 
 
-async def test_a_check_of_a_credential_says_what_it_reached(tool: SqlTool) -> None:
+async def test_a_credential_check_names_what_it_reached(tool: SqlTool) -> None:
     said = await tool.check({"auth": mariadb().auth}, context())
 
     assert said == 'connected to the mysql database "shop" at 127.0.0.1'

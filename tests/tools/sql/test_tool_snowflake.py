@@ -45,7 +45,7 @@ async def rows_of(tool: SqlTool, **inputs: Any) -> Any:
     return outcome.result.get("data", outcome.result)
 
 
-async def test_rows_go_into_snowflake_and_come_out(tool: SqlTool) -> None:
+async def test_rows_are_written_to_snowflake_and_read_back(tool: SqlTool) -> None:
     await rows_of(tool, command="CREATE OR REPLACE TABLE orders (id INT, label TEXT)")
     await rows_of(tool, table="orders", args=[{"id": 1, "label": "it's"}, {"id": 2, "label": "\\' OR 1=1 --"}])
 
@@ -69,14 +69,14 @@ async def test_an_error_has_the_code_of_snowflake(tool: SqlTool) -> None:
     assert (outcome.error.kind, outcome.error.code) == ("sql.error", "42S02")
 
 
-async def test_a_backslash_in_quotes_is_refused_where_it_would_escape(tool: SqlTool) -> None:
+async def test_a_backslash_in_quotes_is_refused_if_it_would_escape(tool: SqlTool) -> None:
     outcome = await outcome_of(tool, {"auth": snowflake_auth(), "command": "SELECT 'a\\'"})
 
     assert outcome.error is not None
     assert outcome.error.kind == "sql.fragment"
 
 
-async def test_a_line_that_is_cut_in_the_middle_is_worth_another_try(tool: SqlTool) -> None:
+async def test_a_connection_lost_in_the_middle_of_a_query_is_retryable(tool: SqlTool) -> None:
     numbers = "SELECT seq4() AS n, repeat('x', 200) AS word FROM table(generator(rowcount => 5000))"
     with Proxy("127.0.0.1", fakesnow().port) as line:
         given = {"auth": {**snowflake_auth(), "port": line.port}, "database": "shop", "schema": "public"}
@@ -124,7 +124,7 @@ async def test_a_cancelled_task_ends_its_process() -> None:
     ],
     ids=["html", "a list", "no data", "colours"],
 )
-async def test_a_hostile_answer_is_an_error(tool: SqlTool, answer: Reply) -> None:
+async def test_a_hostile_response_is_an_error(tool: SqlTool, answer: Reply) -> None:
     async with HttpServer({"*": answer}) as hostile:
         auth = {**snowflake_auth(), "port": int(hostile.url.rpartition(":")[2])}
         outcome = await outcome_of(tool, {"auth": auth, "command": "SELECT 1"})
@@ -135,7 +135,7 @@ async def test_a_hostile_answer_is_an_error(tool: SqlTool, answer: Reply) -> Non
     assert len(outcome.error.message) < 3000
 
 
-async def test_a_wrong_password_is_told_with_the_code_of_snowflake_and_no_secret_of_fifty(tool: SqlTool) -> None:
+async def test_a_wrong_snowflake_password_is_reported_with_its_code_and_without_secrets(tool: SqlTool) -> None:
     async with HttpServer({"POST /session/v1/login-request": reply(json=LOGIN_REFUSED)}) as stand_in:
         words = [secrets.token_urlsafe(12) for _ in range(50)]
         port = int(stand_in.url.rpartition(":")[2])
@@ -151,7 +151,7 @@ async def test_a_wrong_password_is_told_with_the_code_of_snowflake_and_no_secret
             assert [word for word in words if word.encode() in told] == []
 
 
-async def test_every_dialect_makes_the_statement_that_was_read_and_kept() -> None:
+async def test_every_dialect_generates_its_golden_statement() -> None:
     """NOETL_GOLDEN=1 writes the file; read the diff."""
     source = str(HERE.parents[2] / "src")
     done = await asyncio.to_thread(

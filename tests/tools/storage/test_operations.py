@@ -100,7 +100,7 @@ async def test_an_object_keeps_its_value(tool: StorageTool, bucket: Bucket, valu
     assert got["etag"] == put["etag"]
 
 
-async def test_bytes_pass_as_base64(tool: StorageTool, bucket: Bucket) -> None:
+async def test_binary_values_are_passed_as_base64(tool: StorageTool, bucket: Bucket) -> None:
     put = await result_of(tool, bucket, "put", "image.bin", data="AP//AAE=", format="base64")
     got = await result_of(tool, bucket, "get", "image.bin", format="base64")
 
@@ -118,7 +118,7 @@ async def test_a_range_of_an_object_is_read(tool: StorageTool, bucket: Bucket, w
     assert (await result_of(tool, bucket, "get", "digits", range=written))["value"] == read
 
 
-async def test_what_is_missing_is_an_error_with_the_code_of_the_service(tool: StorageTool, bucket: Bucket) -> None:
+async def test_a_missing_object_is_an_error_with_the_code_of_the_service(tool: StorageTool, bucket: Bucket) -> None:
     error = await error_of(tool, bucket, "get", "nowhere")
 
     assert error.kind == "storage.missing"
@@ -157,7 +157,7 @@ async def test_deleting_twice_is_no_error_and_a_folder_is_deleted_on_request(too
     assert (await result_of(tool, bucket, "list"))["objects"] == []
 
 
-async def test_a_write_on_condition_meets_the_other_writer(tool: StorageTool, bucket: Bucket) -> None:
+async def test_a_conditional_write_detects_another_writer(tool: StorageTool, bucket: Bucket) -> None:
     first = await result_of(tool, bucket, "put", "lock", data="one", if_absent=True, more={"key": "execution 1"})
     second = await error_of(tool, bucket, "put", "lock", data="two", if_absent=True, more={"key": "execution 2"})
 
@@ -170,7 +170,7 @@ async def test_a_write_on_condition_meets_the_other_writer(tool: StorageTool, bu
 
 
 @pytest.mark.parametrize("provider", ["s3", "gs", "az"])
-async def test_a_repeated_attempt_finds_that_it_wrote_the_object_itself(tool: StorageTool, provider: str) -> None:
+async def test_a_repeated_attempt_recognises_its_own_write(tool: StorageTool, provider: str) -> None:
     bucket = BUCKETS[provider]()
 
     first = await result_of(tool, bucket, "put", "lock", data="mine", if_absent=True)
@@ -179,7 +179,7 @@ async def test_a_repeated_attempt_finds_that_it_wrote_the_object_itself(tool: St
     assert again["etag"] == first["etag"]
 
 
-async def test_a_copy_streams_between_stores_and_keeps_every_byte(
+async def test_a_copy_streams_between_stores_and_preserves_every_byte(
     tool: StorageTool, bucket: Bucket, tmp_path: Path
 ) -> None:
     content = hashlib.shake_256(b"a file").digest(CHUNK_BYTES + 1)  # in two parts, and no more: emulators are slow
@@ -197,7 +197,7 @@ async def test_a_copy_streams_between_stores_and_keeps_every_byte(
     assert (tmp_path / "back.bin").read_bytes() == content
 
 
-async def test_a_copy_to_a_place_that_is_taken_is_a_conflict_if_it_must_be_new(tool: StorageTool, s3: Bucket) -> None:
+async def test_a_copy_onto_an_existing_object_is_a_conflict_if_it_must_be_new(tool: StorageTool, s3: Bucket) -> None:
     for name in ("a", "b"):
         await result_of(tool, s3, "put", name, data=name)
 
@@ -208,7 +208,7 @@ async def test_a_copy_to_a_place_that_is_taken_is_a_conflict_if_it_must_be_new(t
 
 
 @pytest.mark.parametrize("provider", ["s3", "az"])
-async def test_a_signed_url_opens_the_object_for_anybody(tool: StorageTool, provider: str) -> None:
+async def test_a_signed_url_gives_public_access_to_the_object(tool: StorageTool, provider: str) -> None:
     bucket = BUCKETS[provider]()
     await result_of(tool, bucket, "put", "report.txt", data="for you")
 
@@ -221,14 +221,14 @@ async def test_a_signed_url_opens_the_object_for_anybody(tool: StorageTool, prov
 
 
 @pytest.mark.parametrize("auth", [None, {"bearer_token": "a token"}])
-async def test_what_cannot_sign_says_so_and_asks_nobody_else(tool: StorageTool, auth: Any) -> None:
+async def test_a_store_that_cannot_sign_reports_it_without_a_request(tool: StorageTool, auth: Any) -> None:
     error = await error_of(tool, Bucket("gs://bucket", auth, 0), "presign", "report.txt")
 
     assert error.kind == "storage.input"
     assert "can sign" in error.message
 
 
-async def test_new_objects_are_told_once_also_within_one_second(tool: StorageTool, bucket: Bucket) -> None:
+async def test_new_objects_are_returned_once_even_within_one_second(tool: StorageTool, bucket: Bucket) -> None:
     await result_of(tool, bucket, "put", "in/b", data="1")
     first = await result_of(tool, bucket, "watch", "in")
     await result_of(tool, bucket, "put", "in/a", data="2")  # an earlier key, in the same second
@@ -241,7 +241,7 @@ async def test_new_objects_are_told_once_also_within_one_second(tool: StorageToo
     assert third["objects"] == []
 
 
-async def test_more_new_objects_than_the_limit_come_with_the_next_calls(tool: StorageTool, s3: Bucket) -> None:
+async def test_new_objects_over_the_limit_are_returned_by_the_next_calls(tool: StorageTool, s3: Bucket) -> None:
     for number in range(5):
         await result_of(tool, s3, "put", f"in/{number}", data="x")
 
@@ -266,7 +266,7 @@ async def test_watch_waits_for_the_first_new_object(tool: StorageTool, s3: Bucke
     assert [one["key"] for one in found["objects"]] == ["in/late"]
 
 
-async def test_an_object_that_is_too_large_is_not_returned(tool: StorageTool, bucket: Bucket) -> None:
+async def test_an_oversized_object_is_not_returned(tool: StorageTool, bucket: Bucket) -> None:
     await result_of(tool, bucket, "put", "big", data="x" * 1001)
 
     error = await error_of(tool, bucket, "get", "big", spec={"max_bytes": 1000})
@@ -276,7 +276,7 @@ async def test_an_object_that_is_too_large_is_not_returned(tool: StorageTool, bu
 
 
 @pytest.mark.parametrize("provider", ["gs", "az"])
-async def test_a_wrong_credential_is_told_with_the_code_of_the_service(tool: StorageTool, provider: str) -> None:
+async def test_a_rejected_credential_is_reported_with_the_code_of_the_service(tool: StorageTool, provider: str) -> None:
     bucket = BUCKETS[provider]()
     wrong = {"bearer_token": "wrong"} if provider == "gs" else {"account_key": "d3Jvbmc="}
 
@@ -287,14 +287,14 @@ async def test_a_wrong_credential_is_told_with_the_code_of_the_service(tool: Sto
     assert "wrong" not in error.message
 
 
-async def test_half_a_credential_is_refused_before_anything_is_sent(tool: StorageTool, s3: Bucket) -> None:
+async def test_an_incomplete_credential_is_refused_before_anything_is_sent(tool: StorageTool, s3: Bucket) -> None:
     error = await error_of(tool, s3, "list", auth={"endpoint": s3.auth["endpoint"], "access_key_id": "only this"})
 
     assert error.kind == "keychain.unresolved"
     assert "secret_access_key" in error.message
 
 
-async def test_the_environment_of_the_worker_never_signs_for_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_environment_of_the_worker_never_authenticates_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
     """The stand-in knows one token; a request without `auth` must not find a key of the operator."""
     tool = StorageTool()  # whose child begins with this environment
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "GOOGLE_BEARER_TOKEN", "AZURE_STORAGE_ACCOUNT_KEY"):
@@ -307,7 +307,7 @@ async def test_the_environment_of_the_worker_never_signs_for_a_task(monkeypatch:
     assert error.kind == "storage.denied"
 
 
-async def test_a_private_address_is_reached_only_where_the_policy_allows(tool: StorageTool, s3: Bucket) -> None:
+async def test_a_private_address_is_reached_only_if_the_policy_allows(tool: StorageTool, s3: Bucket) -> None:
     """The guard is asked by the connection itself: neither a name nor a redirect leads around it."""
     error = await error_of(tool, s3, "list", more={"addresses": AddressGuard(CLOSED)})
 
@@ -316,7 +316,7 @@ async def test_a_private_address_is_reached_only_where_the_policy_allows(tool: S
 
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "../outside", "link/passwd", "in/../../outside"])
-async def test_files_outside_the_data_folders_are_out_of_reach(tool: StorageTool, folder: Path, path: str) -> None:
+async def test_files_outside_the_data_folders_are_unreachable(tool: StorageTool, folder: Path, path: str) -> None:
     (folder / "data").mkdir()
     (folder / "data/link").symlink_to("/etc")
     local = FILES
@@ -328,7 +328,7 @@ async def test_files_outside_the_data_folders_are_out_of_reach(tool: StorageTool
         assert "outside the folders" in error.message
 
 
-async def test_without_a_data_folder_no_file_is_opened(tool: StorageTool) -> None:
+async def test_without_a_data_folder_no_object_file_is_opened(tool: StorageTool) -> None:
     error = await error_of(tool, FILES, "get", "x")
 
     assert "no data folder is open" in error.message
@@ -345,7 +345,7 @@ async def test_without_a_data_folder_no_file_is_opened(tool: StorageTool) -> Non
         (None, "is missing"),
     ],
 )
-async def test_a_url_that_names_nothing_says_how_to_write_one(tool: StorageTool, url: Any, said: str) -> None:
+async def test_an_invalid_url_is_reported_with_an_example(tool: StorageTool, url: Any, said: str) -> None:
     error = await error_of(tool, Bucket("", {}, 0), "get", url=url)
 
     assert error.kind == "storage.input"
@@ -353,7 +353,7 @@ async def test_a_url_that_names_nothing_says_how_to_write_one(tool: StorageTool,
     assert "secret" not in error.message
 
 
-async def test_a_lost_connection_mid_copy_leaves_no_object_and_can_be_tried_again(
+async def test_a_connection_lost_during_a_copy_leaves_no_object_and_is_retryable(
     tool: StorageTool, s3: Bucket, tmp_path: Path
 ) -> None:
     (tmp_path / "big.bin").write_bytes(b"z" * (40 << 20))
@@ -387,7 +387,7 @@ async def test_a_cancelled_task_ends_its_process(tool: StorageTool, s3: Bucket) 
     assert not Path(f"/proc/{child.pid}").exists()
 
 
-async def test_a_check_of_a_credential_says_what_it_reached(tool: StorageTool, s3: Bucket) -> None:
+async def test_a_credential_check_names_what_it_reached(tool: StorageTool, s3: Bucket) -> None:
     said = await tool.check({"url": s3.url, "auth": s3.auth}, context())
 
     assert said == f"listed {s3.url}"
@@ -419,7 +419,7 @@ def hostile() -> Iterator[int]:
     server.server_close()
 
 
-async def test_a_hostile_answer_is_short_and_plain_in_the_error(tool: StorageTool, hostile: int) -> None:
+async def test_a_hostile_response_is_short_and_plain_in_the_error(tool: StorageTool, hostile: int) -> None:
     bucket = Bucket("s3://bucket", {"endpoint": f"http://127.0.0.1:{hostile}"}, hostile)
 
     error = await error_of(tool, bucket, "list")

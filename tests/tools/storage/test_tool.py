@@ -13,7 +13,7 @@ from tests.servers.object_stores import google_bucket
 from tests.tools.sql_tasks import outcome_of
 
 
-async def test_an_object_goes_up_and_comes_down(tmp_path: Path) -> None:
+async def test_an_object_is_uploaded_and_downloaded(tmp_path: Path) -> None:
     bucket, tool = google_bucket(), GcsTool()
     (tmp_path / "x.csv").write_text("a,b\n")
     name = bucket.url.removeprefix("gs://")
@@ -36,6 +36,6 @@ async def test_an_object_goes_up_and_comes_down(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("inputs", [{"op": "get"}, {"op": "upload", "bucket": "b"}, {"op": "download", "bucket": "b"}])
-def test_what_is_missing_is_told(inputs: dict[str, Any]) -> None:
+def test_a_missing_input_is_reported(inputs: dict[str, Any]) -> None:
     with pytest.raises(ToolError, match=r"missing|needs"):
         storage_inputs(inputs)

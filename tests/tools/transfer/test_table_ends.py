@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.asyncio(loop_scope="module")]
 
 
 @pytest.mark.req("RES-05")
-async def test_a_query_goes_to_parquet_and_back_with_its_types(here: Transfers) -> None:
+async def test_a_query_is_written_to_parquet_and_read_back_with_its_types(here: Transfers) -> None:
     here.sql(f"CREATE TABLE {here.table} AS {TYPES}")
     parquet = {"kind": "storage", "url": "out/all.parquet"}
     there = await here.result(here.postgres(table=here.table), parquet, run="there")
@@ -38,7 +38,7 @@ async def test_a_query_goes_to_parquet_and_back_with_its_types(here: Transfers) 
 
 @pytest.mark.req("RES-05")
 @pytest.mark.parametrize(("ending", "count"), [("csv", 25), ("jsonl", 25), ("parquet", 0), ("csv.gz", 3)])
-async def test_objects_in_other_formats_are_ends_too(here: Transfers, ending: str, count: int) -> None:
+async def test_objects_in_other_formats_can_be_source_and_target(here: Transfers, ending: str, count: int) -> None:
     if ending.endswith(".gz"):
         refused = await here.moved(here.numbers(3), {"kind": "storage", "url": f"x.{ending}", "format": "zip"})
         assert refused.error is not None
@@ -62,7 +62,7 @@ async def test_objects_in_other_formats_are_ends_too(here: Transfers, ending: st
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("kind", ["sqlite", "mysql", "duckdb", "postgres"])
-async def test_rows_go_between_any_two_databases(here: Transfers, kind: str) -> None:
+async def test_rows_are_moved_between_any_two_databases(here: Transfers, kind: str) -> None:
     other: dict[str, Any] = {"kind": "sql", "url": "sqlite:///shop.db"}
     if kind == "mysql":
         other = {"kind": "sql", "auth": mariadb().auth}
@@ -92,7 +92,7 @@ async def test_rows_go_between_any_two_databases(here: Transfers, kind: str) -> 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("at", range(1, 6))
-async def test_a_transfer_into_sql_goes_on_where_it_broke(here: Transfers, at: int, after: bool) -> None:
+async def test_a_transfer_into_sql_resumes_where_it_failed(here: Transfers, at: int, after: bool) -> None:
     with closing(sqlite3.connect(here.folder / "shop.db")) as database, database:
         database.execute("CREATE TABLE t (id, name, price)")
     target = {"kind": "sql", "url": "sqlite:///shop.db", "table": "t"}
@@ -112,7 +112,7 @@ async def test_a_transfer_into_sql_goes_on_where_it_broke(here: Transfers, at: i
 
 
 @pytest.mark.parametrize("at", range(3, 6))
-async def test_a_transfer_from_a_file_goes_on_by_the_number_of_its_rows(here: Transfers, at: int) -> None:
+async def test_a_transfer_from_a_file_resumes_by_row_number(here: Transfers, at: int) -> None:
     await here.result(here.numbers(25), {"kind": "storage", "url": "rows.parquet"}, run="made")
     source, target = {"kind": "storage", "url": "rows.parquet"}, here.created()
     breaking = Breaking(here.tools.tool("postgres"), at, after=True)
@@ -129,7 +129,7 @@ async def test_a_transfer_from_a_file_goes_on_by_the_number_of_its_rows(here: Tr
     assert here.count() == ["25", "25"]
 
 
-async def test_a_file_that_has_changed_meanwhile_is_not_gone_on_with(here: Transfers) -> None:
+async def test_a_transfer_from_a_changed_file_is_not_resumed(here: Transfers) -> None:
     source, target = {"kind": "storage", "url": "rows.parquet"}, here.created()
     await here.result(here.numbers(25), source, run="made")
     breaking = Breaking(here.tools.tool("postgres"), 5, after=False)
@@ -159,7 +159,7 @@ async def test_rows_without_a_cursor_are_one_transaction_of_any_size(here: Trans
     assert here.count() == [str(2 * size)] * 2
 
 
-async def test_replace_and_a_mapping_hold_for_tables_too(here: Transfers) -> None:
+async def test_replace_and_a_column_mapping_apply_to_tables_too(here: Transfers) -> None:
     target = here.created("id int, label text")
     here.sql(f"INSERT INTO {here.table} VALUES (99, 'old')")
     moved = await here.result(here.numbers(3), target, mode="replace", mapping={"id": "id", "name": "label"})
@@ -168,7 +168,7 @@ async def test_replace_and_a_mapping_hold_for_tables_too(here: Transfers) -> Non
     assert here.sql(f"SELECT label FROM {here.table} ORDER BY id").split("\n") == ["row 1", "row 2", "row 3"]
 
 
-async def test_a_stored_table_is_a_source_and_a_target(here: Transfers) -> None:
+async def test_a_stored_table_can_be_source_and_target(here: Transfers) -> None:
     kept = await here.result(here.numbers(25, cursor="id"), {"kind": "artifact", "format": "parquet"}, chunk_size=10)
     back = await here.result({"kind": "artifact", "ref": kept["reference"]}, here.created(), run="back", chunk_size=10)
 
@@ -178,7 +178,7 @@ async def test_a_stored_table_is_a_source_and_a_target(here: Transfers) -> None:
 
 
 @pytest.mark.timeout(600)
-async def test_an_object_of_s3_is_an_end_and_a_wrong_credential_is_told(here: Transfers) -> None:
+async def test_an_s3_object_can_be_an_end_and_a_rejected_credential_is_reported(here: Transfers) -> None:
     bucket = s3_bucket()
     far = {"kind": "storage", "url": f"{bucket.url}/{uuid4().hex}.parquet", "auth": bucket.auth}
     there = await here.result(here.numbers(25), far, run="there")
@@ -214,7 +214,7 @@ async def test_an_object_of_s3_is_an_end_and_a_wrong_credential_is_told(here: Tr
         ),
     ],
 )
-async def test_what_cannot_move_is_told(here: Transfers, source: Any, target: Any, words: str) -> None:
+async def test_an_impossible_transfer_is_reported(here: Transfers, source: Any, target: Any, words: str) -> None:
     outcome = await here.moved(source, target)
 
     assert outcome.error is not None
@@ -236,7 +236,7 @@ class Holding:
         return result
 
 
-async def test_a_cancelled_transfer_leaves_its_whole_chunks_and_no_file(here: Transfers) -> None:
+async def test_a_cancelled_transfer_leaves_complete_chunks_and_no_file(here: Transfers) -> None:
     target, holding = here.created(), Holding(here.tools.tool("postgres"), 7)
     running = asyncio.create_task(
         here.moved(here.numbers(25, cursor="id"), target, chunk_size=10, tool=lambda kind: holding)

@@ -81,9 +81,7 @@ class Cutting:
 
 @pytest.mark.parametrize("role", ["source", "target"])
 @pytest.mark.parametrize("kind", ["sql", "postgres", "storage"])
-async def test_a_transfer_whose_line_is_cut_goes_on_and_moves_each_row_once(
-    here: Transfers, kind: str, role: str
-) -> None:
+async def test_an_interrupted_transfer_resumes_and_moves_each_row_once(here: Transfers, kind: str, role: str) -> None:
     with Proxy(*_address(here, kind)) as line:
         far, at = await _far_end(here, kind, role, line)
         ends = (far, here.created()) if role == "source" else (here.numbers(ROWS, cursor="id"), far)
@@ -166,7 +164,7 @@ WRONG = "not the password"
     ("kind", "error", "code"),
     [("sql", "sql.error", "1045"), ("postgres", "pg.error", "28000"), ("storage", "storage.denied", None)],
 )
-async def test_an_end_that_refuses_the_credential_is_told_and_nothing_moves(
+async def test_a_rejected_credential_of_an_end_is_reported_and_nothing_moves(
     here: Transfers, kind: str, role: str, error: str, code: str | None
 ) -> None:
     if kind == "storage":
@@ -195,7 +193,9 @@ def slowly(line: Proxy) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("role", ["source", "target"])
-async def test_a_stored_table_whose_line_is_cut_is_sent_again_and_has_each_row_once(here: Transfers, role: str) -> None:
+async def test_an_interrupted_upload_of_a_stored_table_is_repeated_with_each_row_once(
+    here: Transfers, role: str
+) -> None:
     """A worker elsewhere keeps tables with its server, and asks again for as long as it may."""
     async with live(workers=0) as (served, _, talk):
         worker, order = await holding(talk)
@@ -226,9 +226,7 @@ async def test_a_stored_table_whose_line_is_cut_is_sent_again_and_has_each_row_o
 
 
 @pytest.mark.parametrize("role", ["source", "target"])
-async def test_a_server_that_refuses_the_token_of_a_worker_is_told_and_nothing_moves(
-    here: Transfers, role: str
-) -> None:
+async def test_a_rejected_worker_token_is_reported_and_nothing_moves(here: Transfers, role: str) -> None:
     async with live() as (served, _, _talk):
         stranger = RemoteTables(served.url, {"authorization": f"Bearer {WRONG}"}, "none")
         ref = {"media_type": PARQUET, "checksum": "0" * 64, "size": 1}
@@ -261,7 +259,7 @@ async def snowflake() -> AsyncIterator[SnowflakeDrivers]:
     await tool.close()
 
 
-async def test_a_transfer_from_snowflake_whose_line_is_cut_goes_on_and_moves_each_row_once(
+async def test_an_interrupted_transfer_from_snowflake_resumes_and_moves_each_row_once(
     here: Transfers, snowflake: SnowflakeDrivers
 ) -> None:
     table = f"far_{uuid4().hex[:10]}"
@@ -295,7 +293,7 @@ async def test_a_transfer_from_snowflake_whose_line_is_cut_goes_on_and_moves_eac
     assert here.count() == ["600", "600"]
 
 
-async def test_a_transfer_to_snowflake_whose_line_is_cut_has_each_row_once(
+async def test_an_interrupted_transfer_to_snowflake_writes_each_row_once(
     here: Transfers, snowflake: SnowflakeDrivers
 ) -> None:
     """Its driver sends a request that was lost once more by itself, so the transfer does not notice."""
@@ -323,7 +321,7 @@ async def test_a_transfer_to_snowflake_whose_line_is_cut_has_each_row_once(
 
 
 @pytest.mark.parametrize("role", ["source", "target"])
-async def test_a_login_that_snowflake_refuses_is_told_and_nothing_moves(
+async def test_a_rejected_snowflake_login_is_reported_and_nothing_moves(
     here: Transfers, snowflake: SnowflakeDrivers, role: str
 ) -> None:
     async with HttpServer({"POST /session/v1/login-request": reply(json=LOGIN_REFUSED)}) as stand_in:
