@@ -60,7 +60,7 @@ async def ended(control_plane: Asked, jobs: Jobs, verdict: ReportResult | None =
         (ReportResult.REFUSED, []),
     ],
 )
-async def test_what_was_begun_ends_unless_somebody_else_has_the_order(
+async def test_a_submitted_job_is_ended_unless_another_worker_has_the_order(
     verdict: ReportResult, expected: list[str]
 ) -> None:
     asked, told = Asked(verdict), Asked(ReportResult.REFUSED)
@@ -72,14 +72,14 @@ async def test_what_was_begun_ends_unless_somebody_else_has_the_order(
     assert told.turns == [], "the server has said it already"
 
 
-async def test_nothing_is_asked_where_nothing_was_begun() -> None:
+async def test_no_request_is_made_without_submitted_jobs() -> None:
     control_plane = Asked(ReportResult.TERMINAL)
 
     assert await ended(control_plane, Jobs()) == []
     assert control_plane.turns == []
 
 
-async def test_one_that_cannot_be_ended_is_told_by_its_kind_and_the_others_end(
+async def test_a_job_that_cannot_be_ended_is_logged_by_kind_and_the_others_are_ended(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with caplog.at_level(logging.WARNING):

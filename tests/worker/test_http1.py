@@ -30,7 +30,7 @@ async def ask(wire: HttpConnection, body: bytes | None = b"{}") -> bytes:
     return reply.content
 
 
-async def test_one_connection_serves_one_request_after_another() -> None:
+async def test_one_connection_serves_consecutive_requests() -> None:
     async with serving(lambda c, n, asked: plain(b"%d" % n)) as (server, wire):
         assert [await ask(wire) for _ in range(3)] == [b"0", b"1", b"2"]
         assert server.connections == 1
@@ -38,7 +38,7 @@ async def test_one_connection_serves_one_request_after_another() -> None:
         assert b"\r\nNoetl-Protocol: 1\r\n" in server.asked[0]
 
 
-async def test_requests_at_the_same_time_have_connections_of_their_own() -> None:
+async def test_concurrent_requests_use_separate_connections() -> None:
     async with serving(lambda c, n, asked: plain(asked[-1:])) as (server, wire):
         first, second = await asyncio.gather(ask(wire, b"a"), ask(wire, b"b"))
         assert (first, second) == (b"a", b"b")
@@ -56,18 +56,18 @@ async def test_requests_at_the_same_time_have_connections_of_their_own() -> None
     ],
     ids=["length", "close", "chunked", "informed", "terse"],
 )
-async def test_an_answer_is_read_however_it_is_framed(answer: bytes) -> None:
+async def test_a_response_is_read_with_any_framing(answer: bytes) -> None:
     async with serving(lambda c, n, asked: answer) as (_, wire):
         assert [await ask(wire), await ask(wire)] == [b"hello", b"hello"]
 
 
-async def test_an_answer_without_a_length_ends_with_its_connection() -> None:
+async def test_a_response_without_a_length_ends_with_its_connection() -> None:
     async with serving(lambda c, n, asked: UNENDING + b"hello") as (server, wire):
         assert [await ask(wire), await ask(wire)] == [b"hello", b"hello"]
         assert server.connections == 2
 
 
-async def test_a_kept_connection_that_breaks_is_told_and_the_request_sent_once() -> None:
+async def test_a_broken_reused_connection_is_reported_and_the_request_sent_once() -> None:
     """The server may have done what was asked, and only its answer be lost: who sends it again may have to say more."""
 
     def script(connection: int, request: int, asked: bytes) -> bytes | None:
@@ -82,14 +82,14 @@ async def test_a_kept_connection_that_breaks_is_told_and_the_request_sent_once()
         assert server.connections == 2
 
 
-async def test_a_new_connection_that_breaks_is_told() -> None:
+async def test_a_broken_new_connection_is_reported() -> None:
     async with serving(lambda c, n, asked: None) as (server, wire):
         with pytest.raises(HttpConnectionError, match="closed before the answer"):
             await ask(wire)
         assert server.connections == 1, "when to try again is not its business"
 
 
-async def test_half_an_answer_is_told_and_not_asked_for_again() -> None:
+async def test_a_partial_response_is_reported_and_the_request_not_repeated() -> None:
     """The request may have been carried out: whoever sends it again must know."""
 
     def script(connection: int, request: int, asked: bytes) -> bytes | None:
@@ -102,13 +102,13 @@ async def test_half_an_answer_is_told_and_not_asked_for_again() -> None:
         assert server.connections == 1
 
 
-async def test_what_answers_and_speaks_no_http_is_told() -> None:
+async def test_a_response_that_is_not_http_is_reported() -> None:
     async with serving(lambda c, n, asked: b"SSH-2.0\r\n\r\n") as (_, wire):
         with pytest.raises(HttpConnectionError, match="is not HTTP"):
             await ask(wire)
 
 
-async def test_no_answer_in_time_is_told_and_the_connection_given_up() -> None:
+async def test_a_timeout_is_reported_and_the_connection_closed() -> None:
     async with serving(lambda c, n, asked: b"" if c == 0 else plain(b"late")) as (server, wire):
         with pytest.raises(HttpConnectionError, match=r"no answer within 0\.05 s"):
             await wire.ask("POST", "/turn", body=b"", timeout_s=0.05)
@@ -116,7 +116,7 @@ async def test_no_answer_in_time_is_told_and_the_connection_given_up() -> None:
         assert server.connections == 2
 
 
-async def test_nobody_there_is_told() -> None:
+async def test_an_unreachable_server_is_reported() -> None:
     async with serving(lambda c, n, asked: None) as (_, wire):
         pass
     with pytest.raises(HttpConnectionError) as told:

@@ -36,7 +36,7 @@ class Watch:
 
 
 @pytest.mark.req("WRK-03")
-def test_a_lease_is_over_when_its_time_has_passed_on_the_workers_own_clock() -> None:
+def test_a_lease_expires_by_the_monotonic_clock_of_the_worker() -> None:
     watch = Watch()
     leases = HeldLeases(monotonic=watch)
     leases.hold("o1", 1, TERMS)
@@ -49,7 +49,7 @@ def test_a_lease_is_over_when_its_time_has_passed_on_the_workers_own_clock() -> 
 
 
 @pytest.mark.req("WRK-03")
-def test_what_is_left_of_a_lease_is_told_by_the_order_and_not_by_when_it_came() -> None:
+def test_the_remaining_time_of_a_lease_is_in_the_order() -> None:
     """The answer may have waited in a socket while the worker was stopped."""
     watch, clock = Watch(), ManualClock()
     leases = HeldLeases(clock, watch)
@@ -64,7 +64,7 @@ def test_what_is_left_of_a_lease_is_told_by_the_order_and_not_by_when_it_came() 
 
 
 @pytest.mark.req("WRK-03")
-def test_a_lease_is_prolonged_from_when_the_server_was_asked() -> None:
+def test_a_lease_is_renewed_from_the_time_of_the_request() -> None:
     watch = Watch()
     leases = HeldLeases(monotonic=watch)
     leases.hold("o1", 1, TERMS)
@@ -78,7 +78,7 @@ def test_a_lease_is_prolonged_from_when_the_server_was_asked() -> None:
     assert not leases.is_over("o1", 1)
 
 
-def test_holding_the_same_lease_again_does_not_prolong_it() -> None:
+def test_holding_the_same_lease_again_does_not_renew_it() -> None:
     watch = Watch()
     leases = HeldLeases(monotonic=watch)
     leases.hold("o1", 1, TERMS)
@@ -121,7 +121,7 @@ class Heart:
         self.beating.beat()
 
 
-def test_what_is_held_is_prolonged_and_nothing_is_sent_for_nothing() -> None:
+def test_held_leases_are_renewed_and_nothing_is_sent_without_any() -> None:
     heart = Heart()
     heart.beat_at(5)
     heart.leases.hold("o1", 3)
@@ -132,7 +132,7 @@ def test_what_is_held_is_prolonged_and_nothing_is_sent_for_nothing() -> None:
 
 
 @pytest.mark.req("WRK-03")
-def test_what_was_lost_is_stopped() -> None:
+def test_an_order_with_a_lost_lease_is_stopped() -> None:
     heart = Heart(lost=["o1"])
     heart.leases.hold("o1", 1)
     heart.leases.hold("o2", 1)
@@ -142,7 +142,7 @@ def test_what_was_lost_is_stopped() -> None:
 
 
 @pytest.mark.req("WRK-03")
-def test_a_server_out_of_reach_stops_the_tools_at_two_thirds_of_the_lease() -> None:
+def test_an_unreachable_server_stops_the_tools_at_two_thirds_of_the_lease() -> None:
     """Another worker may begin the same at its end; by then the first one must have stopped."""
     heart = Heart()
     heart.leases.hold("o1", 1)
@@ -161,7 +161,7 @@ def test_a_server_out_of_reach_stops_the_tools_at_two_thirds_of_the_lease() -> N
     assert heart.cut_off == [1, 2]
 
 
-def test_a_server_that_is_back_in_time_costs_nothing() -> None:
+def test_a_server_that_returns_in_time_stops_nothing() -> None:
     heart = Heart()
     heart.leases.hold("o1", 1)
     heart.is_down = True
@@ -175,7 +175,7 @@ def test_a_server_that_is_back_in_time_costs_nothing() -> None:
     assert heart.stopped == []
 
 
-def test_a_new_lease_of_the_same_order_begins_its_own_time() -> None:
+def test_a_new_lease_of_the_same_order_has_its_own_time() -> None:
     heart = Heart()
     heart.is_down = True
     heart.leases.hold("o1", 1)
@@ -217,7 +217,7 @@ async def test_a_tool_that_blocks_the_event_loop_keeps_its_lease(monkeypatch: py
 
 
 @pytest.mark.req("WRK-03", "SRV-11")
-async def test_a_lease_that_the_server_calls_lost_stops_the_tool_and_reports_nothing(
+async def test_a_lease_reported_lost_by_the_server_stops_the_tool_without_a_report(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(remote_worker, "EVERY_S", 0.02)

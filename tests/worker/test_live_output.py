@@ -52,7 +52,9 @@ async def sender(server: Server) -> AsyncIterator[OutputSender]:
     await sender.close()
 
 
-async def test_whole_lines_are_sent_and_the_last_one_waits_for_its_end(server: Server, sender: OutputSender) -> None:
+async def test_complete_lines_are_sent_and_a_partial_line_waits_for_its_end(
+    server: Server, sender: OutputSender
+) -> None:
     output = sender.output(OF, Mask())
     output.write(b"one\r\ntw")
     output.write("o é".encode()[:3])
@@ -62,7 +64,7 @@ async def test_whole_lines_are_sent_and_the_last_one_waits_for_its_end(server: S
     assert server.lines == ["one", "two é", "50 %", "75 %"]
 
 
-def test_of_a_long_output_the_beginning_and_the_end_are_kept_for_the_report() -> None:
+def test_the_report_keeps_the_beginning_and_the_end_of_a_long_output() -> None:
     output = TaskOutput(OF, Mask())
     for number in range(5_000):
         output.write(b"line %d\n" % number)
@@ -77,7 +79,7 @@ def test_of_a_long_output_the_beginning_and_the_end_are_kept_for_the_report() ->
 
 
 @pytest.mark.req("KEY-06")
-def test_what_is_kept_for_the_report_has_no_secret_and_no_part_of_one_at_its_end() -> None:
+def test_the_reported_output_contains_no_secret_and_no_part_of_one() -> None:
     mask = Mask()
     mask.learn(["correct-horse-battery"])
     output = TaskOutput(OF, mask)
@@ -86,7 +88,7 @@ def test_what_is_kept_for_the_report_has_no_secret_and_no_part_of_one_at_its_end
     assert output.printed() == "token ***\nagain "
 
 
-async def test_both_streams_are_told_apart_in_their_order(server: Server, sender: OutputSender) -> None:
+async def test_both_streams_are_distinguished_and_kept_in_order(server: Server, sender: OutputSender) -> None:
     output = sender.output(OF, Mask())
     output.write(b"a\nb\n")
     output.write(b"no\n", "stderr")
@@ -102,7 +104,7 @@ async def test_both_streams_are_told_apart_in_their_order(server: Server, sender
 
 
 @pytest.mark.req("KEY-06")
-async def test_a_secret_is_masked_though_it_comes_in_two_chunks_or_lines_or_is_learned_late(
+async def test_a_secret_is_masked_even_if_split_over_chunks_or_lines_or_learned_late(
     server: Server, sender: OutputSender
 ) -> None:
     mask = Mask()
@@ -120,7 +122,7 @@ async def test_a_secret_is_masked_though_it_comes_in_two_chunks_or_lines_or_is_l
 
 
 @pytest.mark.req("KEY-06")
-async def test_a_secret_that_a_program_has_cut_is_masked(server: Server, sender: OutputSender) -> None:
+async def test_a_secret_truncated_by_a_program_is_masked(server: Server, sender: OutputSender) -> None:
     mask = Mask()
     mask.learn(["correct-horse-battery-staple"])
     output = sender.output(OF, mask)
@@ -130,7 +132,7 @@ async def test_a_secret_that_a_program_has_cut_is_masked(server: Server, sender:
     assert server.lines[0].startswith("value ***")
 
 
-async def test_a_flood_is_bounded_and_what_is_dropped_is_counted(server: Server, sender: OutputSender) -> None:
+async def test_very_long_output_is_bounded_and_dropped_lines_are_counted(server: Server, sender: OutputSender) -> None:
     output = sender.output(OF, Mask())
     for number in range(MAX_LINES * 3):
         output.write(b"line %d\n" % number)
@@ -141,7 +143,7 @@ async def test_a_flood_is_bounded_and_what_is_dropped_is_counted(server: Server,
     assert first.lines[-1] == f"line {MAX_LINES * 3 - 1}"
 
 
-async def test_lines_that_nobody_takes_are_counted_and_nothing_waits_for_them() -> None:
+async def test_lines_that_cannot_be_sent_are_counted_and_block_nothing() -> None:
     server = Server(refuses=1)
     sender = OutputSender("w", server.take)
     output = sender.output(OF, Mask())
@@ -155,7 +157,7 @@ async def test_lines_that_nobody_takes_are_counted_and_nothing_waits_for_them() 
     assert [(chunk.lines, chunk.dropped) for chunk in server.batches[0].chunks] == [(("there",), 1)]
 
 
-async def test_nothing_is_sent_of_a_task_run_that_has_ended(server: Server, sender: OutputSender) -> None:
+async def test_nothing_is_sent_for_an_ended_task_run(server: Server, sender: OutputSender) -> None:
     over, other = sender.output(OF, Mask()), sender.output(OF, Mask())
     over.write(b"in its outcome\n")
     over.end()

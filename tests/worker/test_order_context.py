@@ -68,7 +68,7 @@ workflow:
         ("{timeout_s: 60, deadline_s: 0.05}", "deadline"),
     ],
 )
-def test_a_step_past_its_time_is_stopped_and_its_arcs_see_why(
+def test_a_step_past_its_timeout_is_stopped_and_its_arcs_see_the_reason(
     lifecycle: str, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tool = Endless()
@@ -83,14 +83,14 @@ def test_a_step_past_its_time_is_stopped_and_its_arcs_see_why(
     assert [one.task for one in ran.payloads("task.processed")] == ["quick", "cleanup_task"]
 
 
-def test_a_step_within_its_time_ends_as_ever() -> None:
+def test_a_step_within_its_timeout_ends_as_usual() -> None:
     ran = lived("{timeout_s: 60}", Scripted())
 
     assert "step.failed" not in ran.types()
     assert ran.payloads("step.scheduled")[0].timeout_s == 60.0
 
 
-def test_a_lifetime_that_is_no_duration_ends_the_token_as_failed() -> None:
+def test_an_invalid_lifetime_fails_the_token() -> None:
     ran = lived("{timeout_s: \"{{ 'soon' }}\"}", Scripted())
 
     assert ran.result.error is not None
@@ -123,7 +123,7 @@ def take_up(
 
 
 @pytest.mark.req("O-06")
-def test_an_interrupted_task_is_repeated_unless_it_says_not_to() -> None:
+def test_an_interrupted_task_is_repeated_unless_on_lost_says_fail() -> None:
     tool, _, entries = take_up({}, interrupted=True)
     assert len(tool.calls) == 1
     assert isinstance(entries[-1], StepDone)
@@ -134,7 +134,7 @@ def test_an_interrupted_task_is_repeated_unless_it_says_not_to() -> None:
     assert entries[-1].error.kind == "lease.lost"
 
 
-def test_a_policy_sees_the_lost_task_as_an_error_like_any_other() -> None:
+def test_a_policy_handles_a_lost_task_like_any_error() -> None:
     lost = "{{ outcome.error.kind == 'lease.lost' and outcome.error.details.unknown }}"
     rule = {"when": lost, "then": {"do": "break"}}
 
@@ -143,7 +143,7 @@ def test_a_policy_sees_the_lost_task_as_an_error_like_any_other() -> None:
     assert isinstance(entries[-1], StepDone)
 
 
-def test_a_task_that_must_not_be_repeated_is_known_to_have_begun_before_it_begins() -> None:
+def test_the_start_of_a_non_repeatable_task_is_recorded_before_it_runs() -> None:
     _, desk, entries = take_up({"on_lost": "fail"}, interrupted=False)
 
     told = [timed.entry for turn in desk.turns for report in turn.reports for timed in report.entries]

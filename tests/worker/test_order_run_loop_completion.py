@@ -24,7 +24,7 @@ def run(loop: dict[str, Any], *rules: dict[str, Any], tool: Scripted | None = No
     return run_here(f"workflow: {json.dumps(workflow)}\n", tool=tool, **answers)
 
 
-def test_a_sequential_loop_stops_when_it_has_what_it_wanted() -> None:
+def test_a_sequential_loop_stops_when_its_condition_holds() -> None:
     ran = run(
         {"in": [1, 2, 3, 4], "iterator": "x", "spec": {"complete_when": "{{ iter.result == 20 }}"}}, work=[10, 20, 30]
     )
@@ -36,7 +36,7 @@ def test_a_sequential_loop_stops_when_it_has_what_it_wanted() -> None:
 
 
 @pytest.mark.parametrize("where", ["local", "distributed"])
-def test_a_quorum_of_parallel_iterations_ends_the_loop_and_stops_the_rest(where: str) -> None:
+def test_a_quorum_of_parallel_iterations_ends_the_loop_and_cancels_the_rest(where: str) -> None:
     spec = {"mode": "parallel", "max_in_flight": 2, "complete_when": "{{ iter.done >= 3 }}", "policy": {"exec": where}}
     ran = run({"in": list(range(20)), "iterator": "x", "spec": spec}, tool=Gate(work=x_of))
 
@@ -47,7 +47,7 @@ def test_a_quorum_of_parallel_iterations_ends_the_loop_and_stops_the_rest(where:
     assert len(ran.tool.calls) < 6
 
 
-def test_what_iterations_wrote_can_end_the_loop() -> None:
+def test_ctx_written_by_iterations_can_end_the_loop() -> None:
     found = always(set_ctx={"found.{{ iter.x }}": "{{ outcome.result == 3 }}"})
     spec = {"mode": "parallel", "max_in_flight": 1, "complete_when": "{{ ctx.found['3'] }}"}
     ran = run({"in": [1, 2, 3, 4, 5], "iterator": "x", "spec": spec}, found, work=x_of)
@@ -55,7 +55,7 @@ def test_what_iterations_wrote_can_end_the_loop() -> None:
     assert ran.result.ctx == {"found": {"1": False, "2": False, "3": True}}
 
 
-def test_an_inner_loop_that_ends_early_ends_its_outer_iteration_only() -> None:
+def test_an_inner_loop_that_ends_early_ends_only_its_outer_iteration() -> None:
     inner = {"in": "{{ iter.o }}", "iterator": "x", "spec": {"complete_when": "{{ iter.result > 1 }}"}}
     ran = run({"in": [[1, 2, 3], [4, 5]], "iterator": "o", "loop": inner}, work=x_of)
 
@@ -72,7 +72,7 @@ def test_an_outer_level_counts_its_own_iterations() -> None:
 
 
 @pytest.mark.req("TPL-09")
-def test_a_condition_that_cannot_be_judged_fails_the_step() -> None:
+def test_a_condition_that_cannot_be_evaluated_fails_the_step() -> None:
     ran = run({"in": [1, 2], "iterator": "x", "spec": {"complete_when": "{{ 1 / 0 }}"}})
 
     assert ran.result.error is not None
@@ -81,7 +81,7 @@ def test_a_condition_that_cannot_be_judged_fails_the_step() -> None:
 
 
 @pytest.mark.parametrize("mode", ["sequential", "parallel"])
-def test_iterations_may_add_elements(mode: str) -> None:
+def test_iterations_can_add_elements(mode: str) -> None:
     """A tree walked breadth first: each node adds its children."""
     children = {1: [2, 3], 2: [4], 4: [5, 6]}
     grow = always(set_iter={"extend": "{{ outcome.result }}"})
@@ -96,7 +96,7 @@ def test_iterations_may_add_elements(mode: str) -> None:
     assert (done.total, done.done, len(done.results)) == (6, 6, 6)
 
 
-def test_without_extend_nothing_is_added() -> None:
+def test_without_extend_no_elements_are_added() -> None:
     ran = run({"in": [1], "iterator": "x"}, always(set_iter={"extend": [2, 3]}))
 
     assert len(ran.tool.calls) == 1

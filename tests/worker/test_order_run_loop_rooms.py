@@ -47,7 +47,7 @@ class Hotels:
 
 @pytest.mark.req("LOOP-06", "LOOP-11", "LOOP-14", "WRK-02")
 @pytest.mark.parametrize("seed", range(5))
-async def test_all_rooms_come_in_city_hotel_page_order_whatever_the_timing(seed: int) -> None:
+async def test_all_rooms_arrive_in_city_hotel_page_order_with_any_timing(seed: int) -> None:
     events: list[Event] = []
     hotels = Hotels(seed)
 

@@ -36,7 +36,7 @@ def task(*, args: dict[str, Any] | None = None, kind: str = "python", **writes: 
 
 @pytest.mark.req("V2E-05")
 @pytest.mark.parametrize("kind", ["python", "noop"])
-def test_vars_are_seen_by_later_tasks_and_by_next_and_by_nobody_else(kind: str) -> None:
+def test_vars_are_visible_to_later_tasks_and_next_only(kind: str) -> None:
     ran = run(
         task(kind=kind, set_vars={"ok": True}),
         task(kind=kind, args={"seen": "{{ vars.ok }}"}),
@@ -51,7 +51,7 @@ def test_vars_are_seen_by_later_tasks_and_by_next_and_by_nobody_else(kind: str) 
 
 
 @pytest.mark.req("V2E-06")
-def test_in_a_sequential_loop_iterations_hand_vars_on() -> None:
+def test_iterations_of_a_sequential_loop_pass_vars_on() -> None:
     count = task(args={"n": "{{ vars.n }}"}, set_vars={"n": "{{ (vars.n | default(0)) + iter.x }}"})
     ran = run(count, loop={"in": [1, 2, 3], "iterator": "x"}, when="{{ vars.n == 6 }}")
 
@@ -76,7 +76,7 @@ def test_shared_values_that_do_not_fold_fail_the_arc_that_reads_them() -> None:
 
 
 @pytest.mark.req("V2E-08")
-def test_set_prev_is_what_the_next_task_reads() -> None:
+def test_the_next_task_reads_set_prev() -> None:
     ran = run(task(set_prev=7), task(args={"p": "{{ _prev }}"}), t0=1)
 
     assert ran.tool.inputs_of("t1")[0]["args"] == {"p": 7}

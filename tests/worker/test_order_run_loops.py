@@ -94,7 +94,7 @@ def test_the_collection_is_evaluated_once() -> None:
 
 
 @pytest.mark.req("LOOP-03", "SCOPE-08")
-def test_iter_belongs_to_one_iteration_and_ends_with_it() -> None:
+def test_iter_belongs_to_one_iteration() -> None:
     read = {"name": "read", "kind": "python", "code": "x", "args": {"v": "{{ iter.v }}", "x": "{{ iter.x }}"}}
     set_v = always(set_iter={"v": "{{ iter.x * 10 }}"})
     ran = loop([1, 2, 3], set_v, spec=PARALLEL, more=[read], tool=Gate())
@@ -108,7 +108,7 @@ def test_iter_belongs_to_one_iteration_and_ends_with_it() -> None:
 
 
 @pytest.mark.req("LOOP-04")
-def test_sequential_is_the_default_and_means_one_after_another() -> None:
+def test_a_loop_is_sequential_by_default() -> None:
     ran = loop([1, 2, 3], tool=(gate := Gate()))
 
     assert gate.most == 1
@@ -119,7 +119,7 @@ def test_sequential_is_the_default_and_means_one_after_another() -> None:
 
 @pytest.mark.req("LOOP-05")
 @pytest.mark.parametrize("spec", [{"max_in_flight": 2}, {"max_in_flight": 2, "policy": {"exec": "local"}}])
-def test_a_parallel_loop_never_has_more_open_than_it_may(spec: dict[str, Any]) -> None:
+def test_a_parallel_loop_never_exceeds_max_in_flight(spec: dict[str, Any]) -> None:
     ran = loop([1, 2, 3, 4, 5, 6], spec={**PARALLEL, **spec}, tool=(gate := Gate()))
 
     assert gate.most == 2
@@ -131,7 +131,7 @@ def test_a_parallel_loop_never_has_more_open_than_it_may(spec: dict[str, Any]) -
 
 
 @pytest.mark.req("LOOP-05")
-def test_without_a_bound_ten_are_in_flight() -> None:
+def test_without_a_bound_ten_iterations_are_in_flight() -> None:
     loop(list(range(40)), spec=PARALLEL, tool=(gate := Gate()))
 
     assert gate.most == 10
@@ -161,14 +161,14 @@ def test_nested_loops_run_the_pipeline_once_per_innermost_element(outer: str, in
     assert (ran.result.result["data"]["total"], ran.types().count("loop.done")) == (5, 1)
 
 
-def test_a_loop_inside_with_nothing_to_do_ends_its_outer_iteration() -> None:
+def test_an_empty_inner_loop_ends_its_outer_iteration() -> None:
     ran = loop([{"hotels": []}, {"hotels": ["h"]}], inner=HOTELS, args={"x": "{{ iter.hotel }}"}, work=x_of)
 
     assert ran.result.result["result"] == ["h"]
     assert ran.result.result["data"]["paths"] == [[1, 0]]
 
 
-def test_a_loop_inside_over_no_collection_fails_that_outer_iteration() -> None:
+def test_an_inner_loop_over_an_invalid_collection_fails_its_outer_iteration() -> None:
     ran = loop(
         [{"hotels": 7}, {"hotels": ["h"]}], inner=HOTELS, args={"x": "{{ iter.hotel }}"}, step=BEST_EFFORT, work=x_of
     )
@@ -192,7 +192,7 @@ def test_the_first_failed_iteration_fails_the_step_and_the_others_never_start() 
 
 @pytest.mark.req("LOOP-10", "LOOP-13", "ROUTE-09")
 @pytest.mark.parametrize("mode", ["sequential", "parallel"])
-def test_best_effort_runs_them_all_and_counts_the_failed(mode: str) -> None:
+def test_best_effort_runs_all_iterations_and_counts_failures(mode: str) -> None:
     bad = lambda inputs, context: broken() if inputs["args"]["x"] == "bad" else 1  # noqa: E731
     ran = loop(["ok", "bad", "ok"], spec={"mode": mode}, step=BEST_EFFORT, work=bad)
 
@@ -207,7 +207,7 @@ def test_best_effort_runs_them_all_and_counts_the_failed(mode: str) -> None:
 
 
 @pytest.mark.req("LOOP-10")
-def test_a_failure_stops_iterations_that_are_still_running() -> None:
+def test_a_failure_cancels_running_iterations() -> None:
     class Slow(Scripted):
         stopped = 0
 
@@ -235,7 +235,7 @@ def test_a_failure_stops_iterations_that_are_still_running() -> None:
         ({"b": 1, "a": 2}, {}, [{"key": "b", "value": 1}, {"key": "a", "value": 2}]),
     ],
 )
-def test_empty_collections_and_mappings(items: Any, payload: dict[str, Any], seen: list[Any]) -> None:
+def test_empty_collections_and_mappings_are_loops_too(items: Any, payload: dict[str, Any], seen: list[Any]) -> None:
     ran = loop(items, payload=payload, work=x_of)
 
     assert ran.result.result["result"] == seen
@@ -245,7 +245,7 @@ def test_empty_collections_and_mappings(items: Any, payload: dict[str, Any], see
 
 @pytest.mark.req("LOOP-12")
 @pytest.mark.parametrize("value", ["text", 7, None, True])
-def test_what_is_no_collection_fails_the_step(value: Any) -> None:
+def test_a_value_that_is_not_a_collection_fails_the_step(value: Any) -> None:
     ran = loop("{{ workload.m }}", payload={"m": value})
 
     assert ran.result.result["error"]["kind"] == "loop.collection"
@@ -254,20 +254,20 @@ def test_what_is_no_collection_fails_the_step(value: Any) -> None:
 
 @pytest.mark.req("LOOP-12")
 @pytest.mark.parametrize(("value", "way_out"), [("a,b", ".split(',')"), (3, "range(…)")])
-def test_what_looks_like_a_collection_is_refused_with_the_way_to_make_one(value: Any, way_out: str) -> None:
+def test_text_that_resembles_a_collection_is_refused_with_a_conversion_hint(value: Any, way_out: str) -> None:
     ran = loop("{{ workload.m }}", payload={"m": value})
 
     assert way_out in ran.result.result["error"]["message"]
 
 
-def test_an_undefined_collection_fails_the_step_and_so_the_run() -> None:
+def test_an_undefined_collection_fails_the_step_and_the_run() -> None:
     ran = loop("{{ workload.nope }}", step={"next": {"arcs": [{"step": "told"}]}})
 
     assert (ran.result.status, ran.result.error.kind if ran.result.error else None) == ("failed", "loop.collection")
 
 
 @pytest.mark.req("LOOP-13")
-def test_results_are_in_index_order_whatever_the_timing() -> None:
+def test_results_are_in_index_order_with_any_timing() -> None:
     class Uneven(Scripted):
         async def run(self, inputs: Any, context: Any) -> Any:
             for _ in range(10 * (4 - inputs["args"]["x"])):
@@ -281,7 +281,7 @@ def test_results_are_in_index_order_whatever_the_timing() -> None:
 
 
 @pytest.mark.req("LOOP-13", "RES-03")
-def test_large_collections_and_results_travel_by_reference() -> None:
+def test_large_collections_and_results_are_passed_by_reference() -> None:
     items = [f"{number:050}" for number in range(40)]
     ran = loop("{{ workload.m }}", payload={"m": items}, spec=PARALLEL, limits={"max_payload_bytes": 1000}, work=x_of)
 
@@ -292,7 +292,7 @@ def test_large_collections_and_results_travel_by_reference() -> None:
 
 
 @pytest.mark.req("LOOP-13", "RES-03")
-def test_an_iteration_result_by_reference_is_in_the_list_as_it_is() -> None:
+def test_an_iteration_result_by_reference_stays_a_reference_in_the_list() -> None:
     ran = loop([1, 2], limits={"max_payload_bytes": 100}, work=["x" * 200, 2])
 
     assert ran.payloads("loop.iteration.done")[0].result.ref is not None
@@ -300,7 +300,7 @@ def test_an_iteration_result_by_reference_is_in_the_list_as_it_is() -> None:
 
 
 @pytest.mark.req("WRK-02")
-def test_every_task_of_an_iteration_carries_the_worker_and_its_own_identity() -> None:
+def test_every_task_of_an_iteration_names_its_worker_and_run_ids() -> None:
     second = {"name": "second", "kind": "python", "code": "x"}
     ran = loop([1, 2, 3], spec=PARALLEL, more=[second])
 
@@ -312,7 +312,7 @@ def test_every_task_of_an_iteration_carries_the_worker_and_its_own_identity() ->
 
 
 @pytest.mark.req("SCOPE-06", "LOOP-04")
-def test_sequential_iterations_see_what_earlier_ones_wrote() -> None:
+def test_sequential_iterations_read_earlier_writes() -> None:
     count = always(set_ctx={"n": "{{ (ctx.n | default(0)) + 1 }}"})
     ran = loop([1, 2, 3], count, args={"n": "{{ ctx.n }}"})
 
@@ -321,7 +321,7 @@ def test_sequential_iterations_see_what_earlier_ones_wrote() -> None:
 
 
 @pytest.mark.req("SCOPE-06")
-def test_parallel_iterations_do_not_see_each_others_writes_but_their_own() -> None:
+def test_parallel_iterations_read_their_own_writes_only() -> None:
     write = {"name": "write", "kind": "python", "code": "x", "args": {"mine": "{{ ctx.r }}", "x": "{{ iter.x }}"}}
     first = always(set_ctx={"r.{{ iter.index }}": "{{ iter.x }}"})
     ran = loop([7, 8], first, spec={**PARALLEL, "max_in_flight": 1}, more=[write])
@@ -343,7 +343,7 @@ def test_a_second_different_value_fails_that_iteration() -> None:
 
 
 @pytest.mark.req("SCOPE-05")
-def test_equal_values_and_keys_of_ones_own_are_no_conflict() -> None:
+def test_equal_values_and_separate_keys_are_no_conflict() -> None:
     write = always(set_ctx={"same": True, "r.{{ iter.index }}": "{{ iter.x }}"})
     ran = loop([1, 2, 3], write, spec=PARALLEL)
 
@@ -351,7 +351,7 @@ def test_equal_values_and_keys_of_ones_own_are_no_conflict() -> None:
 
 
 @pytest.mark.req("SCOPE-05")
-def test_with_ctx_writes_last_the_last_in_iteration_order_wins() -> None:
+def test_with_ctx_writes_last_the_last_write_in_iteration_order_wins() -> None:
     class Backwards(Scripted):
         async def run(self, inputs: Any, context: Any) -> Any:
             for _ in range(10 * (4 - inputs["args"]["x"])):
@@ -378,7 +378,7 @@ def test_contributions_are_folded_in_iteration_order_in_one_patch(mode: str) -> 
 
 
 @pytest.mark.req("LOOP-14")
-def test_contributions_that_do_not_fit_fail_the_step() -> None:
+def test_contributions_of_the_wrong_type_fail_the_step() -> None:
     spec = {"policy": {"reducers": {"total": "sum"}}}
     ran = loop([1, "two"], always(set_ctx={"total": "{{ iter.x }}"}), spec=spec)
 
@@ -387,7 +387,7 @@ def test_contributions_that_do_not_fit_fail_the_step() -> None:
 
 
 @pytest.mark.req("LOOP-15")
-def test_iterations_of_equal_key_never_overlap() -> None:
+def test_iterations_with_the_same_key_never_overlap() -> None:
     inside: list[str] = []
     overlaps: list[str] = []
 
@@ -411,7 +411,7 @@ def test_iterations_of_equal_key_never_overlap() -> None:
 
 
 @pytest.mark.req("LOOP-15")
-def test_a_queue_bound_holds_back_what_no_worker_has_taken() -> None:
+def test_a_queue_bound_limits_unclaimed_iterations() -> None:
     spec = {**PARALLEL, "policy": {"backpressure": {"max_queue": 3}}}
     ran = loop(list(range(20)), spec=spec, work=x_of)
 
@@ -439,13 +439,13 @@ def test_shuffling_changes_the_order_of_work_and_not_of_results() -> None:
     assert ran.result.result["result"] == sorted(done) == list(range(30))
 
 
-def test_a_loop_without_tools_ends_each_iteration_at_once() -> None:
+def test_an_iteration_of_a_loop_without_tools_ends_at_once() -> None:
     ran = run_here("workflow: [{step: start, loop: {in: [1, 2], iterator: x}}]")
 
     assert ran.result.result == [None, None]
 
 
-def test_a_sequential_loop_inside_a_parallel_one_hands_its_writes_on_within_itself() -> None:
+def test_a_sequential_loop_inside_a_parallel_one_passes_its_writes_on_internally() -> None:
     """Rooms paged in sequence per hotel, hotels at the same time: each strand sees its own writes only (SCOPE-06)."""
     count = always(set_ctx={"n.{{ iter.parent.index }}": "{{ iter.hotel }}"})
     ran = loop(
@@ -457,7 +457,7 @@ def test_a_sequential_loop_inside_a_parallel_one_hands_its_writes_on_within_itse
     assert ran.result.ctx == {"n": {"0": "h2", "1": "h5"}}
 
 
-def test_a_parallel_loop_inside_a_sequential_one_shows_its_writes_when_it_ends() -> None:
+def test_a_parallel_loop_inside_a_sequential_one_publishes_its_writes_at_its_end() -> None:
     count = always(set_ctx={"n.{{ iter.parent.index }}{{ iter.index }}": 1})
     ran = loop(
         [{"hotels": [1, 2]}, {"hotels": [3]}],
@@ -472,7 +472,7 @@ def test_a_parallel_loop_inside_a_sequential_one_shows_its_writes_when_it_ends()
 
 
 @pytest.mark.req("SCOPE-05", "O-15")
-def test_an_iteration_that_was_refused_runs_no_further_task() -> None:
+def test_a_refused_iteration_runs_no_further_task() -> None:
     second = {"name": "second", "kind": "python", "code": "x", "args": {"x": "{{ iter.x }}"}}
     write = always(set_ctx={"k": "{{ iter.x }}"})
     ran = loop([1, 2, 3], write, spec={**PARALLEL, "policy": {"exec": "local"}}, step=BEST_EFFORT, more=[second])
@@ -503,7 +503,7 @@ async def drive(text: str, *workers: tuple[str, Scripted]) -> list[Any]:
 
 @pytest.mark.req("LOOP-11", "WRK-02")
 @pytest.mark.parametrize(("where", "seen"), [("distributed", {"w1", "w2"}), ("local", {"w1"})])
-async def test_a_distributed_loop_is_spread_over_workers_and_a_local_one_is_not(where: str, seen: set[str]) -> None:
+async def test_a_distributed_loop_uses_several_workers_and_a_local_one_does_not(where: str, seen: set[str]) -> None:
     step = {
         "step": "start",
         "loop": {"in": [1, 2, 3, 4], "iterator": "x", "spec": {**PARALLEL, "policy": {"exec": where}}},
@@ -521,7 +521,7 @@ async def test_a_distributed_loop_is_spread_over_workers_and_a_local_one_is_not(
     assert all(len(workers) == 1 for workers in owners.values())
 
 
-def test_a_loop_on_a_real_file_ends_and_fails_as_in_memory(tmp_path: Any) -> None:
+def test_a_loop_on_a_file_store_behaves_as_in_memory(tmp_path: Any) -> None:
     """Orders made and withdrawn in one commit, closed without a lease, and by the hundred: all in SQLite."""
     items = list(range(300))
     bad = Scripted(work=lambda inputs, context: broken() if inputs["args"]["x"] == 170 else inputs["args"]["x"])

@@ -20,7 +20,7 @@ from tests.worker.pipelines import always, pipeline, task
 
 
 @pytest.mark.req("PIPE-02", "PIPE-09", "TASK-05")
-def test_tasks_run_in_order_and_the_last_result_is_the_steps() -> None:
+def test_tasks_run_in_order_and_the_last_result_is_the_result_of_the_step() -> None:
     ran = pipeline(task("one"), task("two"), one=1, two=5)
 
     assert ran.trace()[:2] == [("one", "continue"), ("two", "continue")]
@@ -28,14 +28,14 @@ def test_tasks_run_in_order_and_the_last_result_is_the_steps() -> None:
 
 
 @pytest.mark.req("PIPE-09", "PIPE-06", "TOOL-08")
-def test_a_noop_without_args_leaves_the_result_of_the_task_before_it() -> None:
+def test_a_noop_without_args_keeps_the_previous_result() -> None:
     ran = pipeline(task("one"), task("nothing", kind="noop"), one=5)
 
     assert ran.result.result == {"got": 5}
 
 
 @pytest.mark.req("PIPE-09", "PIPE-06", "TOOL-08", "V2E-08", "MIG-02")
-def test_a_noop_whose_args_turn_out_null_has_null_for_its_result() -> None:
+def test_a_noop_whose_args_render_to_null_has_a_null_result() -> None:
     """It has args. What older dialects set to null (`set_prev`, a call without result) is migrated to such a task."""
     ran = pipeline(task("one"), task("nothing", kind="noop", args="{{ workload.missing }}"), one=5)
 
@@ -44,7 +44,7 @@ def test_a_noop_whose_args_turn_out_null_has_null_for_its_result() -> None:
 
 @pytest.mark.req("SUGAR-06")
 @pytest.mark.parametrize("first", [[], ["one"]], ids=["in the server", "in a worker"])
-def test_events_of_generated_tasks_tell_the_construct_they_come_from(first: list[str]) -> None:
+def test_events_of_generated_tasks_name_their_construct(first: list[str]) -> None:
     until = {"name": "wait", "until": {"when": "{{ true }}", "then": [task("tick", kind="noop")]}}
     ran = pipeline(*map(task, first), until)
 
@@ -70,7 +70,7 @@ class Stuck(Scripted):
 
 
 @pytest.mark.req("OUT-01", "OUT-05")
-def test_the_log_has_what_a_task_printed_before_its_time_limit_stopped_it() -> None:
+def test_the_log_contains_the_output_before_a_timeout() -> None:
     # Beside its rules, as in a playbook: rules and limits of a task share its `spec`.
     train = task("train", always("continue"))
     train["spec"]["timeout"] = 0.01
@@ -81,7 +81,7 @@ def test_the_log_has_what_a_task_printed_before_its_time_limit_stopped_it() -> N
     assert outcome.meta.stdout == "epoch 1\nepoch 2\nno memory left\nwaiting for "
 
 
-def test_an_error_that_has_the_output_of_its_program_keeps_it() -> None:
+def test_an_error_keeps_the_output_of_its_program() -> None:
     ran = pipeline(task("one", always("continue")), one=broken(stdout="all of it"))
 
     assert ran.payloads("task.processed")[0].outcome.meta.stdout == "all of it"
@@ -121,7 +121,7 @@ def test_break_ends_the_pipeline_as_done() -> None:
 
 
 @pytest.mark.req("PIPE-05")
-def test_failing_a_success_on_purpose_is_policy_fail() -> None:
+def test_failing_a_success_by_rule_is_policy_fail() -> None:
     ran = pipeline(task("one", always("fail")), one=1)
 
     assert ran.payloads("step.failed")[0].error.kind == "policy.fail"
@@ -149,7 +149,7 @@ def test_fail_can_name_its_error(written: Any, kind: str, message: str) -> None:
 
 
 @pytest.mark.req("PIPE-05", "POL-03")
-def test_without_a_policy_an_error_fails_the_step_with_that_error() -> None:
+def test_an_error_without_a_policy_fails_the_step_with_that_error() -> None:
     ran = pipeline(task("one"), task("two"), one=broken("py.exception", "no"))
 
     assert ran.tool.inputs_of("two") == []
@@ -157,7 +157,7 @@ def test_without_a_policy_an_error_fails_the_step_with_that_error() -> None:
 
 
 @pytest.mark.req("PIPE-06")
-def test_prev_task_and_attempt_are_what_just_ran() -> None:
+def test_prev_task_and_attempt_refer_to_the_last_run() -> None:
     said = {"prev": "{{ _prev.data }}", "task": "{{ _task }}", "attempt": "{{ _attempt }}"}
     retry = {"when": "{{ outcome.status == 'error' }}", "then": {"do": "retry", "attempts": 3}}
     ran = pipeline(
@@ -175,7 +175,7 @@ def test_prev_task_and_attempt_are_what_just_ran() -> None:
 
 
 @pytest.mark.req("PIPE-06", "POL-02")
-def test_prev_is_null_after_a_task_that_went_on_in_spite_of_its_error() -> None:
+def test_prev_is_null_after_a_task_that_continued_despite_its_error() -> None:
     never = {"when": "{{ false }}", "then": {"do": "fail"}}
     ran = pipeline(task("one"), task("two", never), task("three", args={"p": "{{ _prev }}"}), one=1, two=broken())
 
@@ -221,7 +221,7 @@ def test_every_task_run_has_one_outcome_with_all_its_meta() -> None:
 
 
 @pytest.mark.req("OUT-04")
-def test_the_tools_own_retry_is_over_before_the_policy_looks() -> None:
+def test_the_policy_sees_the_outcome_after_internal_retries_of_the_tool() -> None:
     rule = {"when": "{{ outcome.status == 'error' }}", "then": {"do": "retry", "attempts": 2}}
     one = task("one", rule, always("continue"))
     one["spec"]["retry"] = 3
@@ -242,7 +242,7 @@ def test_an_exception_of_a_tool_is_an_ordinary_error_outcome() -> None:
 
 
 @pytest.mark.req("TPL-09", "OUT-02")
-def test_a_broken_input_never_reaches_the_tool_and_its_policy_sees_it() -> None:
+def test_an_input_that_cannot_be_rendered_never_reaches_the_tool() -> None:
     rule = {
         "when": "{{ outcome.error.kind == 'template.error' and outcome.py.exception is none }}",
         "then": {"do": "jump", "to": "two"},
@@ -271,7 +271,7 @@ workflow:
 
 
 @pytest.mark.req("POL-11")
-def test_set_ctx_of_one_step_is_read_by_the_next_and_by_the_next_task() -> None:
+def test_set_ctx_of_one_step_is_read_by_the_next_task_and_step() -> None:
     ran = run_here(
         """
 workflow:
@@ -306,7 +306,7 @@ workflow:
         ("{n: 1}", "{other: 4}", {"n": 1}),
     ],
 )
-def test_the_callers_args_win_over_those_of_a_workbook_task(own: str, given: str, expected: dict[str, Any]) -> None:
+def test_args_of_the_caller_override_those_of_a_workbook_task(own: str, given: str, expected: dict[str, Any]) -> None:
     ran = run_here(
         f"""
 workbook: {{show: {{kind: noop, args: {own}}}}}
@@ -334,7 +334,7 @@ workflow:
     assert ran.result.result == 8
 
 
-def test_the_idempotency_key_is_the_same_for_every_attempt_and_another_for_every_visit() -> None:
+def test_the_idempotency_key_is_constant_over_attempts_and_differs_per_visit() -> None:
     keys: list[str] = []
 
     def one(inputs: Any, context: Any) -> ToolError:
@@ -355,7 +355,7 @@ def test_the_idempotency_key_is_the_same_for_every_attempt_and_another_for_every
     ("template", "beside"),
     [("{%- for n in range(3) %}{{ n }}{% endfor %}", True), ("{% if true %}012{% endif %}", False)],
 )
-def test_templates_with_loops_are_evaluated_beside_the_event_loop(
+def test_templates_with_loops_are_evaluated_outside_the_event_loop(
     template: str, beside: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Loops may compute for as long as their budget lets them; other orders of the worker go on meanwhile (P8)."""

@@ -17,7 +17,7 @@ def retry(**then: Any) -> dict[str, Any]:
 
 
 @pytest.mark.req("POL-01", "POL-14")
-def test_the_first_rule_that_matches_decides_and_is_recorded() -> None:
+def test_the_first_matching_rule_decides_and_is_recorded() -> None:
     rules = [
         {"when": "{{ false }}", "then": {"do": "fail"}},
         {"when": "{{ true }}", "then": {"do": "break", "set_iter": {"x": 1}}},
@@ -30,7 +30,7 @@ def test_the_first_rule_that_matches_decides_and_is_recorded() -> None:
 
 
 @pytest.mark.req("POL-04")
-def test_on_unmatched_fail_turns_an_unmatched_error_round() -> None:
+def test_on_unmatched_fail_fails_unmatched_outcomes() -> None:
     one = task("one", {"when": "{{ false }}", "then": {"do": "continue"}})
     one["spec"]["policy"]["on_unmatched"] = "fail"
 
@@ -42,7 +42,7 @@ def test_on_unmatched_fail_turns_an_unmatched_error_round() -> None:
 
 
 @pytest.mark.req("POL-05")
-def test_attempts_count_every_run_and_each_is_a_task_run_of_its_own() -> None:
+def test_every_attempt_is_counted_and_is_a_task_run_of_its_own() -> None:
     ran = pipeline(task("one", retry(attempts=5)), one=broken())
 
     started = ran.payloads("task.started")
@@ -51,14 +51,14 @@ def test_attempts_count_every_run_and_each_is_a_task_run_of_its_own() -> None:
 
 
 @pytest.mark.req("POL-05")
-def test_inputs_are_rendered_anew_for_each_attempt() -> None:
+def test_inputs_are_rendered_for_each_attempt() -> None:
     ran = pipeline(task("one", retry(attempts=3), args={"n": "{{ _attempt }}"}), one=[broken(), 2])
 
     assert [inputs["args"]["n"] for inputs in ran.tool.inputs_of("one")] == [1, 2]
 
 
 @pytest.mark.req("POL-06")
-def test_an_exhausted_retry_fails_with_its_cause_and_asks_no_later_rule() -> None:
+def test_an_exhausted_retry_fails_with_its_cause_and_skips_later_rules() -> None:
     ran = pipeline(task("one", retry(attempts=2), always("continue")), one=broken("py.exception", "why"))
 
     error = ran.payloads("step.failed")[0].error
@@ -67,7 +67,7 @@ def test_an_exhausted_retry_fails_with_its_cause_and_asks_no_later_rule() -> Non
 
 
 @pytest.mark.req("POL-06", "OUT-03", "MIG-03")
-def test_an_exhausted_retry_has_the_status_and_the_code_of_its_cause() -> None:
+def test_an_exhausted_retry_has_status_and_code_of_its_cause() -> None:
     """As in v2-case (V2C-19): a guard on `event.error.status` need not ask whether the call was retried."""
     one = broken("http.status", "busy", status=503, code="E1")
     ran = pipeline(task("one", retry(attempts=2)), one=one)
@@ -77,7 +77,7 @@ def test_an_exhausted_retry_has_the_status_and_the_code_of_its_cause() -> None:
 
 
 @pytest.mark.req("POL-06")
-def test_on_exhausted_continue_goes_on() -> None:
+def test_on_exhausted_continue_continues_the_pipeline() -> None:
     ran = pipeline(task("one", retry(attempts=2, on_exhausted="continue")), task("two"), one=broken(), two=2)
 
     assert ran.result.result == {"got": 2}
@@ -95,14 +95,14 @@ def test_on_exhausted_continue_goes_on() -> None:
         ({"attempts": 5}, []),
     ],
 )
-def test_delays_grow_as_the_backoff_says(then: dict[str, Any], delays: list[float]) -> None:
+def test_delays_follow_the_backoff(then: dict[str, Any], delays: list[float]) -> None:
     ran = pipeline(task("one", retry(**then)), one=broken())
 
     assert ran.slept == delays
 
 
 @pytest.mark.req("POL-07")
-def test_jitter_only_ever_shortens_and_is_the_same_when_replayed() -> None:
+def test_jitter_only_shortens_and_is_the_same_on_replay() -> None:
     runs = [pipeline(task("one", retry(attempts=3, delay=10, jitter=0.5)), one=broken()).slept for _ in range(2)]
 
     assert all(5 <= delay <= 10 for slept in runs for delay in slept)
@@ -123,14 +123,14 @@ def test_a_delay_is_a_number_numeric_text_a_duration_or_an_http_date(after: Any,
     assert ran.slept == [delay]
 
 
-def test_a_delay_that_is_none_of_these_fails_the_pipeline_and_says_so() -> None:
+def test_an_invalid_delay_fails_the_pipeline_with_its_value() -> None:
     ran = pipeline(task("one", retry(attempts=2, delay="{{ 'soon' }}")), one=broken())
 
     assert "soon" in ran.payloads("step.failed")[0].error.message
 
 
 @pytest.mark.req("POL-09")
-def test_attempt_counters_begin_again_on_every_visit() -> None:
+def test_attempt_counters_restart_on_every_visit() -> None:
     more = {
         "when": "{{ iter.page < 2 }}",
         "then": {"do": "jump", "to": "fetch", "set_iter": {"page": "{{ iter.page + 1 }}"}},
@@ -147,7 +147,7 @@ def test_attempt_counters_begin_again_on_every_visit() -> None:
 
 
 @pytest.mark.req("POL-12")
-def test_values_of_one_then_are_rendered_before_any_is_written() -> None:
+def test_all_values_of_one_then_are_rendered_before_any_is_written() -> None:
     swap = {"set_iter": {"a": "{{ iter.b }}", "b": "{{ iter.a }}"}}
     ran = pipeline(
         task("init", always("continue", set_iter={"a": 1, "b": 2}), kind="noop"),
@@ -159,7 +159,7 @@ def test_values_of_one_then_are_rendered_before_any_is_written() -> None:
 
 
 @pytest.mark.req("POL-12")
-def test_mutations_apply_for_fail_and_for_each_retry_too() -> None:
+def test_assignments_apply_to_fail_and_to_each_retry_too() -> None:
     count = {"set_ctx": {"n": "{{ (ctx.n | default(0)) + 1 }}"}}
     ran = pipeline(task("one", {"when": ERROR, "then": {"do": "retry", "attempts": 3, **count}}), one=broken())
 
@@ -168,7 +168,7 @@ def test_mutations_apply_for_fail_and_for_each_retry_too() -> None:
 
 
 @pytest.mark.req("TPL-01")
-def test_keys_of_mutations_are_templates_too() -> None:
+def test_keys_of_assignments_are_templates_too() -> None:
     ran = pipeline(task("one", always("continue", set_ctx={"r.{{ outcome.result }}": True})), one="x")
 
     assert ran.result.ctx == {"r": {"x": True}}

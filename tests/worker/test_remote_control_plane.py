@@ -56,7 +56,7 @@ async def working(server: WireServer, tool: Scripted, **more: Any) -> AsyncItera
 
 
 @pytest.mark.req("WRK-01")
-async def test_a_remote_worker_takes_a_playbook_to_its_end() -> None:
+async def test_a_remote_worker_completes_a_playbook() -> None:
     async with wire_server() as server, working(server, Scripted(a=1, b=2, c={"n": 3})):
         ended = await server.run(TWO)
 
@@ -65,7 +65,7 @@ async def test_a_remote_worker_takes_a_playbook_to_its_end() -> None:
 
 
 @pytest.mark.req("WRK-01")
-async def test_it_says_what_it_is_and_says_goodbye(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_remote_worker_registers_and_signs_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote_worker, "_GOODBYE_S", 60.0)
     async with wire_server() as server:
         async with working(server, Scripted(), labels={"zone": "a"}, pools=("default", "gpu")):
@@ -90,7 +90,7 @@ def busy(_: Request) -> Response:
 
 
 @pytest.mark.parametrize("fault", [lost, busy])
-async def test_what_the_server_could_not_take_is_sent_again(fault: Any) -> None:
+async def test_reports_that_the_server_could_not_accept_are_sent_again(fault: Any) -> None:
     async with wire_server() as server:
         server.faults.extend([fault, lambda _: None] * 10)
         async with working(server, Scripted(a=1, b=2, c=3), concurrency=1):
@@ -100,7 +100,7 @@ async def test_what_the_server_could_not_take_is_sent_again(fault: Any) -> None:
     assert server.names().count("task.processed") == 3
 
 
-async def test_an_answer_that_was_lost_on_its_way_changes_nothing_twice() -> None:
+async def test_a_repeated_report_after_a_lost_response_has_no_second_effect() -> None:
     """The report is sent again, and the server has it already."""
     async with wire_server() as server:
         answered: list[int] = []
@@ -129,7 +129,7 @@ async def test_an_answer_that_was_lost_on_its_way_changes_nothing_twice() -> Non
 
 
 @pytest.mark.parametrize(("status", "words"), [(401, "NOETL_TOKEN"), (403, "403"), (426, "another protocol")])
-async def test_a_server_that_does_not_want_it_is_a_clear_error(status: int, words: str) -> None:
+async def test_a_server_that_refuses_the_worker_is_reported_clearly(status: int, words: str) -> None:
     async with wire_server() as server:
         server.faults.append(lambda _: Response('{"detail": "another protocol"}', status))
 
@@ -137,7 +137,7 @@ async def test_a_server_that_does_not_want_it_is_a_clear_error(status: int, word
             await RemoteWorker(spec(server), Registry()).serve()
 
 
-async def test_a_report_that_the_server_cannot_read_costs_its_own_order_only() -> None:
+async def test_an_unreadable_report_affects_its_own_order_only() -> None:
     """Two orders are reported in one turn; what is wrong with one of them must not stop the worker, nor the other."""
     refused: list[str] = []
 
@@ -160,7 +160,7 @@ async def test_a_report_that_the_server_cannot_read_costs_its_own_order_only() -
 
 
 @pytest.mark.req("WRK-06")
-async def test_large_results_go_through_the_server_before_the_report_that_names_them() -> None:
+async def test_large_results_are_uploaded_before_the_report_that_references_them() -> None:
     large = "x" * 200_000
     async with wire_server() as server, working(server, Scripted(a=large, b=2, c=lambda i, c: len(str(i)))):
         ended = await server.run(TWO)
@@ -186,7 +186,7 @@ workflow:
 
 
 @pytest.mark.req("WRK-06", "RES-06")
-async def test_a_large_result_is_fetched_before_the_order_that_names_it_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_large_result_is_fetched_before_its_order_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     """To ask for it in the middle of a template would hold up everything else that the worker does."""
 
     def blocking(*_: Any, **__: Any) -> Any:
@@ -213,7 +213,7 @@ async def test_a_large_result_is_fetched_before_the_order_that_names_it_begins(m
     assert (ended.lifecycle.status, ended.outputs.results["then"].result) == ("completed", len(large))
 
 
-async def test_of_many_large_results_those_are_fetched_that_can_be_at_hand_together(
+async def test_as_many_large_results_are_prefetched_as_fit_in_the_cache(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("noetl.worker.remote_values.CACHE_BYTES", 30_000)
@@ -231,7 +231,7 @@ async def test_of_many_large_results_those_are_fetched_that_can_be_at_hand_toget
 
 
 @pytest.mark.req("SRV-07")
-async def test_a_paused_execution_begins_no_further_task_until_it_is_resumed(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_paused_execution_starts_no_further_task_until_it_is_resumed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("noetl.worker.remote_control_plane.PAUSE_S", 0.02)
 
     class Pausing(Scripted):
@@ -268,7 +268,7 @@ async def test_a_paused_execution_begins_no_further_task_until_it_is_resumed(mon
         (None, 0.0),
     ],
 )
-def test_a_clock_that_is_wrong_is_set_by_the_servers(date: str | None, ahead_s: float) -> None:
+def test_a_wrong_clock_is_corrected_by_the_server_time(date: str | None, ahead_s: float) -> None:
     clock = ServerClock(ManualClock())
     clock.note_server_time(date)
 
@@ -276,7 +276,7 @@ def test_a_clock_that_is_wrong_is_set_by_the_servers(date: str | None, ahead_s: 
     assert clock.now() == ManualClock().now() + ahead_s
 
 
-async def test_draining_finishes_what_runs_and_takes_nothing_more() -> None:
+async def test_draining_finishes_running_orders_and_claims_no_more() -> None:
     begun, gate, said = asyncio.Event(), asyncio.Event(), list[str]()
 
     class Slow(Scripted):
@@ -303,7 +303,7 @@ async def test_draining_finishes_what_runs_and_takes_nothing_more() -> None:
     assert server.names().count("step.started") == 1, "the next one is for somebody else"
 
 
-async def test_a_drain_that_takes_too_long_stops_the_tools_and_says_how_many() -> None:
+async def test_a_drain_that_times_out_stops_the_tools_and_counts_them() -> None:
     begun, stopped = asyncio.Event(), []
 
     class Endless(Scripted):
@@ -326,7 +326,7 @@ async def test_a_drain_that_takes_too_long_stops_the_tools_and_says_how_many() -
         assert stopped == [1]
 
 
-async def test_a_worker_that_is_sent_away_before_the_server_answers_ends() -> None:
+async def test_a_worker_stopped_before_the_server_answers_ends() -> None:
     worker = RemoteWorker(WorkerSpec(url="http://127.0.0.1:9", name="w"), Registry())
     serving = asyncio.ensure_future(worker.serve())
     await asyncio.sleep(0.02)
@@ -369,7 +369,7 @@ async def reported(verdict: ReportResult, refusals: int, tries: int) -> tuple[li
 
 
 @pytest.mark.req("WRK-04", "RES-06")
-async def test_a_value_that_was_refused_once_counts_when_the_worker_has_the_order_again() -> None:
+async def test_a_value_refused_once_counts_when_the_worker_gets_the_order_again() -> None:
     verdicts, turns = await reported(ReportResult.ACCEPTED, refusals=1, tries=2)
 
     assert verdicts == [ReportResult.REFUSED, ReportResult.ACCEPTED]
@@ -377,7 +377,7 @@ async def test_a_value_that_was_refused_once_counts_when_the_worker_has_the_orde
 
 
 @pytest.mark.req("SRV-11", "RES-06")
-async def test_a_worker_hears_that_an_order_was_cancelled_also_where_its_value_was_refused() -> None:
+async def test_a_worker_learns_of_a_cancelled_order_even_if_its_value_was_refused() -> None:
     """What its tools have begun elsewhere is ended only then."""
     verdicts, _ = await reported(ReportResult.CANCELLED, refusals=1, tries=1)
 

@@ -21,7 +21,7 @@ class Silent:
         return 0
 
 
-async def test_a_slot_that_comes_to_wait_while_the_worker_leaves_makes_no_new_poll() -> None:
+async def test_a_slot_that_becomes_idle_during_shutdown_makes_no_poll() -> None:
     """What the server answered to that would be claimed, and run by nobody until its lease ends."""
     control_plane = Silent()
     wakeups = WakeupPoll(cast("RemoteControlPlane", cast("Any", control_plane)))

@@ -57,7 +57,7 @@ def _run(place: Here, text: str, payload: dict[str, Any] | None = None) -> tuple
 
 
 @pytest.mark.req("WRK-01", "WRK-06")
-def test_a_worker_without_a_listening_socket_and_without_a_store_completes_f_000_e(
+def test_a_worker_without_a_listening_socket_and_store_completes_f_000_e(
     place: Here,
     pg_auth: dict[str, Any],  # noqa: F811
 ) -> None:
@@ -77,7 +77,7 @@ def test_a_worker_without_a_listening_socket_and_without_a_store_completes_f_000
 
 
 @pytest.mark.req("WRK-06")
-def test_a_worker_reaches_no_socket_but_the_ones_it_was_allowed(place: Here) -> None:
+def test_a_worker_connects_to_allowed_sockets_only(place: Here) -> None:
     """Tools of an embedded run reach every socket; those of a worker process reach what its operator named."""
     text = """
 apiVersion: noetl.io/v10
@@ -129,7 +129,7 @@ def test_a_worker_without_store_settings_runs_the_fixtures(place: Here, name: st
 
 
 @pytest.mark.req("WRK-08")
-def test_the_same_events_per_iteration_here_and_there(place: Here, tmp_path: Path, pg_auth: dict[str, Any]) -> None:  # noqa: F811
+def test_local_and_remote_runs_have_the_same_events(place: Here, tmp_path: Path, pg_auth: dict[str, Any]) -> None:  # noqa: F811
     """F-004-H, run by one process and by a worker elsewhere."""
     sql = "CREATE TABLE pages (path text, page int, items jsonb);"
     logs = []
@@ -186,7 +186,7 @@ def _names(events: list[Event]) -> dict[tuple[int, ...], list[str]]:
 
 
 @pytest.mark.req("WRK-06")
-def test_large_results_travel_through_the_server(place: Here) -> None:
+def test_large_results_are_passed_through_the_server(place: Here) -> None:
     text = """
 apiVersion: noetl.io/v10
 kind: Playbook
@@ -204,7 +204,7 @@ workflow:
 
 
 @pytest.mark.req("TOOL-11")
-def test_a_nested_playbook_is_started_and_waited_for_through_the_server(place: Here) -> None:
+def test_a_nested_playbook_is_started_and_awaited_through_the_server(place: Here) -> None:
     child = """
 apiVersion: noetl.io/v10
 kind: Playbook
@@ -229,7 +229,7 @@ workflow:
     assert (started.status, started.result) == ("completed", 42), started.error
 
 
-def test_a_stranger_with_no_token_is_told_how_to_get_one(place: Here) -> None:
+def test_a_caller_with_an_unknown_token_gets_advice(place: Here) -> None:
     from noetl.client import ApiError
 
     with Client(place.url, "noetl_nobody_x") as client, pytest.raises(ApiError, match="noetl login"):
@@ -260,7 +260,7 @@ workflow:
 
 
 @pytest.mark.req("RES-01", "RES-05", "WRK-06")
-def test_a_table_goes_from_worker_to_worker_as_a_file(
+def test_a_table_is_passed_between_workers_as_a_file(
     place: Here,
     pg_auth: dict[str, Any],  # noqa: F811
 ) -> None:

@@ -28,7 +28,7 @@ def end() -> Report:
     return Report(order_id="o1", execution_id="x1", lease_epoch=1, worker_id="w", entries=())
 
 
-async def test_what_was_said_before_a_slot_was_cancelled_arrives_and_takes_no_further_order() -> None:
+async def test_reports_before_the_cancellation_of_a_slot_are_delivered() -> None:
     """An interrupted run records what its tasks gave; what it cannot run any more it leaves for others."""
     control_plane = Closed()
     post = ReportQueue(cast("ControlPlane", cast("Any", control_plane)), WorkerHandle("w", lambda _: None))
@@ -63,7 +63,7 @@ async def test_a_cancelled_slot_claims_nothing() -> None:
     assert [(turn.capacity, len(turn.reports)) for turn in control_plane.turns] == [(1, 0), (0, 1)]
 
 
-async def test_one_task_delivers_every_turn_and_none_is_left_behind() -> None:
+async def test_one_task_sends_all_turns_and_none_is_lost() -> None:
     """A task for each turn would be one for each step of a chain."""
     control_plane = Closed()
     control_plane.open.set()

@@ -42,14 +42,14 @@ async def asked(script: Script, polls: int, uptime_s: list[float]) -> Server:
 
 
 @pytest.mark.req("WRK-03", "WRK-06")
-async def test_a_request_that_is_repeated_on_a_new_connection_says_what_is_held() -> None:
+async def test_a_request_repeated_on_a_new_connection_lists_the_held_orders() -> None:
     server = await asked(lambda connection, request, _: NOTHING if connection or not request else None, 2, [0.0])
 
     assert holdings(server) == [None, None, {"o1": 1}]
 
 
 @pytest.mark.req("WRK-03")
-async def test_requests_say_what_is_held_until_no_server_can_be_at_a_lost_one() -> None:
+async def test_requests_list_held_orders_until_no_lost_request_can_be_pending() -> None:
     """The lost request may be carried out after its repetition was answered: a poll that waits at the server, say."""
     uptime_s = [0.0]
 
@@ -65,7 +65,7 @@ async def test_requests_say_what_is_held_until_no_server_can_be_at_a_lost_one() 
     assert holdings(server) == [None, None, {"o1": 1}, {"o1": 1}, None]
 
 
-async def test_a_request_that_never_left_is_simply_sent() -> None:
+async def test_a_request_that_was_never_sent_is_simply_sent() -> None:
     """Nobody was there: the server cannot have done anything."""
     listening = await asyncio.start_server(lambda r, w: None, "127.0.0.1", 0)
     port = listening.sockets[0].getsockname()[1]

@@ -45,7 +45,7 @@ async def _quiet() -> None:
 
 
 @pytest.mark.parametrize("moments", range(6))
-async def test_as_many_are_at_work_afterwards_as_before_whatever_they_are_doing(moments: int) -> None:
+async def test_lending_slots_keeps_the_number_of_working_slots(moments: int) -> None:
     shop = Shop()
     async with asyncio.timeout(60), asyncio.TaskGroup() as group:
         shop.slots = Slots(group, shop.work, shop.wakeups.notify_workers)
@@ -70,7 +70,7 @@ async def test_as_many_are_at_work_afterwards_as_before_whatever_they_are_doing(
         await _close(shop)
 
 
-async def test_who_returns_waits_until_a_busy_slot_has_ended_its_job() -> None:
+async def test_a_returning_slot_waits_until_a_busy_one_ends_its_order() -> None:
     shop, gate = Shop(), asyncio.Event()
     async with asyncio.timeout(60), asyncio.TaskGroup() as group:
         shop.slots = Slots(group, shop.work, shop.wakeups.notify_workers)
@@ -92,7 +92,7 @@ async def test_who_returns_waits_until_a_busy_slot_has_ended_its_job() -> None:
         assert shop.open == 0
 
 
-async def test_a_borrower_that_is_cancelled_leaves_no_slot_behind() -> None:
+async def test_a_cancelled_borrower_leaves_no_slot_behind() -> None:
     shop = Shop()
     async with asyncio.timeout(60), asyncio.TaskGroup() as group:
         shop.slots = Slots(group, shop.work, shop.wakeups.notify_workers)
@@ -130,7 +130,7 @@ class ForgetfulWakeups(MemoryWakeups):
 
 
 @pytest.mark.req("TOOL-11")
-async def test_a_slot_that_asks_for_work_while_it_is_wanted_back_ends_without_a_ring() -> None:
+async def test_a_borrowed_slot_that_asks_for_work_ends_when_it_is_reclaimed() -> None:
     """A worker of one slot: the child has ended, and the slot that was lent to it still reports that and asks on."""
     control_plane = NothingToDo()
     wakeups = ForgetfulWakeups()

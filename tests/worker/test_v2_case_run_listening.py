@@ -41,7 +41,7 @@ ARGS = 'args: {s: "{{ event.step }}", n: "{{ event.name }}", r: "{{ event.result
 
 @pytest.mark.req("V2C-13", "EVT-10", "O-27")
 @pytest.mark.parametrize("name", ["step.done", "ToolCompleted", "task.processed"])
-def test_an_event_of_another_step_leads_on_by_any_of_its_names(name: str) -> None:
+def test_an_event_of_another_step_matches_by_any_of_its_names(name: str) -> None:
     when = f"{{{{ event.name == '{name}' and event.step == 'more' }}}}"
     rule = f'{{when: "{when}", then: {{next: [{{step: heard, {ARGS}}}]}}}}'
 
@@ -57,7 +57,7 @@ def test_an_event_of_another_step_leads_on_by_any_of_its_names(name: str) -> Non
 
 @pytest.mark.req("V2C-13", "O-27")
 @pytest.mark.parametrize("name", ["call.done", "call.error", "step.exit", "start", "token.created", "step.started"])
-def test_short_names_and_bookkeeping_of_others_are_not_heard(name: str) -> None:
+def test_short_names_and_internal_events_of_others_are_not_delivered(name: str) -> None:
     rule = f"{{when: \"{{{{ event.name == '{name}' and event.step == 'more' }}}}\", then: {{next: heard}}}}"
 
     ran = run_case(fork(rule, after="next: quiet"))
@@ -67,7 +67,7 @@ def test_short_names_and_bookkeeping_of_others_are_not_heard(name: str) -> None:
 
 
 @pytest.mark.req("V2C-13", "V2C-10")
-def test_what_a_heard_event_makes_run_goes_to_a_worker_and_then_it_listens_again() -> None:
+def test_a_worker_runs_the_tasks_of_a_matched_event_and_listens_again() -> None:
     noted = 'noted: {tool: {kind: python, args: {r: "{{ event.result }}"}, code: x}}'
     more = "{{ event.step == 'more' and event.name == 'step.done' and noted.data == 1 }}"
     rules = (
@@ -99,7 +99,7 @@ class Gate(Scripted):
 
 
 @pytest.mark.req("V2C-13")
-def test_events_that_come_while_a_rule_runs_are_kept_for_it() -> None:
+def test_events_that_arrive_while_a_rule_runs_are_queued_for_the_step() -> None:
     """`work` and `more` end while the worker is busy with `noted`; their events are not lost, nor their order."""
     text = fork(
         "{when: \"{{ event.name == 'start' }}\", then: [{noted: {tool: {kind: python, code: x}}}]}",
@@ -118,7 +118,7 @@ def test_events_that_come_while_a_rule_runs_are_kept_for_it() -> None:
 
 
 @pytest.mark.req("V2C-13", "V2C-08")
-def test_a_step_that_heard_nothing_exits_with_else_or_next() -> None:
+def test_a_step_without_matching_events_exits_with_else_or_next() -> None:
     rule = "{when: \"{{ event.name == 'loop.done' }}\", then: {next: heard}}"
     other = run_case(fork(rule, "{else: {next: quiet}}"))
     plain = run_case(fork(rule, after="next: quiet"))
@@ -130,7 +130,7 @@ def test_a_step_that_heard_nothing_exits_with_else_or_next() -> None:
 
 
 @pytest.mark.req("V2C-13", "V2C-15")
-def test_a_task_that_fails_after_an_event_fails_the_step_unless_a_rule_takes_it() -> None:
+def test_a_task_that_fails_after_an_event_fails_the_step_unless_a_rule_handles_it() -> None:
     rules = [f'{{when: "{WORK_DONE}", then: [{{noted: {{tool: {{kind: python, code: x}}}}}}]}}']
     bad = run_case(fork(*rules), noted=broken())
     caught = run_case(fork(*rules, "{when: \"{{ event.name == 'call.error' }}\", then: {next: heard}}"), noted=broken())
@@ -140,7 +140,7 @@ def test_a_task_that_fails_after_an_event_fails_the_step_unless_a_rule_takes_it(
 
 
 @pytest.mark.req("V2C-13", "O-27")
-def test_listening_begins_after_the_steps_own_call() -> None:
+def test_listening_starts_after_the_call_of_the_step() -> None:
     rule = "{when: \"{{ event.name == 'step.done' and event.step == 'start' }}\", then: {next: heard}}"
 
     ran = run_case(fork(rule, tool="tool: {kind: python, code: x}", after="next: quiet"))

@@ -15,7 +15,7 @@ from tests.worker.case_running import called, case_text, fixture, run_case, visi
 
 
 @pytest.mark.req("V2C-22", "C-08")
-def test_the_iterator_is_read_bare_and_under_iter() -> None:
+def test_the_iterator_is_read_without_prefix_and_under_iter() -> None:
     ran = run_case(fixture("F-001-A"), start_task=lambda inputs, _: inputs["args"]["x"] * 10)
 
     assert ran.result.result == [10, 20, 30]
@@ -95,7 +95,7 @@ def test_transitions_of_iterations_are_taken_once_each_after_the_loop(mode: str)
     ("spec", "status", "last"),
     [("{mode: sequential}", "failed", "start"), ("{mode: sequential, on_error: continue}", "completed", "end")],
 )
-def test_an_iteration_that_fails_unhandled_fails_the_loop_unless_it_goes_on(spec: str, status: str, last: str) -> None:
+def test_an_unhandled_failing_iteration_fails_the_loop_unless_it_continues(spec: str, status: str, last: str) -> None:
     ran = run_case(STORING.format(loop=f"{{collection: [1, -1, 3], element: item, spec: {spec}}}"), start_task=doubled)
 
     assert (ran.result.status, visited(ran)[-1]) == (status, last)
@@ -167,7 +167,9 @@ SINK = "{tool: {kind: postgres, auth: pg_creds, table: t}, args: {all: '{{ resul
     ],
 )
 @pytest.mark.parametrize("form", ["written", "migrated"])
-def test_the_tasks_run_once_and_then_the_step_leads_on(form: str, then: str, tasks: list[str], last: str) -> None:
+def test_tasks_of_a_rule_run_once_and_then_the_step_continues(
+    form: str, then: str, tasks: list[str], last: str
+) -> None:
     text = case_text(STEPS.replace("THEN", then))
     if form == "migrated":
         text = convert(Source("t.yaml", text), kinds=load_kinds()).text or ""

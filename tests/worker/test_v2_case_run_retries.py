@@ -20,7 +20,7 @@ def pages(ran: Ran) -> list[Any]:
 
 
 @pytest.mark.req("V2C-16", "V2C-17", "V2C-21", "O-28")
-def test_errors_are_retried_pages_are_walked_collected_and_stored() -> None:
+def test_errors_are_retried_and_pages_fetched_collected_and_stored() -> None:
     ran = run_case(fixture("F-001-B"), start_task=[refused(429), refused(429), PAGE_1, PAGE_2])
 
     assert pages(ran) == [1, 1, 1, 2]
@@ -47,7 +47,7 @@ def test_each_page_has_all_its_attempts() -> None:
 
 
 @pytest.mark.req("V2C-16", "O-28")
-def test_one_page_is_collected_and_stored_too() -> None:
+def test_a_single_page_is_collected_and_stored_too() -> None:
     ran = run_case(fixture("F-001-B"), start_task=PAGE_2)
 
     assert (pages(ran), ran.result.ctx) == ([1], {"all_items": [3]})
@@ -55,7 +55,7 @@ def test_one_page_is_collected_and_stored_too() -> None:
 
 
 @pytest.mark.req("V2C-19", "V2C-16")
-def test_errors_that_do_not_end_fail_the_step() -> None:
+def test_persistent_errors_fail_the_step() -> None:
     ran = run_case(fixture("F-001-B"), start_task=refused(503))
 
     assert len(pages(ran)) == 5
@@ -68,7 +68,7 @@ def test_errors_that_do_not_end_fail_the_step() -> None:
 
 
 @pytest.mark.req("V2C-16")
-def test_an_error_no_policy_asks_for_is_not_retried() -> None:
+def test_an_error_without_a_matching_policy_is_not_retried() -> None:
     ran = run_case(fixture("F-001-B"), start_task=refused(404))
 
     assert len(pages(ran)) == 1
@@ -98,7 +98,7 @@ POLL = """
         ([{"state": "RUNNING"}, {"state": "DONE"}], [2], "good"),
     ],
 )
-def test_polling_ends_with_the_last_response_and_raises_one_event(
+def test_polling_ends_with_the_last_response_and_records_one_event(
     answers: list[Any], slept: list[float], last: str
 ) -> None:
     ran = run_case(POLL, start_task=answers)
@@ -124,7 +124,7 @@ def test_polling_ends_with_the_last_response_and_raises_one_event(
         ("[{when: '{{ error }}', then: {max_attempts: 3, initial_delay: 5, spec: {mode: linear}}}]", [5, 10]),
     ],
 )
-def test_the_delay_grows_as_the_policy_says(retry: str, slept: list[float]) -> None:
+def test_the_delay_grows_by_the_policy(retry: str, slept: list[float]) -> None:
     ran = run_case(
         f"""
         - step: start
@@ -140,7 +140,7 @@ def test_the_delay_grows_as_the_policy_says(retry: str, slept: list[float]) -> N
 
 
 @pytest.mark.req("V2C-18")
-def test_jitter_takes_away_a_part_of_the_delay_the_same_one_each_time() -> None:
+def test_jitter_shortens_the_delay_deterministically() -> None:
     steps = """
         - step: start
           tool: {kind: python, code: x}
@@ -154,7 +154,7 @@ def test_jitter_takes_away_a_part_of_the_delay_the_same_one_each_time() -> None:
 
 
 @pytest.mark.req("V2C-18")
-def test_exhausted_retries_that_continue_do_not_fail_the_step() -> None:
+def test_exhausted_retries_with_continue_do_not_fail_the_step() -> None:
     ran = run_case(
         """
         - step: start
@@ -173,7 +173,7 @@ def test_exhausted_retries_that_continue_do_not_fail_the_step() -> None:
 
 
 @pytest.mark.req("V2C-19")
-def test_a_rule_may_take_exhausted_retries_further() -> None:
+def test_a_rule_can_handle_exhausted_retries() -> None:
     ran = run_case(
         """
         - step: start
@@ -217,7 +217,7 @@ def test_responses_are_collected_by_the_strategy(strategy: str, path: str, gives
 
 
 @pytest.mark.req("V2C-17", "O-28")
-def test_what_was_collected_is_read_by_name_and_as_a_field_of_the_result() -> None:
+def test_collected_values_are_read_by_name_and_as_a_field_of_the_result() -> None:
     ran = run_case(
         """
         - step: start
@@ -245,7 +245,7 @@ def test_what_was_collected_is_read_by_name_and_as_a_field_of_the_result() -> No
 
 
 @pytest.mark.req("V2C-17")
-def test_what_a_response_says_is_never_taken_for_a_template() -> None:
+def test_a_response_is_never_evaluated_as_a_template() -> None:
     ran = run_case(
         """
         - step: start
@@ -311,7 +311,7 @@ def test_a_policy_that_cannot_be_evaluated_fails_the_step(policy: str) -> None:
 
 
 @pytest.mark.req("V2C-09", "V2C-16")
-def test_a_rule_may_have_the_call_repeated_before_it_leads_on() -> None:
+def test_a_rule_can_repeat_the_call_before_it_continues() -> None:
     steps = """
         - step: start
           tool: {kind: python, code: x}
@@ -333,7 +333,7 @@ def test_a_rule_may_have_the_call_repeated_before_it_leads_on() -> None:
 
 
 @pytest.mark.req("V2C-20", "C-13")
-def test_the_steps_sink_stores_once_after_a_response_and_before_the_exit() -> None:
+def test_the_sink_of_a_step_stores_once_after_a_response_and_before_the_exit() -> None:
     steps = """
         - step: start
           tool: {kind: http, url: x}
@@ -359,7 +359,7 @@ def test_the_steps_sink_stores_once_after_a_response_and_before_the_exit() -> No
 
 
 @pytest.mark.req("V2C-20", "V2C-11")
-def test_a_result_that_could_not_be_stored_does_not_lead_on() -> None:
+def test_a_result_that_could_not_be_stored_ends_the_step() -> None:
     steps = """
         - step: start
           tool: {kind: http, url: x}
@@ -388,7 +388,7 @@ def test_vars_of_a_plain_step_are_written_by_the_server() -> None:
 
 
 @pytest.mark.req("V2C-16", "V2C-21", "V2C-20", "QNT-02")
-def test_polling_a_job_and_storing_what_it_gave() -> None:
+def test_a_job_is_polled_and_its_result_stored() -> None:
     ran = run_case(
         fixture("F-001-E"),
         submit_qpu_job_task={"job_id": "j1"},
@@ -405,7 +405,7 @@ def test_polling_a_job_and_storing_what_it_gave() -> None:
 
 
 @pytest.mark.req("C-13", "EVT-02")
-def test_retries_are_told_in_pairs_with_their_delay() -> None:
+def test_each_retry_is_recorded_with_its_delay_and_outcome() -> None:
     ran = run_case(fixture("F-001-B"), start_task=[refused(429), PAGE_1, PAGE_2])
 
     started, processed = ran.payloads("retry.started"), ran.payloads("retry.processed")

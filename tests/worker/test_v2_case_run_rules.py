@@ -13,7 +13,7 @@ from tests.worker.case_running import answer, called, case_text, fixture, refuse
 
 
 @pytest.mark.req("V2C-06", "V2C-09", "V2C-24")
-def test_a_response_takes_the_rule_of_its_status_and_an_error_the_other() -> None:
+def test_a_response_matches_the_rule_of_its_status_and_an_error_the_other() -> None:
     good = run_case(fixture("F-001-C"), start_task=answer({"n": 5}), success_handler_task=lambda i, _: i["args"]["n"])
     bad = run_case(fixture("F-001-C"), start_task=refused(500))
 
@@ -103,7 +103,7 @@ def test_the_response_of_an_error_is_its_status_and_the_error() -> None:
 
 @pytest.mark.req("V2C-06")
 @pytest.mark.parametrize("mode", ["exclusive", "inclusive"])
-def test_a_rule_runs_once_although_several_events_pass(mode: str) -> None:
+def test_a_rule_runs_once_for_several_events(mode: str) -> None:
     ran = run_case(
         f"""
         - step: start
@@ -144,7 +144,7 @@ def test_a_rule_runs_once_although_several_events_pass(mode: str) -> None:
         ("step.failed", True, ["start_task", "seen"]),
     ],
 )
-def test_an_event_answers_to_each_of_its_names(name: str, fails: bool, tasks: list[str]) -> None:
+def test_an_event_matches_each_of_its_names(name: str, fails: bool, tasks: list[str]) -> None:
     ran = run_case(
         f"""
         - step: start
@@ -160,7 +160,7 @@ def test_an_event_answers_to_each_of_its_names(name: str, fails: bool, tasks: li
 
 
 @pytest.mark.req("V2C-06")
-def test_the_first_rule_that_matches_an_event_runs_and_later_events_find_the_others() -> None:
+def test_the_first_matching_rule_runs_and_later_events_match_the_others() -> None:
     ran = run_case(
         """
         - step: start
@@ -189,7 +189,7 @@ FLAGS = ("notify_customer", "requires_audit", "total")
         (True, (True, False, 10), ["send_email"], None, "failed"),
     ],
 )
-def test_an_inclusive_case_runs_all_that_match_and_else_only_where_none_did(
+def test_an_inclusive_case_runs_all_matches_and_else_only_without_any(
     fails: bool, flags: tuple[Any, ...], tasks: list[str], last: str | None, status: str
 ) -> None:
     payload = dict(zip(FLAGS, flags, strict=True))
@@ -208,7 +208,7 @@ def test_an_inclusive_case_runs_all_that_match_and_else_only_where_none_did(
 
 
 @pytest.mark.req("V2C-07")
-def test_a_transition_ends_an_inclusive_pass() -> None:
+def test_a_transition_ends_an_inclusive_evaluation() -> None:
     ran = run_case(
         """
         - step: start
@@ -226,7 +226,7 @@ def test_a_transition_ends_an_inclusive_pass() -> None:
 
 
 @pytest.mark.req("V2C-10", "V2C-24")
-def test_a_list_runs_in_order_on_one_worker_and_reads_what_came_before() -> None:
+def test_a_task_list_runs_in_order_on_one_worker_and_reads_earlier_results() -> None:
     text = fixture("F-002-D").replace('url: "{{ webhook_url }}"', 'url: "{{ save_order.result.id }}"')
 
     ran = run_case(text, save_order={"id": "x1"}, notify_webhook=answer({}))
@@ -238,7 +238,7 @@ def test_a_list_runs_in_order_on_one_worker_and_reads_what_came_before() -> None
 
 
 @pytest.mark.req("V2C-11", "V2C-15")
-def test_a_failing_task_ends_its_list_and_unhandled_fails_the_step() -> None:
+def test_a_failing_task_ends_its_list_and_fails_the_step_if_unhandled() -> None:
     text = fixture("F-002-D")
     rule = "      - when: \"{{ event.name == 'call.error' and response.status_code == 500 }}\"\n"
     handled = text.replace(
@@ -307,7 +307,7 @@ def test_a_transition_with_several_targets_forks_and_a_false_guard_skips_it() ->
 
 
 @pytest.mark.req("V2C-14")
-def test_without_a_tool_of_its_own_a_step_is_driven_by_its_rules() -> None:
+def test_a_step_without_its_own_tool_is_driven_by_its_rules() -> None:
     ran = run_case(fixture("F-002-G2"), compute={"ok": True})
 
     assert called(ran) == ["compute"]
@@ -317,7 +317,7 @@ def test_without_a_tool_of_its_own_a_step_is_driven_by_its_rules() -> None:
 
 @pytest.mark.req("V2C-14")
 @pytest.mark.parametrize(("mode", "tasks"), [("on_entry", ["start_task", "a"]), ("on_event", ["start_task", "a", "b"])])
-def test_beside_a_tool_of_the_step_responses_of_others_are_events_only_on_event(mode: str, tasks: list[str]) -> None:
+def test_responses_of_other_tasks_are_events_only_in_on_event_mode(mode: str, tasks: list[str]) -> None:
     ran = run_case(
         f"""
         - step: start
@@ -338,9 +338,7 @@ def test_beside_a_tool_of_the_step_responses_of_others_are_events_only_on_event(
 @pytest.mark.parametrize(
     ("spec", "status", "ran_b"), [("", "failed", False), ("on_error: continue", "completed", True)]
 )
-def test_an_error_that_nothing_took_fails_the_step_unless_it_goes_on(
-    rules: str, spec: str, status: str, ran_b: bool
-) -> None:
+def test_an_unhandled_error_fails_the_step_unless_it_continues(rules: str, spec: str, status: str, ran_b: bool) -> None:
     ran = run_case(
         f"""
         - step: start
@@ -357,7 +355,7 @@ def test_an_error_that_nothing_took_fails_the_step_unless_it_goes_on(
 
 
 @pytest.mark.req("V2C-04")
-def test_next_is_taken_when_no_rule_decided_and_forks() -> None:
+def test_next_is_taken_without_a_deciding_rule_and_forks() -> None:
     steps = """
         - step: start
           tool: {kind: python, code: x}
@@ -400,7 +398,7 @@ def test_a_computed_target_must_name_a_step(leads: str, to: Any, kind: str | Non
 
 
 @pytest.mark.req("V2C-26")
-def test_the_args_of_a_transition_are_rendered_when_it_is_taken() -> None:
+def test_args_of_a_transition_are_rendered_when_it_is_taken() -> None:
     """`vars` of the step are written after its rules on the call have run (O-29), and its transitions see them."""
     ran = run_case(
         """
@@ -432,7 +430,7 @@ def test_the_args_of_a_transition_are_rendered_when_it_is_taken() -> None:
         ('{when: "{{ true }}", then: [{next: {spec: {guard: "{{ nope + 1 }}"}, next: [{step: b}]}}]}', "guard of case"),
     ],
 )
-def test_a_template_that_fails_fails_the_step_and_says_where(rule: str, said: str) -> None:
+def test_a_failing_template_fails_the_step_and_names_the_place(rule: str, said: str) -> None:
     ran = run_case(
         f"""
         - step: start
@@ -449,7 +447,7 @@ def test_a_template_that_fails_fails_the_step_and_says_where(rule: str, said: st
 
 
 @pytest.mark.req("TPL-04")
-def test_a_lenient_condition_takes_undefined_names_for_no() -> None:
+def test_a_lenient_condition_treats_undefined_names_as_false() -> None:
     ran = run_case(
         """
         - step: start
@@ -481,7 +479,7 @@ def test_a_cached_condition_keeps_its_first_value(cache: str, tasks: list[str]) 
 
 
 @pytest.mark.req("V2C-03")
-def test_the_steps_args_lie_under_those_of_its_tool() -> None:
+def test_args_of_the_step_are_overridden_by_those_of_its_tool() -> None:
     ran = run_case(
         """
         - step: start
@@ -497,7 +495,7 @@ def test_the_steps_args_lie_under_those_of_its_tool() -> None:
 
 @pytest.mark.req("V2C-03")
 @pytest.mark.parametrize(("loop", "a"), [("", 5), ("loop: {in: [7], iterator: x, mode: sequential}", 7)])
-def test_the_args_of_the_token_lie_over_those_of_the_step(loop: str, a: int) -> None:
+def test_args_of_the_token_override_those_of_the_step(loop: str, a: int) -> None:
     """As in every dialect (design.md §8): the tool and its templates see the same. Only what may read the iteration is
     the step's own there."""
     ran = run_case(
@@ -516,7 +514,7 @@ def test_the_args_of_the_token_lie_over_those_of_the_step(loop: str, a: int) -> 
 
 
 @pytest.mark.req("PIPE-09", "V2C-14")
-def test_the_steps_result_is_its_calls_else_its_last_tasks() -> None:
+def test_the_result_of_a_step_is_that_of_its_call_or_else_its_last_task() -> None:
     own = run_case(
         """
         - step: start
@@ -548,7 +546,7 @@ def test_a_list_of_a_thousand_tasks_runs_under_one_lease() -> None:
 
 
 @pytest.mark.req("V2C-26", "RES-03", "KEY-06")
-def test_the_start_of_a_task_tells_its_rendered_args() -> None:
+def test_the_start_event_of_a_task_contains_its_rendered_args() -> None:
     ran = run_case(fixture("F-002-E"), process_task=lambda inputs, _: {"processed": inputs["args"]["order_id"]})
     large = run_case(fixture("F-002-E"), {"order_id": "x" * 70_000}, process_task=1)
 
@@ -559,7 +557,7 @@ def test_the_start_of_a_task_tells_its_rendered_args() -> None:
 
 
 @pytest.mark.req("V2C-26", "TPL-09")
-def test_a_task_whose_inputs_cannot_be_rendered_is_told_to_have_begun_too() -> None:
+def test_a_task_whose_inputs_cannot_be_rendered_has_a_start_event_too() -> None:
     ran = run_case('- {step: start, tool: {kind: python, args: {a: "{{ nope + 1 }}"}, code: x}}')
 
     assert [event for event in ran.types() if event.startswith("task.")] == ["task.started", "task.processed"]
@@ -568,7 +566,7 @@ def test_a_task_whose_inputs_cannot_be_rendered_is_told_to_have_begun_too() -> N
 
 
 @pytest.mark.req("V2C-06", "V2C-23", "LOOP-09")
-def test_a_rule_on_the_end_of_the_loop_fires_once_and_reads_what_it_came_to() -> None:
+def test_a_rule_on_the_end_of_the_loop_fires_once_and_reads_its_result() -> None:
     ran = run_case(
         """
         - step: start

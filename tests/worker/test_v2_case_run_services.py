@@ -50,7 +50,7 @@ def events(refusals: int) -> Any:
 
 
 @pytest.mark.req("V2C-16", "V2C-17", "V2C-21")
-async def test_pages_are_walked_and_stored(tmp_path: Path, pg_auth: dict[str, Any]) -> None:  # noqa: F811
+async def test_pages_are_fetched_and_stored(tmp_path: Path, pg_auth: dict[str, Any]) -> None:  # noqa: F811
     server().ask("DROP TABLE IF EXISTS raw_events; CREATE TABLE raw_events (page jsonb, iter int)", pg_auth["database"])
 
     async with HttpServer({"/events": events(2)}) as http:
@@ -64,7 +64,7 @@ async def test_pages_are_walked_and_stored(tmp_path: Path, pg_auth: dict[str, An
 
 @pytest.mark.req("V2C-06", "V2C-09")
 @pytest.mark.parametrize(("status", "rows"), [(200, "1"), (500, "0")])
-async def test_a_rule_stores_what_came(
+async def test_a_rule_stores_the_response(
     status: int,
     rows: str,
     tmp_path: Path,
@@ -81,7 +81,7 @@ async def test_a_rule_stores_what_came(
 
 
 @pytest.mark.req("V2C-21")
-async def test_vars_read_the_row_that_came(tmp_path: Path, pg_auth: dict[str, Any]) -> None:  # noqa: F811
+async def test_vars_read_the_returned_row(tmp_path: Path, pg_auth: dict[str, Any]) -> None:  # noqa: F811
     sql = "DROP TABLE IF EXISTS users; CREATE TABLE users (user_id int, email text);"
     sql += "INSERT INTO users VALUES (7, 'a@b')"
     server().ask(sql, pg_auth["database"])
@@ -92,7 +92,7 @@ async def test_vars_read_the_row_that_came(tmp_path: Path, pg_auth: dict[str, An
 
 
 @pytest.mark.req("V2C-07", "V2C-10")
-async def test_an_inclusive_gateway_does_all_that_matches_in_order(
+async def test_an_inclusive_gateway_runs_all_matching_rules_in_order(
     tmp_path: Path,
     pg_auth: dict[str, Any],  # noqa: F811
 ) -> None:

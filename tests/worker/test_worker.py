@@ -70,7 +70,7 @@ async def serve(desk: Desk, tool: Scripted, *, slots: int = 1, leases: HeldLease
     await asyncio.wait({serving})
 
 
-async def test_the_first_task_is_reported_before_the_second_starts_and_the_end_with_the_next_claim() -> None:
+async def test_the_first_task_is_reported_before_the_second_and_the_end_with_the_next_claim() -> None:
     desk, seen = Desk(1), []
     tool = Scripted(b=lambda inputs, context: seen.append(len(desk.reports)))
 
@@ -83,7 +83,7 @@ async def test_the_first_task_is_reported_before_the_second_starts_and_the_end_w
     ]
 
 
-async def test_a_fenced_worker_runs_nothing_more_of_that_order_and_takes_the_next() -> None:
+async def test_a_fenced_worker_stops_its_order_and_claims_the_next() -> None:
     desk, tool = Desk(2, ReportResult.FENCED), Scripted()
 
     await serve(desk, tool)
@@ -105,7 +105,7 @@ class Stopped(Desk):
 
 
 @pytest.mark.req("WRK-03", "WRK-04")
-async def test_a_worker_that_wakes_after_its_lease_ran_out_does_not_begin_the_first_task() -> None:
+async def test_a_worker_frozen_past_its_lease_does_not_start_the_first_task() -> None:
     desk, tool = Stopped(), Scripted()
     desk.lost = True
 
@@ -117,7 +117,7 @@ async def test_a_worker_that_wakes_after_its_lease_ran_out_does_not_begin_the_fi
 
 
 @pytest.mark.req("WRK-03")
-async def test_a_worker_that_wakes_and_still_has_its_order_asks_once_and_goes_on() -> None:
+async def test_a_worker_frozen_within_its_lease_asks_once_and_continues() -> None:
     desk, tool = Stopped(), Scripted()
 
     await serve(desk, tool, leases=desk.leases)
@@ -128,7 +128,7 @@ async def test_a_worker_that_wakes_and_still_has_its_order_asks_once_and_goes_on
 
 @pytest.mark.req("WRK-03", "WRK-04")
 @pytest.mark.parametrize("written", ["{name: b, kind: python, code: x}", "{name: b, kind: noop}"])
-async def test_a_lease_is_looked_at_before_every_task(written: str) -> None:
+async def test_the_lease_is_checked_before_every_task(written: str) -> None:
     desk = Desk(1, net=net_of(f"workflow: [{{step: start, tool: [{{name: a, kind: python, code: x}}, {written}]}}]"))
     uptime_s = [0.0]
 
@@ -147,7 +147,7 @@ async def test_a_lease_is_looked_at_before_every_task(written: str) -> None:
 
 
 @pytest.mark.req("WRK-03", "OUT-04")
-async def test_a_tool_is_not_tried_again_under_a_lease_that_has_run_out() -> None:
+async def test_a_tool_is_not_retried_under_an_expired_lease() -> None:
     desk = Desk(1, net=net_of("workflow: [{step: start, tool: [{name: a, kind: python, code: x, spec: {retry: 3}}]}]"))
     uptime_s = [0.0]
 
@@ -183,7 +183,7 @@ async def test_a_lease_found_lost_by_the_heartbeat_stops_the_tool(monkeypatch: p
 
 @pytest.mark.req("SRV-11")
 @pytest.mark.parametrize("yields", [True, False], ids=["stopped", "ended all the same"])
-async def test_a_slot_whose_order_is_stopped_takes_the_next(yields: bool) -> None:
+async def test_a_slot_whose_order_is_stopped_claims_the_next(yields: bool) -> None:
     """An order runs in its slot's own task: what stops the one must not end the other."""
     desk, begun = Desk(2), list[str]()
 
@@ -210,7 +210,7 @@ async def test_a_slot_whose_order_is_stopped_takes_the_next(yields: bool) -> Non
 
 @pytest.mark.req("SRV-11")
 @pytest.mark.parametrize("stopped", [True, False])
-async def test_a_worker_that_ends_while_an_order_turns_out_to_be_lost_ends(stopped: bool) -> None:
+async def test_a_worker_stopped_while_it_loses_an_order_ends(stopped: bool) -> None:
     """The server's word takes the place of the cancellation that it met; the slot must hear of that all the same."""
     begun, answer = asyncio.Event(), asyncio.Event()
 
@@ -247,7 +247,7 @@ async def test_a_worker_that_ends_while_an_order_turns_out_to_be_lost_ends(stopp
     assert serving.cancelled()
 
 
-async def test_a_slow_tasks_start_is_told_before_it_ends() -> None:
+async def test_the_start_of_a_slow_task_is_reported_before_its_end() -> None:
     """An event that nobody waits for waits at most a moment (design.md §3)."""
     desk, told = Desk(1), asyncio.Event()
 
@@ -265,7 +265,7 @@ async def test_a_slow_tasks_start_is_told_before_it_ends() -> None:
     assert [timed.entry.event_type for timed in desk.reports[0].entries] == ["task.started"]
 
 
-async def test_several_slots_take_several_orders() -> None:
+async def test_several_slots_claim_several_orders() -> None:
     meeting = asyncio.Barrier(3)
 
     class Meeting(Scripted):
@@ -285,7 +285,7 @@ async def test_several_slots_take_several_orders() -> None:
     await asyncio.wait({serving})
 
 
-def test_a_worker_knows_itself_alive_and_a_dead_one_gone() -> None:
+def test_a_worker_recognises_itself_as_alive_and_a_dead_one_as_gone() -> None:
     host = own_worker_id().split("/")[0]
 
     assert not is_gone(own_worker_id())
@@ -294,7 +294,7 @@ def test_a_worker_knows_itself_alive_and_a_dead_one_gone() -> None:
     assert not is_gone("elsewhere/1/1"), "nobody can tell from here"
 
 
-async def test_no_wake_up_is_forgotten_and_each_wakes_one_slot() -> None:
+async def test_no_wake_up_is_lost_and_each_wakes_one_slot() -> None:
     wakeups = MemoryWakeups()
     wakeups.notify_workers(3)
     await asyncio.wait_for(wakeups.wait(), 60)
@@ -312,7 +312,7 @@ async def test_no_wake_up_is_forgotten_and_each_wakes_one_slot() -> None:
 
 
 @pytest.mark.req("WRK-03")
-async def test_an_order_that_comes_again_under_a_later_lease_while_it_runs_does_no_harm() -> None:
+async def test_an_order_offered_again_under_a_later_lease_while_it_runs_is_harmless() -> None:
     """The server was away for longer than a lease lasts, and gives the order to the same worker once more."""
     desk = Desk(2)
     desk.waiting[1] = msgspec.structs.replace(desk.waiting[0], lease_epoch=2)
