@@ -117,6 +117,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     order, and its requests to others name their span. `lease_until` is when the lease expires, by the server's clock.
     """
 
+    # The fields stay side by side: workers of other versions read this form.
     order_id: str
     execution_id: str
     step_run_id: str
@@ -130,11 +131,11 @@ class Order(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     ctx: dict[str, Any]
     token: dict[str, Any]
     results: dict[str, TaskResult]  # only of steps that this one can read
-    position: Position
+    position: Position  # where the pipeline begins; no earlier task runs again
     interrupted: bool = False
-    expiries: dict[str, float] = {}
+    expiries: dict[str, float] = {}  # times by the server's clock
     vars: dict[str, Any] = {}  # of v2-eval
-    iterations: Iterations | None = None
+    iterations: Iterations | None = None  # None: a whole step run
     side_run: SideRunOrder | None = None  # set if it runs beside the tokens
     terms: LeaseTerms = LeaseTerms()
     traced: bool = False

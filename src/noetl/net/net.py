@@ -143,35 +143,42 @@ class StepResult(_Data, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Transition(_Data, frozen=True, kw_only=True, omit_defaults=True):
-    """One step: what consumes a token, runs, and sends tokens on."""
+    """One step: what consumes a token, runs, and sends tokens on. Its fields stay side by side because nets are stored
+    in this form, and the content hash of every registered playbook is computed from it."""
 
     name: str
     desc: str | None = None
+    # What lets a token in.
     admission: Admission | None = None  # None: every token is admitted
     join: Join | None = None  # None: tokens of a fork group are admitted one by one
-    loop: Loop | None = None
-    tasks: tuple[Task, ...] = ()
+    # What runs.
+    loop: Loop | None = None  # None: the tasks run once
+    tasks: tuple[Task, ...] = ()  # in order; the pipeline
     args: Authored | None = None  # defaults, under the arguments that the token brings
     set_ctx: Authored | None = None  # step-level set_ctx, and the vars block of v2-case
-    result: StepResult | None = None
+    result: StepResult | None = None  # None: kept by its size
+    # What the step waits for when its tasks have ended; the first that comes ends the others.
     timer: Timer | None = None
     message: Message | None = None
     signal: Signal | None = None
     human_task: HumanTask | None = None
-    timeout: Timeout | None = None
+    # What runs beside the tokens.
     compensation: Compensation | None = None
     handlers: Handlers | None = None
-    case: Case | None = None  # rules of v2-case; None: the step is a plain pipeline
-    sink: Task | None = None  # v2-case
+    # Rules of v2-case.
+    case: Case | None = None  # None: the step is a plain pipeline
+    sink: Task | None = None  # stores the result
+    # How the step ends.
+    timeout: Timeout | None = None  # None: `lifecycle` alone bounds its time
     router: Router | None = None  # None: its tokens end here
-    lifecycle: Lifecycle | None = None
+    lifecycle: Lifecycle | None = None  # the times at which a run of it ends as failed
     best_effort: bool = False  # failure.mode, on_error: continue
     on_error_continue: bool = False  # v2-case spec.on_error: continue (V2C-15)
-    emit: tuple[Emit, ...] = ()
-    # As written: these are read at run time, and checked when the playbook is.
+    emit: tuple[Emit, ...] = ()  # events that the author names, recorded at its end
+    # Where and how often it runs. The mappings are as written: read at run time, checked when the playbook is.
     tracing: dict[str, Any] = {}
     quotas: dict[str, Any] = {}
-    pool: Authored | None = None
+    pool: Authored | None = None  # None: the executor's
     lease: dict[str, Any] = {}
     concurrency: Concurrency | None = None
     rate: Rate | None = None

@@ -80,7 +80,7 @@ def test_a_message_or_its_timeout_reaches_the_rules(came: bool) -> None:
 @pytest.mark.parametrize(("decision", "step"), [("approve", "process"), ("reject", "reject")])
 def test_form_values_are_the_result_that_rules_read(decision: str, step: str) -> None:
     talk = waiting("F-002-M", "manager_approval")
-    assert talk.tasks[talk.task_id].due_at == talk.clock.now() + 2 * 86_400
+    assert talk.tasks[talk.task_id].asked.due_at == talk.clock.now() + 2 * 86_400
 
     talk.act("complete", roles=("finance_manager",), values={"decision": decision})
 

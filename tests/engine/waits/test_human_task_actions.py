@@ -87,7 +87,7 @@ def test_a_task_carries_its_description_and_decision_data() -> None:
     talk.start()
 
     task = talk.tasks[talk.task_id]
-    assert (task.description, task.data) == ("Over 5.", {"rows": [1, 2]})
+    assert (task.asked.description, task.asked.data) == ("Over 5.", {"rows": [1, 2]})
 
 
 @pytest.mark.req("HUM-01")

@@ -192,7 +192,7 @@ def _task(execution: Execution, payload: Payload) -> dict[str, Any] | None:
         "step": task.step,
         "role": task.role,
         "user": task.user,
-        "due_at": rfc3339(task.due_at) if task.due_at is not None else None,
+        "due_at": rfc3339(task.asked.due_at) if task.asked.due_at is not None else None,
     }
 
 

@@ -83,8 +83,9 @@ def _wait_due(execution: Execution, wait: Wait, at: float) -> Decision:
 
 
 def _escalate(execution: Execution, task: OpenHumanTask, at: float) -> Decision:
+    asked = task.asked
     escalated = waits.HumanEscalated(
-        task_id=task.task_id, mode=task.escalation_mode, role=task.escalate_to_role, user=task.escalate_to_user
+        task_id=asked.task_id, mode=asked.escalation_mode, role=asked.escalate_to_role, user=asked.escalate_to_user
     )
     return _task_decision(execution, task, escalated, at)
 

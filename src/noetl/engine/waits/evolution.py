@@ -116,10 +116,10 @@ def _on_wait_opened(
         return
     task = new_task(payload, step=run.step, step_run_id=run.step_run_id, at=event.ts)
     execution.open_waits.human_tasks[task.task_id] = task
-    if task.due_at is not None:
-        execution.open_waits.due_times.set(DueTime.DUE, task.task_id, task.due_at)
-    if task.escalate_at is not None:
-        execution.open_waits.due_times.set(DueTime.ESCALATE, task.task_id, task.escalate_at)
+    if payload.due_at is not None:
+        execution.open_waits.due_times.set(DueTime.DUE, task.task_id, payload.due_at)
+    if payload.escalate_at is not None:
+        execution.open_waits.due_times.set(DueTime.ESCALATE, task.task_id, payload.escalate_at)
 
 
 def _wait_of(

@@ -50,34 +50,37 @@ class TaskEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class OpenHumanTask(msgspec.Struct, frozen=True, kw_only=True):
-    """One task of a person, open or over, with the names and values that the work list has."""
+    """One task of a person, open or over: what was asked, and what has become of it since."""
 
-    task_id: str
+    asked: waits.HumanCreated  # the question, its form and its times, as the event has them
     step: str
     step_run_id: str
+    created_at: float
     state: HumanTaskState = HumanTaskState.OPEN
     version: int = 1  # counts its changes: a person who acts on an earlier one is refused
-    title: str
-    description: str = ""
-    data: Any = None  # what the person decides by
-    history: tuple[TaskEntry, ...] = ()
-    # Who may do it. Without role and user, every person may.
+    history: tuple[TaskEntry, ...] = ()  # the oldest first
+    # Who may do it now: an escalation can name others than `asked`. Without role and user, every person may.
     role: str | None = None
     user: str | None = None
-    form: tuple[dict[str, Any], ...] = ()  # its fields, as plain data
     claimed_by: str | None = None
     completed_by: str | None = None
-    result: dict[str, Any] | None = None
-    created_at: float
-    due_at: float | None = None
-    overdue: bool = False
+    result: dict[str, Any] | None = None  # the values it was completed with
+    overdue: bool = False  # its due time has passed while it was open
     escalated: bool = False
     ended_at: float | None = None
-    # What happens when it is still open at `escalate_at`. Only mode `reassign` takes it from its assignee (HUM-04).
-    escalate_at: float | None = None
-    escalate_to_role: str | None = None
-    escalate_to_user: str | None = None
-    escalation_mode: str = "reassign"
+
+    @property
+    def task_id(self) -> str:
+        return self.asked.task_id
+
+    @property
+    def title(self) -> str:
+        return self.asked.title
+
+    @property
+    def form(self) -> list[dict[str, Any]]:
+        """Its fields, as plain data."""
+        return [msgspec.to_builtins(field) for field in self.asked.form]
 
     @property
     def is_open(self) -> bool:
@@ -96,21 +99,7 @@ HumanTaskEvent = (
 
 def new_task(payload: waits.HumanCreated, *, step: str, step_run_id: str, at: float) -> OpenHumanTask:
     return OpenHumanTask(
-        task_id=payload.task_id,
-        step=step,
-        step_run_id=step_run_id,
-        title=payload.title,
-        description=payload.description,
-        data=payload.data,
-        role=payload.role,
-        user=payload.user,
-        form=tuple(msgspec.to_builtins(field) for field in payload.form),
-        created_at=at,
-        due_at=payload.due_at,
-        escalate_at=payload.escalate_at,
-        escalate_to_role=payload.escalate_to_role,
-        escalate_to_user=payload.escalate_to_user,
-        escalation_mode=payload.escalation_mode,
+        asked=payload, step=step, step_run_id=step_run_id, created_at=at, role=payload.role, user=payload.user
     )
 
 
