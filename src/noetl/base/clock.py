@@ -31,7 +31,7 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock that stands still until a test moves it."""
+    """A clock that does not move until a test advances it."""
 
     def __init__(self, start: float = 1_735_689_600.0) -> None:  # 2025-01-01T00:00:00Z
         self._now = start
@@ -53,8 +53,8 @@ def moment(text: str, place: str) -> float:
 
 
 def rfc3339(seconds: float) -> str:
-    """The time as text, to the microsecond, in UTC. Beyond what a date can say it is the first or the last there is:
-    a moment that somebody wrote must not keep a list from being read."""
+    """The time as text, to the microsecond, in UTC. A time outside the range of dates becomes the first or the last
+    date: one stored value out of range must not make a list unreadable."""
     try:
         moment = datetime.fromtimestamp(seconds, UTC)
     except (ValueError, OverflowError):

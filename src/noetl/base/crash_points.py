@@ -51,7 +51,7 @@ Pass = Callable[..., None]
 
 
 def _off(name: str, about: str = "") -> None:
-    """Nobody wants anything here."""
+    """No crash is requested."""
 
 
 def pass_for(wanted: str | None, victim: str | None = None, by: str | None = None) -> Pass:

@@ -1,4 +1,4 @@
-"""Diagnostics: what the checker tells an author, each with a code, a place and a way out (VAL-19).
+"""Diagnostics: what the checker tells an author, each with a code, a place and a hint (VAL-19).
 
 A code is written once, in `CODES`; its letter gives the severity. Packages below the command line only collect
 diagnostics; how they are printed is the business of `cli/report.py`.
@@ -81,7 +81,7 @@ class PositionedDiagnostic(Protocol):
 
 
 class DiagnosticPosition(msgspec.Struct, frozen=True):
-    """A path in the document (`workflow[0].next.arcs[0].step`) and the text it stands at."""
+    """A path in the document (`workflow[0].next.arcs[0].step`) and its position in the text."""
 
     path: str = ""
     span: Span = NOWHERE
@@ -114,7 +114,7 @@ class Findings:
 
     def __init__(self, found: Iterable[Diagnostic] = ()) -> None:
         self._found = list[Diagnostic]()
-        self._refused = set[Span]()  # where errors stand
+        self._refused = set[Span]()  # places of errors
         self.extend(found)
 
     def add(
@@ -136,7 +136,7 @@ class Findings:
                 self._refused.add(each.span)
 
     def refuses(self, place: PositionedDiagnostic) -> bool:
-        """Whether an error stands at this very place."""
+        """Whether there is an error at exactly this place."""
         return place.span in self._refused
 
     def __iter__(self) -> Iterator[Diagnostic]:
@@ -300,7 +300,7 @@ def nearest_word(word: str, known: Collection[str], *, cutoff: float = 0.6) -> s
     # Counted before the lengths are added up: a word may have ten thousand neighbours.
     if len(word) * len(known) > MOST_OF_WORD or not may_compare(len(word) * sum(map(len, known))):
         return None
-    # Imported here because only who made a mistake needs it.
+    # Imported here, since only a failing check needs it.
     from difflib import get_close_matches
 
     return next(iter(get_close_matches(word, sorted(known), n=1, cutoff=cutoff)), None)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 FORMS = "write seconds (90), a short form (48h, 1h30m, 300s) or ISO 8601 (PT2H30M, P2D)"
 
-LONGEST_S = 1e11  # over three thousand years: what ends later has no date that anybody could write
+LONGEST_S = 1e11  # over three thousand years: a later end has no valid date
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0, "w": 604_800.0}
 # Bounded: the text comes from authors and from data, and a float must hold it.
@@ -29,7 +29,7 @@ class _Patterns(NamedTuple):
 
 @cache
 def _patterns() -> _Patterns:
-    """Compiled when a text is read: that takes 3 ms, and most runs have no duration in words."""
+    """Compiled when a text is read: that takes 3 ms, and most runs have no duration as text."""
     return _Patterns(
         plain=re.compile(rf"{_NUMBER}\Z"),
         short=re.compile(rf"(?:{_NUMBER}(?:ms|[smhdw]))+\Z", re.IGNORECASE),

@@ -30,19 +30,19 @@ class PlaybookError(NoetlError):
 
 
 class PlaybookWarning(UserWarning):
-    """What `noetl check` warns of in a playbook that runs all the same."""
+    """A warning of `noetl check` about a playbook that is run nevertheless."""
 
 
 class RefusedError(NoetlError):
-    """What was asked cannot be done here, and nothing was begun; the message says why and the way out."""
+    """The request cannot be carried out, and nothing has been started; the message gives the reason and the fix."""
 
 
 class NotFoundError(RefusedError):
-    """What is named is not there."""
+    """The named thing does not exist."""
 
 
 class ForbiddenError(RefusedError):
-    """Whoever asks may not do that."""
+    """The caller lacks the permission."""
 
 
 class SettledError(RefusedError):
@@ -67,7 +67,7 @@ class NoRerunError(RefusedError):
 
 
 class InvalidError(RefusedError):
-    """What was given does not fit; `problems` name each field with what was found and what is allowed."""
+    """The input is invalid; `problems` name each field with what was found and what is allowed."""
 
     def __init__(self, message: str, problems: tuple[dict[str, str], ...] = ()) -> None:
         super().__init__(message)
@@ -121,7 +121,8 @@ class UnfitError(BackendError):
 
 
 class UnreadableError(BackendError):
-    """The store gives what it has, and one execution cannot be told from it; nothing is guessed. Others may well be."""
+    """The store is readable, but one execution cannot be rebuilt from it. Nothing is guessed; other executions are
+    not affected."""
 
 
 # Outages in the log: one line when something we depend on is lost, and one when it is back.
@@ -141,8 +142,8 @@ class Outage:
         return self._is_on
 
     def failed(self, problem: BaseException, *, began_at: float | None = None) -> None:
-        """Something could not be done. `began_at` is when it was begun (monotonic): what was begun before the last
-        success says nothing about now, and would be written as another outage."""
+        """Record a failure. `began_at` is the start of the failed operation (monotonic): an operation that started
+        before the last success says nothing about the present and would be logged as another outage."""
         if self._is_on or isinstance(problem, StoreOutageError):
             return
         if began_at is not None and began_at < self._worked_at:

@@ -1,4 +1,4 @@
-"""Leaving a NATS broker: for everybody here who talks to one."""
+"""Closing a connection to a NATS broker, for all modules that use one."""
 
 from __future__ import annotations
 

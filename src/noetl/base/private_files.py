@@ -1,4 +1,4 @@
-"""Private files: only their owner can read them, whatever the umask of the process is.
+"""Private files: only their owner can read them, independent of the umask of the process.
 
 An existing file keeps its permissions.
 """
@@ -20,7 +20,7 @@ def make_folder(folder: Path) -> None:
         try:
             os.mkdir(one, FOLDER_MODE)
         except FileExistsError:
-            continue  # somebody else has made it meanwhile
+            continue  # another process has created it meanwhile
         os.chmod(one, FOLDER_MODE)  # a umask may have taken something of it
 
 
@@ -38,7 +38,7 @@ def make_file(path: Path) -> None:
 
 
 def create(path: Path) -> BinaryIO:
-    """A file to write, empty whatever was there before."""
+    """Open a file for writing; existing content is discarded."""
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, FILE_MODE)
     # A file that was there keeps its old rights when it is opened; it is about to hold something private.
     os.fchmod(handle, FILE_MODE)
@@ -46,6 +46,6 @@ def create(path: Path) -> BinaryIO:
 
 
 def others_may_read(path: Path) -> int | None:
-    """The mode of a file that somebody else can read or write, None for one that is private."""
+    """The mode of a file that other users can read or write, None for one that is private."""
     mode = path.stat().st_mode & 0o777
     return mode if mode & _OTHERS else None

@@ -1,7 +1,7 @@
 """Redaction: secrets replaced by `***` in text and data, by value, on copies (KEY-06, reliability.md §2.6).
 
 One matcher serves all secrets of an execution: it looks for the heads of their forms in one pass and compares the rest
-only where a head was found. What the secrets are, and where text leaves to, is not known here.
+only where a head was found. This module knows neither the origin of the secrets nor the destination of the text.
 
 A secret is masked in every form of `secret_forms.py`, which it takes on its way through programs.
 """
@@ -20,7 +20,7 @@ from noetl.base.secret_forms import SHORTEST, forms_of, json_escaped
 MASK = "***"
 TELLING = 12  # characters of a secret that was cut off; fewer, and less than half of it, are let through
 
-# what stands where a program has cut a text (PostgreSQL: the columns of a failing row), besides its end
+# the marks that programs put where they truncate a text (PostgreSQL: the columns of a failing row), besides its end
 _ENDS = ("…", " …", "...", "\ufffd")
 _JSON_ENDS = (b'"', *(end.encode() for end in _ENDS))
 _LONGEST_END = max(len(end) for end in _JSON_ENDS)
@@ -60,8 +60,8 @@ class Matcher(Generic[AnyStr]):
         return next(self.spans(text, ends), None) is not None
 
     def spans(self, text: AnyStr, ends: tuple[AnyStr, ...] = ()) -> Iterator[tuple[int, int]]:
-        """Where the texts stand, the longest one at each place; they may overlap. With `ends`, which may follow where
-        somebody has cut a text, the beginnings of those that were cut too."""
+        """The positions of the texts, the longest one at each place; they may overlap. With `ends`, which may follow
+        where somebody has cut a text, the beginnings of those that were cut too."""
         search, by_head = self._heads.search, self._by_head
         head = search(text)
         while head is not None:
@@ -120,7 +120,7 @@ class Redactor:
     def __init__(self, secrets: Iterable[str]) -> None:
         texts = {text for secret in secrets for text in (secret, secret.strip())}  # headers lose the blanks around
         forms = {form for text in texts if len(text) >= SHORTEST for form in forms_of(text)}
-        self.forms = tuple(sorted(forms))  # for who looks through what is no text of ours: tables
+        self.forms = tuple(sorted(forms))  # for callers that search data that is not our text: tables
         self._text = Matcher(forms) if forms else None
         # plain data is encoded once and looked through as a whole; only where something is found is it walked
         self._json = Matcher({json_escaped(form).encode() for form in forms}) if forms else None
@@ -182,14 +182,14 @@ def _redactor(texts: frozenset[str]) -> Redactor:
 
 
 class Stream:
-    """Text that comes in chunks: what could be the beginning of a secret is held back until more is known."""
+    """Text that comes in chunks: a possible beginning of a secret is held back until the next chunk."""
 
     def __init__(self, matcher: Matcher[str] | None) -> None:
         self._matcher = matcher
         self.held = ""
 
     def feed(self, chunk: str) -> str:
-        """What may be shown now."""
+        """The text that may be shown now."""
         if self._matcher is None:
             return chunk
         text = self.held + chunk
@@ -222,7 +222,7 @@ class MaskedLines:
     def feed(self, chunk: str) -> list[str]:
         """The lines that are complete now. A line without an end is cut at a limit, so that it does not grow
         forever."""
-        # A secret was learned meanwhile. What is held back may be its beginning, so it goes through the new matcher
+        # A secret was learned meanwhile. The held-back text may be its beginning, so it goes through the new matcher
         # too.
         if (redactor := self._mask.redactor) is not self._redactor:
             chunk = self._stream.held + chunk
@@ -230,11 +230,11 @@ class MaskedLines:
         *lines, self._line = split_lines(self._line + self._stream.feed(chunk))
         if len(self._line) > MAX_LINE:
             lines, self._line = [*lines, self._line], ""
-        # Once more by line: a secret that a program has cut is known by what stands behind it.
+        # Once more by line: a secret truncated by a program is recognised by the mark behind it.
         return [cut_line(redactor.text(line)) for line in lines]
 
     def rest(self) -> list[str]:
-        """The line that has no end yet, if there is one. What may be the beginning of a secret is left out."""
+        """The line that has no end yet, if there is one. A possible beginning of a secret is omitted."""
         return [cut_line(self._mask.redactor.text(self._line))] if self._line else []
 
 

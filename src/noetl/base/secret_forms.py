@@ -1,5 +1,5 @@
 """The forms that a secret takes on its way through programs: encoded for URLs, JSON, HTML, SQL, shells, headers and
-dumps. What a program does to it beyond these (reversing, hashing, cutting) is not recognised.
+dumps. Other transformations (reversing, hashing, truncating) are not recognised.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _WIDTHS = (64, 76)  # of base64 in lines: PEM, and MIME, which is what PostgreSQ
 
 _NESTED = 3  # JSON text inside JSON text, so deep; a secret without quotes and backslashes stays the same in it
 
-# what URL parsers leave as it is: in a component (ECMAScript), in a path and in a query (WHATWG, httpx)
+# characters that URL parsers leave unchanged: in a component (ECMAScript), in a path and in a query (WHATWG, httpx)
 _COMPONENT = "!'()*"
 _PATH = "".join(sign for sign in punctuation if sign not in '"#<>?`{}')
 _QUERY = "".join(sign for sign in punctuation if sign not in '"#<>')
@@ -63,8 +63,8 @@ def _foreign_forms(text: str, body: bytes) -> Iterator[str]:
 
 
 def json_escaped(text: str) -> str:
-    """The text as it stands inside a JSON string. It is made character by character, so the escaped form of a part
-    is a part of the escaped form."""
+    """The text as it is written inside a JSON string. It is made character by character, so the escaped form of a
+    part is a part of the escaped form."""
     return _ESCAPES.encode(text)[1:-1].decode()
 
 
@@ -78,12 +78,12 @@ def _lower_percents(text: str) -> str:
     return pieces[0] + "".join("%" + piece[:2].lower() + piece[2:] for piece in pieces[1:])
 
 
-# what encoders of JSON write as \\uXXXX besides: Go, Jinja2 and Django, Gson
+# further characters that JSON encoders write as \\uXXXX besides: Go, Jinja2 and Django, Gson
 _ESCAPED_BESIDES = ("&<>", "&<>'", "&<>'=")
 
 
 def _ascii_escapes(text: str) -> Iterator[str]:
-    """The text in a JSON string that may stand in HTML, with the hexadecimal digits in either case."""
+    """The text in a JSON string that is embedded in HTML, with the hexadecimal digits in either case."""
     for besides in _ESCAPED_BESIDES:
         for form in ("\\u%04x", "\\u%04X"):
             yield "".join(form % ord(sign) if sign in besides else _ascii_json(sign) for sign in text)

@@ -1,7 +1,7 @@
 """Names in templates: finding them and giving them others, token by token.
 
-Works on text as it stands in the document, so that quotes, spacing and everything that is not a name stay as they
-were written. What a name means is not known here.
+Works on text as it stands in the document, so that quotes, spacing and everything that is not a name stay as they were
+written. This module does not know the meaning of a name.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class NameToken(msgspec.Struct, frozen=True):
 
 
 def tokens(text: str) -> list[NameToken] | None:
-    """All of the text in pieces that join to it again; None if no template can be told from it."""
+    """All of the text in pieces that join to it again; None if it contains no complete template."""
     from jinja2 import TemplateSyntaxError
 
     try:
@@ -76,7 +76,7 @@ def paths(text: str) -> list[tuple[str, ...]]:
 
 
 def _path_at(found: list[NameToken], position: int) -> tuple[str, ...]:
-    """The path whose first name stands at `position`: no member of something else, no filter, no keyword argument."""
+    """The path whose first name is at `position`: not a member of something else, a filter or a keyword argument."""
     token = found[position]
     if token.kind != "name" or token.text.lower() in _KEYWORDS:
         return ()
@@ -107,7 +107,7 @@ def _longest(path: tuple[str, ...], names: Renames) -> tuple[int, str]:
 
 
 def expression(text: str) -> str | None:
-    """What stands between the braces, if the text is exactly one expression."""
+    """The expression between the braces, if the text is exactly one expression."""
     found = tokens(text.strip())
     if not found or found[0].kind != "variable_begin" or found[-1].kind != "variable_end":
         return None

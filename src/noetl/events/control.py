@@ -16,7 +16,7 @@ class RateLimit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str
     limit: int
     per_s: float
-    # Where an operator has set the rate: the playbook's own stretch. What begins now counts in it too.
+    # Where an operator has set the rate: the playbook's own stretch. Runs that start now count in it too.
     counted_s: float = 0.0
 
 
@@ -102,7 +102,7 @@ class PlaybookCancelled(Payload, frozen=True, kw_only=True, omit_defaults=True):
 
     reason: str
     compensate: bool = False
-    actor: str | None = None  # the user who asked for it; None: the engine, a schedule or a limit
+    actor: str | None = None  # the user who requested it; None: the engine, a schedule or a limit
 
 
 class Emitted(Payload, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):

@@ -1,9 +1,9 @@
-"""Events in their envelope: which execution, in which order, by whom, about what, because of which (EVT-02). Also the
-ids of the spans that events are told as (W3C trace context).
+"""Events in their envelope: which execution, in which order, its author, its subject and its cause (EVT-02). Also the
+ids of the trace spans of events (W3C trace context).
 
-`entity`, `entity_id` and `status` follow from the type and the payload, so they are computed, never stored.
-Payloads are JSON text, by event type; a version this program does not know is refused, never guessed. Ids of spans
-follow from those of the log, so that who runs a task and who tells of it later name the same span.
+`entity`, `entity_id` and `status` follow from the type and the payload, so they are computed, never stored. Payloads
+are JSON text, by event type; a version this program does not know is refused, never guessed. Ids of spans follow from
+those of the log, so that a running task and a later export name the same span.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     # Follows from the position, or from the cause of what others know by this name: a decision that is made again gives
     # the same id, and the store keeps one (docs/decisions/0018).
     event_id: str
-    ts: float  # by the clock of who saw it, so a worker's may be out of order
+    ts: float  # by the clock of its author, so a worker's may be out of order
     source: EventSource
     payload: Payload
     trace_id: str
@@ -73,7 +73,7 @@ def status_of(payload: Payload) -> str:
 
 
 def entity_id_of(event: Event) -> str:
-    """What the event is about: a task run, a token, a step run, else the execution."""
+    """The subject of the event: a task run, a token, a step run, else the execution."""
     payload = event.payload
     if isinstance(payload, TaskStarted | TaskProcessed):
         return payload.task_run_id
@@ -142,7 +142,7 @@ def decode_payload(event_type: str, body: bytes | str, schema: int = SCHEMA) -> 
 
 
 def _authored(event_type: str, body: bytes | str, schema: int) -> Emitted:
-    """An author's own event says its name itself; whatever else has an unknown name is newer than this program."""
+    """An authored event has its name in the payload; any other unknown name belongs to a newer version."""
     try:
         emitted = msgspec.json.decode(body, type=Emitted)
     except msgspec.ValidationError:

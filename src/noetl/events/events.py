@@ -2,8 +2,8 @@
 this module has the union of all, and the taxonomy made from it: every canonical name with its owner and the kind of
 thing it is about (EVT-04).
 
-A payload says only what its event adds; who wrote it, when and about which step run is the envelope's business
-(`envelope.py`). A changed meaning becomes a new class and a new version, and the old one stays readable.
+A payload says only what its event adds; author, time and step run are in the envelope (`envelope.py`). A changed
+meaning becomes a new class and a new version, and the old one stays readable.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def _type(event: type[Payload]) -> EventType:
     return EventType(event.event_type, owner, meaning.entity, meaning.phase, meaning.ends)
 
 
-# What authors name themselves (EVT-09); every other name is the system's own and stands in the table.
+# Events with authored names (EVT-09); every other name is a system name and is in the table.
 AUTHORED = EventType("", EventSource.SERVER, "event", EventPhase.GOOD)
 TAXONOMY: dict[str, EventType] = {event.event_type: _type(event) for event in get_args(Payload)}
 # Events after which a step run waits for time, a message, a signal, a person or an event of another step.
@@ -114,5 +114,5 @@ WAITS = tuple(name for name, kind in TAXONOMY.items() if kind.phase is EventPhas
 
 
 def type_of(name: str) -> EventType:
-    """What is known of an event by its name."""
+    """The facts about an event that follow from its name."""
     return TAXONOMY.get(name, AUTHORED)

@@ -98,8 +98,8 @@ class PlaybookProcessed(Payload, frozen=True, kw_only=True, omit_defaults=True):
 
 # What a run from a step takes over from an earlier run of the same playbook (CLI-04).
 #
-# It is kept whole in the new run's first event, so that the new log says by itself where its data comes from and is
-# read without the old one.
+# It is kept whole in the new run's first event, so that the new log names the origin of its data and can be read
+# without the old one.
 
 
 class CarriedResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -115,7 +115,7 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     role: str | None = None  # whom it was for at that moment: a role or a user
     user: str | None = None
     completed_by: str
-    approved_by: str | None = None  # who has approved it anew for other inputs; None: the inputs are the same
+    approved_by: str | None = None  # the user who approved it again for other inputs; None: the inputs are the same
 
 
 class KeptIterations(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -138,5 +138,5 @@ class RerunState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     args: dict[str, Any] = {}  # of the token that entered
     ctx: dict[str, Any] = {}
     results: tuple[CarriedResult, ...] = ()  # of steps that had ended
-    approvals: tuple[Approval, ...] = ()  # what people had agreed to by then
+    approvals: tuple[Approval, ...] = ()  # the approvals until then
     kept: KeptIterations | None = None  # of the loop of the step only those items run that had not been done

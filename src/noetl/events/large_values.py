@@ -1,10 +1,10 @@
-"""What is too large for an event goes to the results store, and its place holds the reference (RES-01, RES-03). Also
-the references that records hold.
+"""Large values of events: they go to the results store, and a reference takes their place (RES-01, RES-03). Also the
+references that records hold.
 
-This is the last door before the log, and it knows no kind of event: whatever a payload carries as free data may be
-stored apart, single values first, whole fields where many small ones are too much together. `apart` in the payload
-tells which places are meant, so that data which merely looks like a reference is never taken for one. Who stores,
-and who may read, is not known here.
+This is the last check before the log, and it knows no kind of event: any free data of a payload may be stored
+separately, single values first, whole fields where many small ones are too much together. `apart` in the payload tells
+which places are meant, so that data which merely looks like a reference is never taken for one. This module knows
+neither the store nor its permissions.
 """
 
 from __future__ import annotations
@@ -48,13 +48,14 @@ def set_apart(payload: _Record, limit_bytes: int, keep: Keep) -> _Record:
 
 
 def put_back(payload: _Record, load: Load) -> _Record:
-    """The payload as it was decided. ToolError `result.missing` or `result.corrupt` where that cannot be told."""
+    """The payload with its stored values restored. ToolError `result.missing` or `result.corrupt` if a value is
+    unavailable."""
     if not payload.apart:
         return payload
     whole: Any = payload
     for place in payload.apart:
         found = _at(whole, place)
-        # In the place of a list stands a list with the reference in it, since the field's type allows nothing else.
+        # A list is replaced by a list with the reference in it, since the field's type allows nothing else.
         [stub] = found if isinstance(found, list) else [found]
         whole = _with(whole, place, load(msgspec.convert(stub, Reference)))
     return msgspec.structs.replace(whole, apart=())  # type: ignore[no-any-return]
@@ -74,7 +75,7 @@ class _Cutting:
         self._places.append(place)
 
     def take_fields(self, allowed: int) -> None:
-        """Whole fields, the largest first, until the rest is small enough. What was taken out of one goes with it."""
+        """Whole fields, the largest first, until the rest is small enough. Values stored out of a field go with it."""
         sized = [(len(_encoder.encode(value)), place) for place, value in _fields(self._payload, ())]
         # The largest first: fewest fields are taken out, and most of the event stays readable.
         for size, place in sorted(sized, key=lambda one: -one[0]):
@@ -105,7 +106,7 @@ def _values(record: msgspec.Struct, around: Place) -> Iterator[tuple[Place, Any]
 
 
 def _fields(record: msgspec.Struct, around: Place) -> Iterator[tuple[Place, Any]]:
-    """The same by whole fields, where a reference can stand for one."""
+    """The same for whole fields that a reference can replace."""
     for name, value in _free(record):
         if _free_fields(type(record))[name]:
             yield (*around, name), value
@@ -132,7 +133,7 @@ def _inner(record: msgspec.Struct) -> Iterator[tuple[Place, msgspec.Struct]]:
 
 @lru_cache(maxsize=256)
 def _free_fields(owner: type[msgspec.Struct]) -> dict[str, bool]:
-    """The fields that hold what a tool or an author gave, and whether a reference may stand for the whole field."""
+    """The fields with data of a tool or an author, and whether a reference may replace the whole field."""
     fields = {field.name: field.type for field in msgspec.structs.fields(owner)}
     return {name: _takes_reference(type_) for name, type_ in fields.items() if _is_free(type_)}
 
@@ -184,7 +185,7 @@ def _with(record: Any, place: Place, value: Any) -> Any:
 
 
 def wanted_of(order: Order, largest_bytes: int = PREFETCHED_BYTES) -> Iterator[Reference]:
-    """What an order refers to, as far as it is small; the collection of a loop whatever its size."""
+    """The references of an order to small values, and to the collection of a loop of any size."""
     results = [one.ref for result in order.results.values() for one in (result, *result.tasks.values()) if one.ref]
     others = references_in((order.position, order.iterations, order.side_run))
     yield from (one for one in (*results, *others) if one.size <= largest_bytes)
@@ -194,8 +195,7 @@ def wanted_of(order: Order, largest_bytes: int = PREFETCHED_BYTES) -> Iterator[R
 
 
 def references_in(value: Any) -> Iterator[Reference]:
-    """Every reference inside a record. What a tool or an author gave is no record: it holds none, and is not searched,
-    however large it is."""
+    """Every reference inside a record. Data of a tool or an author is not a record and is not searched."""
     inner: Iterable[Any] = ()
     match value:
         case Reference():

@@ -61,12 +61,12 @@ def legacy_name(event_type: str, status: str = "success") -> str:
 
 
 def foreign_aliases(event_type: str, *, failed: bool = False) -> frozenset[str]:
-    """What an event of another step is called besides: never by the short names (O-27)."""
+    """Further names of an event of another step: never the short names (O-27)."""
     return frozenset({legacy_name(event_type, "error" if failed else "success")})
 
 
 def own_aliases(name: str, *, failed: bool = False, looped: bool = False) -> frozenset[str]:
-    """What a step's own event, known by its short name, is called besides (O-27); in an iteration also by its names."""
+    """Further names of a step's own event, known by its short name (O-27); in an iteration also by its names."""
     if name == "step.exit":
         end = "failed" if failed else "done"
         own = frozenset({f"step.{end}"})

@@ -26,7 +26,7 @@ class LoopStarted(Payload, frozen=True, kw_only=True, omit_defaults=True):
 
     total: int
     path: Path = ()
-    # The collection; what is too large is stored apart.
+    # The collection; a large one is stored separately.
     items: list[Any] | None = None
     items_ref: Reference | None = None
     parallel: bool = False
@@ -91,8 +91,8 @@ class IterationFailed(Reported, frozen=True, kw_only=True, omit_defaults=True, t
 
 
 class LoopCut(Payload, frozen=True, kw_only=True, omit_defaults=True):
-    """The level at `path` ends early: its `complete_when` holds, or with `error` could not be judged. What runs of it
-    is stopped, what has not begun never will (beyond.md §1)."""
+    """The level at `path` ends early: its `complete_when` holds, or with `error` could not be evaluated. Running
+    iterations are stopped, others never start (beyond.md §1)."""
 
     event_type = "loop.cut"
     meaning = EventMeaning("loop", EventPhase.IN_PAYLOAD)
@@ -156,11 +156,11 @@ class LoopLevels(msgspec.Struct):
 
     @property
     def level(self) -> LoopLevel:
-        """The innermost: what a bar and a badge show."""
+        """The innermost level: the one that progress bars and badges show."""
         return self.levels[-1]
 
     def add(self, depth: int, total: int) -> None:
-        """A level opens. Added up: each outer iteration opens the level below it anew."""
+        """Add an opened level. Levels are summed up: each outer iteration opens the level below it again."""
         while len(self.levels) <= depth:
             self.levels.append(LoopLevel())
         self.levels[depth].total += total

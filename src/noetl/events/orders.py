@@ -203,7 +203,7 @@ class TurnAnswer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     paused: tuple[str, ...] = ()
 
 
-# Position: where a pipeline stands, so that another worker can continue from there (WRK-04, PIPE-01).
+# Position: the state of a pipeline, so that another worker can continue from there (WRK-04, PIPE-01).
 
 
 class Position(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -216,7 +216,7 @@ class Position(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc
     attempt: int = 1
     runs: int = 0
     not_before: float = 0.0  # the end of the delay before a retry
-    iter: dict[str, Any] = {}  # what policies have set with `set_iter`
+    iter: dict[str, Any] = {}  # values set by policies with `set_iter`
     prev: TaskResult | None = None  # `_prev` of the next task
     results: dict[str, TaskResult] = {}  # by task; of a task that ran several times, the last
     case: CasePosition | None = None
@@ -256,8 +256,8 @@ class PlaybookCallResult(msgspec.Struct, frozen=True, kw_only=True):
     compensable: bool = False
 
 
-# What tasks print while they run, on its way from a worker to the viewer. It is never stored: the log of a task run is
-# in its `task.processed`, and live lines are best effort.
+# Output of running tasks, on its way from a worker to the viewer. It is never stored: the log of a task run is in its
+# `task.processed`, and live lines are best effort.
 
 
 class OutputChunk(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

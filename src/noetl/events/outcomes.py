@@ -1,8 +1,8 @@
-"""Outcomes: what one run of a task gave, in one shape for every tool kind (OUT-01 to OUT-03). Also references to values
-that are too large for an event.
+"""Outcomes: the result of one run of a task, in one shape for every tool kind (OUT-01 to OUT-03). Also references to
+values that are too large for an event.
 
-Which tool made it is not known here; what a kind adds for its authors (`outcome.py.exception`) travels in
-`helpers`, by the name templates read it under.
+This module does not know the tool; further fields of a kind (`outcome.py.exception`) travels in `helpers`, by the name
+templates read it under.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Error(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
 
     kind: str
     message: str
-    retryable: bool = False  # what the tool thinks of trying again; only a policy decides
+    retryable: bool = False  # the tool's advice on a retry; only a policy decides
     # the status of HTTP, or what comes nearest to it
     status: int | None = None
     code: str | None = None
@@ -47,7 +47,7 @@ class Meta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fal
     trace_id: str
     task_run_id: str
     internal_attempts: int = 1  # tries inside the tool's own run (`spec.retry`), which no policy sees
-    stdout: str | None = None  # what it printed, masked and cut
+    stdout: str | None = None  # its output, masked and truncated
 
     @property
     def duration_ms(self) -> float:
@@ -119,6 +119,6 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     key: str  # where in it; for people, as values are read by their checksum
     checksum: str
     size: int
-    schema_hint: str = ""  # object, array, string, json or table: what a view can say without loading it
+    schema_hint: str = ""  # object, array, string, json or table: known to a view without loading it
     range: str | None = None
     media_type: str = "application/json"

@@ -1,4 +1,4 @@
-"""Materials: what a secret's name stands for, on its way from a resolver to a tool call, in memory only (KEY-07). Also
+"""Materials: the values of named secrets, on its way from a resolver to a tool call, in memory only (KEY-07). Also
 credentials as they are stored, encrypted, and the masking of records (KEY-06).
 
 Neither an event nor an order ever holds a material. Printing one shows no value. `masked` takes secrets out of a record
@@ -119,7 +119,7 @@ def _in_url(url: str) -> Iterator[str]:
     except ValueError:
         return
     if password:
-        # As it stands in the URL and as a driver shows it in its errors.
+        # As written in the URL and as a driver shows it in its errors.
         yield from (password, unquote(password))
     for name, value in parse_qsl(parts.query):
         if name.lower() not in _OPEN and (parts.scheme in _WEB or "pass" in name.lower()):
@@ -167,7 +167,7 @@ class SealedCredential(msgspec.Struct, frozen=True, kw_only=True):
     type: str
     # Counts how often it was set. Bound to the ciphertext, so that an older row does not open in the place of a newer.
     version: int
-    # The master key that seals `wrapped_key`: rotating it seals the small key anew, never the value.
+    # The master key that seals `wrapped_key`: rotation encrypts only the small key again, never the value.
     key_id: str
     wrapped_key: bytes  # the data key of this value alone
     sealed: bytes  # the value, under that data key
@@ -227,5 +227,5 @@ def _text_fields(owner: type) -> frozenset[str]:
 
 @lru_cache(maxsize=256)
 def _any_fields(owner: type) -> frozenset[str]:
-    """The fields that hold whatever a tool gave."""
+    """The fields with data of a tool."""
     return frozenset(field.name for field in msgspec.structs.fields(owner) if field.type is Any)

@@ -1,7 +1,7 @@
 """Events of side runs: pipelines that run beside the tokens under orders of their own.
 
 Handlers of events that come while a step is active (ADV-01), and tasks that their pipeline did not wait for (TOOL-12).
-Compensations are side runs too, with events of their own: what undoes a step, and what became of it.
+Compensations are side runs too, with events of their own: the compensation of a step, and its outcome.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from noetl.events.outcomes import Error, TaskResult
 from noetl.events.payloads import EventMeaning, EventPhase, EventSource, Payload
 from noetl.events.v2_case_positions import OwnEvent
 
-# Events of compensation: what a step's work is undone with, and what became of undoing it (SAGA-01 to SAGA-04).
+# Events of compensation: registrations, runs and outcomes (SAGA-01 to SAGA-04).
 
 
 class Surrounding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -36,7 +36,7 @@ class CompensationRegistered(Payload, frozen=True, kw_only=True, omit_defaults=T
     owner: str  # the step run
     step: str
     task: str  # the first one to run; "playbook" for a `child`, the kind of the tool for a `job_id`
-    # What its compensation reads, as it was: of `ctx` and other steps only what its templates name.
+    # The data that its compensation reads, as of that time: of `ctx` and other steps only what its templates name.
     args: dict[str, Any] = {}
     result: TaskResult = TaskResult()
     ctx: dict[str, Any] = {}
@@ -131,7 +131,7 @@ class HandlerStarted(Payload, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class HandlerSkipped(Payload, frozen=True, kw_only=True, omit_defaults=True):
-    """The event came, and the handler's condition does not hold; with an error it could not be told."""
+    """The event arrived, and the handler's condition is false; with an error it could not be evaluated."""
 
     event_type = "handler.skipped"
     meaning = EventMeaning("handler", EventPhase.GOOD)

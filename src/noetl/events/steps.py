@@ -1,5 +1,5 @@
-"""Events of step runs: admitted or not, begun, ended, what they wrote, and reports of them that were refused.
-Those of v2-case also wait for events and hear of them (V2C-13)."""
+"""Events of step runs: admitted or not, started, ended, their writes, and refused reports. Step runs of v2-case also
+wait for events and receive them (V2C-13)."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class StepDenied(Payload, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class StepScheduled(Payload, frozen=True, kw_only=True, omit_defaults=True):
-    """A token is admitted, and its step is to run. What `evolve` needs of the step is in it, as `evolve` knows no
-    net."""
+    """A token is admitted, and its step is to run. It carries the facts about the step that `evolve` needs, as
+    `evolve` knows no net."""
 
     event_type = "step.scheduled"
     meaning = EventMeaning("step", EventPhase.OPEN)
@@ -33,7 +33,7 @@ class StepScheduled(Payload, frozen=True, kw_only=True, omit_defaults=True):
     order_id: str | None = None  # None: decided in the server (SRV-05), or `looped`
     task: str | None = None  # the first one
     args: dict[str, Any] = {}  # the token's, over the step's own defaults
-    token_meta: dict[str, Any] = {}  # what admission rules attached
+    token_meta: dict[str, Any] = {}  # attached by admission rules
     timeout_s: float | None = None  # from `step.started`
     deadline_s: float | None = None  # from `workflow.started` (O-21)
     slots: tuple[str, ...] = ()  # the places under a limit that the run holds until it ends
@@ -110,8 +110,8 @@ class CaseWaiting(Reported, frozen=True, kw_only=True, omit_defaults=True, tag="
 
 
 class CaseHeard(Payload, frozen=True, kw_only=True, omit_defaults=True):
-    """A waiting step run has heard events of others, or of its own waits, or can hear none any more. `order_id`: a
-    worker is needed for what its rules run now; `later` are events kept until that is done."""
+    """A waiting step run has received events of others, or of its own waits, or can receive none any more.
+    `order_id`: a worker is needed for the tasks of its rules; `later` are events queued until these are done."""
 
     event_type = "case.heard"
     meaning = EventMeaning("case", EventPhase.OPEN, ends=("case.waiting",))

@@ -86,7 +86,7 @@ class TaskProcessed(Reported, frozen=True, kw_only=True, omit_defaults=True, tag
     origin: str | None = None
 
 
-# What a worker tells of a task run besides its start and its outcome. The state does not follow from them.
+# Reports on a task run besides its start and its outcome. The state does not follow from them.
 
 
 class HookFailed(Reported, frozen=True, kw_only=True, omit_defaults=True, tag="hook.failed"):
@@ -106,7 +106,7 @@ class HookFailed(Reported, frozen=True, kw_only=True, omit_defaults=True, tag="h
 
     @property
     def mark(self) -> str:
-        """What tells it from other remarks of the task run."""
+        """The key that distinguishes it from other remarks of the task run."""
         return f"hook.failed {self.phase} {self.hook}"
 
 

@@ -21,7 +21,7 @@ class TokenCreated(Payload, frozen=True, kw_only=True, omit_defaults=True):
     path: str
     version: str | None = None
     args: dict[str, Any]
-    # What its identity follows from, with `arc` (O-05); the start token has neither.
+    # Its id follows from this and `arc` (O-05); the start token has neither.
     source_event_id: str | None = None
     parent_step_run_id: str | None = None
     arc: int | None = None
@@ -40,7 +40,8 @@ class TokenEnqueued(Payload, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class TokenClaimed(Payload, frozen=True, kw_only=True, omit_defaults=True):
-    """Who runs the token's step now, under which lease; `worker_id` is "server" for what is decided in place."""
+    """The worker that runs the token's step now, and its lease; `worker_id` is "server" for a step decided on the
+    server."""
 
     event_type = "token.claimed"
     meaning = EventMeaning("token", EventPhase.OPEN)

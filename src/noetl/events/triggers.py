@@ -1,6 +1,6 @@
 """Triggers and schedules: what starts a playbook by itself, something new or the clock, and how far that has gone.
 
-They are kept beside the log. What people say of a trigger (`SourceTrigger`) and what the server remembers of it
+They are kept beside the log. The definition of a trigger (`SourceTrigger`) and its state on the server
 (`TriggerProgress`) are two records, so that pausing one never loses a cursor.
 """
 
@@ -24,7 +24,7 @@ class SourceTrigger(msgspec.Struct, frozen=True, kw_only=True):
     version: str | None = None  # the newest without one
     interval_s: float = 5.0  # between two looks that found nothing
     max_running: int = 10
-    skip_existing: bool = False  # what is there at its beginning starts nothing
+    skip_existing: bool = False  # existing items start nothing
     paused: bool = False
     created_at: float
     created_by: str
@@ -35,7 +35,7 @@ class TriggerProgress(msgspec.Struct, frozen=True, kw_only=True):
 
     trigger_id: str
     cursor: Any = None
-    is_current: bool = False  # what was there at its beginning has been passed over
+    is_current: bool = False  # existing items have been skipped
     running: tuple[str, ...] = ()  # executions that had not ended when it last looked
     started: int = 0
     dead: int = 0  # dead letters it has ever had
@@ -63,7 +63,7 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Missed(StrEnum):
-    """What happens to scheduled times that passed while no server was running."""
+    """The treatment of scheduled times that passed while no server was running."""
 
     ALL = "all"
     LAST = "last"
@@ -71,7 +71,7 @@ class Missed(StrEnum):
 
 
 class Overlap(StrEnum):
-    """What becomes of a time at which the run before has not ended; or of that run (cancel)."""
+    """The treatment of a time at which the previous run has not ended, or of that run (cancel)."""
 
     ALLOW = "allow"
     SKIP = "skip"
@@ -88,8 +88,8 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     net_hash: str
     cron: str
     timezone: str = "UTC"
-    missed: Missed = Missed.LAST  # what becomes of times that no server kept
-    overlap: Overlap = Overlap.ALLOW  # what becomes of a time while the execution before goes on
+    missed: Missed = Missed.LAST  # treatment of missed times
+    overlap: Overlap = Overlap.ALLOW  # treatment of a time while the previous execution is open
     jitter_s: float = 0.0
     paused: bool = False
     # Times up to this one are settled, one way or another. It moves only after its executions are durable.

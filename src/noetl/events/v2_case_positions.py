@@ -1,4 +1,5 @@
-"""Case runs: where a v2-case step run stands between its call, its rules and its sinks, and the events about it (C-13).
+"""Case runs: the position of a v2-case step run between its call, its rules and its sinks, and the events about it
+(C-13).
 
 A `CasePosition` is all that another worker needs to go on: it is recorded with every task, so that no rule is evaluated
 twice after a crash. The other events here are for the reader; the state follows from the position.
@@ -92,7 +93,7 @@ class CasePosition(_Part, frozen=True, kw_only=True, omit_defaults=True):
     phase: Phase = Phase.ENTER
     at: str | None = None  # the address of the task to run next
     # The pass over the rules that is under way.
-    event: OwnEvent | None = None  # what the rules are asked about
+    event: OwnEvent | None = None  # the event that rules are evaluated for
     matching: tuple[int, ...] = ()  # rules that `event` still has to run
     action: int = 0  # the next action of the first of them
     repeated: bool = False  # that rule has had its retry
@@ -102,7 +103,7 @@ class CasePosition(_Part, frozen=True, kw_only=True, omit_defaults=True):
     cached: dict[int, bool] = {}  # conditions that are evaluated once
     matched: bool = False  # some rule has matched, so `else` does not run
     calls: CaseCalls = CaseCalls()
-    # What the step run ends with.
+    # The result at the end of the step run.
     error: Error | None = None  # one that nothing has handled yet
     result_of: str | None = None  # the task whose result is the step's
     given: Any = msgspec.UNSET  # the result that a wait has given instead

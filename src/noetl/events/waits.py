@@ -187,7 +187,7 @@ class HumanOverdue(Payload, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class HumanEscalated(Payload, frozen=True, kw_only=True, omit_defaults=True):
-    """`role` or `user`: to whom it was reassigned, or who was notified."""
+    """`role` or `user`: the new assignee, or the one that was notified."""
 
     event_type = "human.escalated"
     meaning = EventMeaning("human_task", EventPhase.OPEN)

@@ -1,7 +1,7 @@
 """Nets as text for people: compact, YAML-like, and the same for the same net (golden files, `noetl compile`).
 
-Defaults are left out, as they are in JSON. Templates stand as their author wrote them. Nothing reads this form back:
-`net.encoding` is for that.
+Defaults are left out, as they are in JSON. Templates are unchanged. Nothing reads this form back: `net.encoding` is for
+that.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ALWAYS = ("do", "allow")  # said even when it is the default: a rule that says 
 
 
 def dump(net: Net) -> str:
-    """The net, one element under another; whatever fits on a line stands on one."""
+    """The net, one element under another; an element that fits on one line is on one line."""
     return "\n".join(_mapping(_plain(net), 0)) + "\n"
 
 

@@ -50,15 +50,15 @@ NOTHING_BOUND = BoundInputs()
 
 
 class TriggerKind(msgspec.Struct, frozen=True, kw_only=True):
-    """What a trigger of a kind takes, and what it finds: its tool has a method `poll`."""
+    """The inputs and the items of a trigger of a kind: its tool has a method `poll`."""
 
-    doc: str  # what starts a playbook
-    item: str  # what `workload.item` holds then
+    doc: str  # the source of starts
+    item: str  # the contents of `workload.item`
     inputs: tuple[Input, ...] = ()
 
 
 class ToolKind(msgspec.Struct, frozen=True, kw_only=True):
-    """What a kind accepts.
+    """The inputs and options of a kind.
 
     `one_of`: groups of inputs of which at least one must be present. `plugin`: the kind is of a plug-in that cannot be
     imported here; text says what would run it. `unwraps`: the payload of its result is the `data` member (O-22).
@@ -78,16 +78,15 @@ class ToolKind(msgspec.Struct, frozen=True, kw_only=True):
     open_inputs: bool = False
     error_kinds: tuple[str, ...] = ()  # of the errors it ends with, besides COMMON_ERRORS; empty: unknown
     credential_types: tuple[str, ...] = ()  # of stored credentials that its tool can try (`check`)
-    error_aliases: tuple[str, ...] = ()  # what policies may call some of them besides
-    policy_doc: str = ""  # executor.spec.policy.NAME holds hints for all its tasks: what they are
+    error_aliases: tuple[str, ...] = ()  # further names of some of them for policies
+    policy_doc: str = ""  # executor.spec.policy.NAME holds hints for all its tasks: their description
     # Values of `op` that submit a job which runs on after the task has ended; "" where `op` is left out (SRV-11).
     job_ops: tuple[str, ...] = ()
     trigger: TriggerKind | None = None  # playbooks can be started by what its tool finds
 
     @property
     def takes_anything(self) -> bool:
-        """Whether any key is passed on. What a plug-in takes that is not here, only the plug-in knows (design.md
-        §5)."""
+        """Whether any key is passed on. The inputs of a plug-in that is not installed are unknown (design.md §5)."""
         return self.open_inputs or self.plugin is not None
 
     @property
@@ -131,7 +130,7 @@ STEP_ERRORS = (
 )
 
 
-# Knobs of every kind's effective spec (SPEC-05); `policy` is no knob and is read where it stands (SPEC-03).
+# Options of every kind's effective spec (SPEC-05); `policy` is not an option and is read in its place (SPEC-03).
 COMMON_SPEC: tuple[Input, ...] = (
     Input(
         name="timeout",

@@ -1,9 +1,8 @@
-"""Names that a net can define: what a bare name in one of its templates may mean at some time of a run (TPL-03).
+"""Names that a net can define: the possible meanings of a bare name in its templates at any time of a run (TPL-03).
 
-Steps, tasks and iterators; the keys of `workload`, of the `args` that steps and arcs give, and of whatever is written
-to `ctx`. A name that is none of these, and no word of the dialect, means nothing at any time, whatever has run. What is
-passed in at the start counts where the playbook declares it under `workload`; a start may bring more, which is then
-found by its value.
+Steps, tasks and iterators; the keys of `workload`, of the `args` that steps and arcs give, and of all writes to `ctx`.
+A name that is none of these, and no word of the dialect, is never defined. An input counts if the playbook declares it
+under `workload`; a start may bring more, which is then found by its value.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from noetl.templates.values import Authored
 LOOP_NAMES = ("loop", "loop_index")
 _KEPT = 64
 _latest: dict[int, tuple[Net, frozenset[str] | None]] = {}
-_PAYLOADS = ("payload", "workload", "args")  # of a trigger: what its starts are given
+_PAYLOADS = ("payload", "workload", "args")  # of a trigger: the inputs of its starts
 
 
 def known_names(net: Net) -> frozenset[str] | None:
@@ -60,7 +59,7 @@ def collecting_steps(net: Net) -> dict[str, str]:
 
 
 def names_beside_collected(net: Net, reader: str, *, with_args: bool) -> frozenset[str]:
-    """What templates of the step `reader` can read by a bare name, collected pages left out; its own args by choice."""
+    """The bare names readable by templates of the step `reader`, without collected pages; its own args by choice."""
     names = set(_keys(net))
     for step in net.transitions:
         seen = step if step.name == reader and with_args else msgspec.structs.replace(step, args=None)
@@ -93,7 +92,7 @@ def _keys_of_step(step: Transition) -> Iterator[str]:
 
 
 def _keys_of_task(task: Task) -> Iterator[str]:
-    """What its rules write and what a reference gives its workbook task."""
+    """The writes of its rules and the args that a reference passes to its workbook task."""
     for written in (task.args, *task.inner_args):
         yield from _keys_in(written)
     for rule in task.policy.rules if task.policy else ():

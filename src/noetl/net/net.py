@@ -1,9 +1,8 @@
 """Net: a playbook compiled, as plain data. It serialises to JSON and back, and has a content hash. Also every task of a
-transition, wherever it stands, and what a transition may carry besides: waits, timeouts, handlers, compensation (TMR,
-MSG, HUM, SAGA, ADV).
+transition, in any place, and further parts of a transition: waits, timeouts, handlers, compensation (TMR, MSG, HUM,
+SAGA, ADV).
 
-Nothing of the text's layout is in here, and nothing of the dialect but its name: who runs a net never asks how
-it was written.
+Nothing of the text's layout is in here, and nothing of the dialect but its name: a net runs the same in every dialect.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ class FormField(_Data, frozen=True, kw_only=True, omit_defaults=True):
 class HumanTask(_Data, frozen=True, kw_only=True, omit_defaults=True):
     title: Authored | None = None
     description: Authored | None = None
-    data: Authored | None = None  # what the person decides by
+    data: Authored | None = None  # data for the decision
     role: Authored | None = None
     user: Authored | None = None
     form: tuple[FormField, ...] = ()
@@ -138,7 +137,7 @@ class Rate(_Data, frozen=True, kw_only=True, omit_defaults=True):
 class StepResult(_Data, frozen=True, kw_only=True, omit_defaults=True):
     """Where a step's result is kept, and which fields stay inline (design.md §5)."""
 
-    store: str | None = None  # any kind asks for a reference, whatever its size; None: by its size
+    store: str | None = None  # any kind asks for a reference, at any size; None: by its size
     output_select: tuple[str, ...] = ()  # paths of fields that stay in the event when the rest is stored apart
 
 
@@ -203,7 +202,7 @@ class Executor(_Data, frozen=True, kw_only=True, omit_defaults=True):
     # `policy.limits` as written: max_step_runs, max_payload_bytes and others (O-33).
     limits: dict[str, Any] = {}
     defaults: dict[str, Any] = {}
-    reference_first: bool = False  # every result is stored apart, whatever its size (RES-04)
+    reference_first: bool = False  # every result is stored separately, at any size (RES-04)
     fail_fast: bool = False  # the first failure ends all other tokens (ROUTE-08)
     auto_compensate: bool = False  # a failed execution undoes what it did before it ends
     tool_policies: dict[str, Any] = {}  # by tool kind, as written: hints for all its tasks
@@ -230,7 +229,7 @@ class Net(_Data, frozen=True, kw_only=True, omit_defaults=True):
     metadata: dict[str, Any] = {}  # as written: labels, retention, description
     entry: str
     workload: dict[str, Any] = {}  # defaults; the payload of a request lies over them
-    ctx: Authored | None = None  # what the context begins with
+    ctx: Authored | None = None  # start values of the context
     keychain: tuple[KeychainEntry, ...] = ()
     executor: Executor = Executor()
     trigger: Trigger | None = None
@@ -243,7 +242,7 @@ class Net(_Data, frozen=True, kw_only=True, omit_defaults=True):
         return tuple(self.executor.spec.get("required_inputs", ()))
 
 
-# Notifications: what a playbook tells people and other programs of its executions (NTF-01).
+# Notifications: notices of a playbook about its executions to people and other programs (NTF-01).
 
 EVENTS = ("failed", "completed", "cancelled", "late", "task_assigned", "task_overdue")
 # The options of each kind of destination; the first is the one it cannot do without.
@@ -297,11 +296,11 @@ def _decoder() -> msgspec.json.Decoder[Net]:
 
 
 def content_hash(net: Net) -> str:
-    """SHA-256 of the net with all keys sorted: equal for equal nets, whatever the text looked like."""
+    """SHA-256 of the net with all keys sorted: equal for equal nets, for any layout of the text."""
     return hashlib.sha256(_canonical.encode(net)).hexdigest()
 
 
-# Every task of a transition, wherever it stands: its pipeline, sinks, case rules, hooks, compensation, handlers.
+# Every task of a transition, in any place: its pipeline, sinks, case rules, hooks, compensation, handlers.
 
 
 def tasks_of(step: Transition) -> Iterable[Task]:
@@ -378,7 +377,7 @@ class EndsSql(msgspec.Struct, frozen=True):
 
 
 def ends_sql(kind: str, written: dict[str, Any]) -> EndsSql:
-    """What is SQL in the inputs of a transfer, apart from what is rendered."""
+    """The SQL in the inputs of a transfer, separate from the rendered inputs."""
     if kind != TRANSFER:
         return EndsSql()
     sql = {end: _sql(written.get(end)) for end in ENDS}

@@ -21,8 +21,8 @@ class Arc(_Data, frozen=True, kw_only=True, omit_defaults=True):
     when: Authored | None = None  # None: unguarded
     args: Authored | None = None
     set_ctx: Authored | None = None  # written when the arc fires, before its token is made
-    # Of v2-case: a template that stands in for `target`, which is empty then. `candidates` are the targets that can be
-    # told from the template, if any; else a proof takes every step for one (C-27).
+    # Of v2-case: a template in place of `target`, which is empty then. `candidates` are the targets known from the
+    # template, if any; else a proof takes every step for one (C-27).
     computed: Authored | None = None
     candidates: tuple[str, ...] = ()
     delay: Authored | None = None  # before the token is enqueued (ADV-05)
@@ -71,7 +71,7 @@ class Join(_Data, frozen=True, kw_only=True, omit_defaults=True):
     rest: str = "ignore"  # ignore | block | cancel
 
 
-# The case rules of v2-case: what happens on the events of the step itself (V2C-06 to V2C-15).
+# The case rules of v2-case: the actions on the events of the step itself (V2C-06 to V2C-15).
 
 
 class Action(_Data, frozen=True, kw_only=True, omit_defaults=True):

@@ -37,7 +37,7 @@ NOTHING = Reads()
 
 
 def keychain_reads(task: Task) -> Reads:
-    """What the task's inputs, spec, arguments and policy read of the keychain."""
+    """The keychain entries that the task's inputs, spec, arguments and policy read."""
     if KEYCHAIN.encode() not in msgspec.json.encode(task):
         return NOTHING
     if any(KEYCHAIN in text for text in texts_in(task.verbatim)):
@@ -106,11 +106,11 @@ class NetIndex:
         self.net = net
         self.steps: dict[str, Transition] = {step.name: step for step in net.transitions}
         self.names = frozenset(self.steps)
-        self.facts: dict[str, Any] = {}  # what a worker has found out about a step, by its name
+        self.facts: dict[str, Any] = {}  # data that a worker has computed about a step, by its name
 
 
 def index_of(net: Net) -> NetIndex:
-    """The index of exactly this net (told apart by identity: comparing two nets would cost more than an index)."""
+    """The index of exactly this net (distinguished by identity: comparing two nets would cost more than an index)."""
     found = _recent.get(id(net))
     if found is None or found.net is not net:
         found = _recent[id(net)] = NetIndex(net)

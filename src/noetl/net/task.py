@@ -44,7 +44,7 @@ class Retry(_Data, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Mutations(_Data, frozen=True, kw_only=True, omit_defaults=True):
-    """What a rule writes. Keys of the mappings may be templates too (TPL-01)."""
+    """The assignments of a rule. Keys of the mappings may be templates too (TPL-01)."""
 
     set_iter: Authored | None = None
     set_ctx: Authored | None = None
@@ -60,16 +60,16 @@ class Rule(_Data, frozen=True, kw_only=True, omit_defaults=True):
     do: Directive = Directive.CONTINUE
     to: str | None = None  # the task that `jump` goes to
     retry: Retry | None = None
-    error: Authored | None = None  # what fail fails with, instead of the outcome's own error
+    error: Authored | None = None  # the error of `fail`, instead of the outcome's own error
     mutations: Mutations | None = None
 
 
 class Policy(_Data, frozen=True, kw_only=True, omit_defaults=True):
-    """What follows each outcome of a task."""
+    """The rules for each outcome of a task."""
 
     # In YAML order; the first that matches decides.
     rules: tuple[Rule, ...] = ()
-    # What an unmatched *error* leads to; successes continue. Each dialect has its own default (POL-04).
+    # The directive for an unmatched *error*; successes continue. Each dialect has its own default (POL-04).
     on_unmatched: Directive = Directive.CONTINUE
     # Hooks: tasks around this one. `finally` runs even when the time of the step is over (POL-13).
     before: tuple[Task, ...] = ()
@@ -104,7 +104,7 @@ class Task(_Data, frozen=True, kw_only=True, omit_defaults=True):
 
     name: str
     kind: str
-    # Rendered anew for every attempt.
+    # Rendered for every attempt.
     inputs: Authored = Authored({})
     # Never rendered: python's `code`.
     verbatim: dict[str, Any] = {}

@@ -63,11 +63,11 @@ SOCKET = "unix:"
 
 
 class AddressPolicy(msgspec.Struct, frozen=True):
-    """What the operator lets connections reach.
+    """The addresses that the operator allows connections to.
 
     `allow` opens private addresses one by one: networks (`10.1.0.0/16`), addresses, host names (`api.internal`,
-    `*.internal`), or Unix sockets by their folder or file (`unix:/run/postgresql`). Metadata addresses stay closed
-    whatever it says.
+    `*.internal`), or Unix sockets by their folder or file (`unix:/run/postgresql`). Metadata addresses stay closed in
+    any case.
     """
 
     allow_private: bool = False
@@ -120,7 +120,7 @@ class AddressPolicy(msgspec.Struct, frozen=True):
         named, networks = _read(self.allow)
         if any(_matches(host.lower().rstrip("."), one) for one in named):
             return True
-        # All of them: an address that stands for two is only open where both are.
+        # All of them: an address that contains two others is open only if both are.
         return all(not is_private(one) or _within(one, networks) for one in everywhere)
 
 
@@ -138,7 +138,7 @@ def is_private(address: Address) -> bool:
 
 
 def embedded_ipv4(address: Address) -> tuple[IPv4Address, ...]:
-    """Every IPv4 address that this one may stand for."""
+    """Every IPv4 address that this address may contain."""
     if isinstance(address, IPv4Address):
         return ()
     return tuple(IPv4Address(bits & _ONES) for bits in _carried_bits(address))
@@ -243,8 +243,8 @@ class AddressGuard:
         return addresses
 
     async def allow_by_proxy(self, host: str, port: int) -> None:
-        """Nothing where a proxy may be asked for `host`, else BlockedError. The proxy looks the name up once more, so
-        what it reaches is its own to bound; what this machine can tell of the name is held to here."""
+        """Return if a proxy may be asked for `host`, else raise BlockedError. The proxy resolves the name again and
+        applies its own limits; the checks that need no lookup are made here."""
         try:
             await self.addresses(host, port)
         except UnresolvedError:

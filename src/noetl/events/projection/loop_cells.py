@@ -1,4 +1,4 @@
-"""The iterations of one loop, each with the events that it began and ended with: what a picture of the loop is made of.
+"""The iterations of one loop, each with its first and last event: the data for a picture of the loop.
 
 Nine bytes for an iteration. They are read in blocks, so that a client that follows a long loop reads only what has
 changed. `NumberHistory` keeps counts as they were after each event that changed them: four bytes for each number of a
@@ -29,7 +29,7 @@ class NumberHistory:
         return 4 * (len(self._seqs) + len(self._numbers))
 
     def put(self, seq: int, *numbers: int) -> None:
-        """What the numbers are from event `seq` on."""
+        """Set the numbers from event `seq` on."""
         # Several changes with one event are one: no reader sees the state between them.
         if self._seqs and self._seqs[-1] == seq:
             self._numbers[-self._width :] = array("I", numbers)
@@ -38,7 +38,7 @@ class NumberHistory:
             self._numbers.extend(numbers)
 
     def at(self, seq: int) -> tuple[int, ...] | None:
-        """The numbers after event `seq`; None before they were first told."""
+        """The numbers after event `seq`; None before they were first set."""
         end = bisect_right(self._seqs, seq) * self._width
         return tuple(self._numbers[end - self._width : end]) if end else None
 
@@ -144,7 +144,7 @@ class LoopCells:
         self._now = LoopCounts(total, now.done, now.failed)
         self._total.put(seq, total)
 
-    # what it was at any moment
+    # the state after any event
 
     def counts(self, at: int) -> LoopCounts:
         if not self._is_past(at):

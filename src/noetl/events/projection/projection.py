@@ -47,7 +47,7 @@ class Projection:
         self.runs: dict[str, StepRunView] = {}  # step runs whose token lives
         self.steps: dict[str, StepRunView] = {}  # those of them whose tasks have not ended
         self.held: dict[str, Held] = {}  # tokens that are held, and open waits
-        self.side_runs: dict[str, StepRunView] = {}  # what runs beside the tokens
+        self.side_runs: dict[str, StepRunView] = {}  # side runs
         self.undoable: dict[str, Undoable] = {}  # registered compensations
         self.pending: dict[str, StepRunView] = {}  # compensations that are asked for and have not begun
         self.done = 0
@@ -56,7 +56,7 @@ class Projection:
         self._is_cancelled = False
         self._nested: dict[str, str] = {}  # executions below this one, by the name of their playbook
         self._runs_of_tokens: dict[str, str] = {}  # the step run a token became
-        self._waits: dict[str, list[str]] = {}  # what a step run waits for; these are among those held
+        self._waits: dict[str, list[str]] = {}  # waits of step runs; they are among the held ones
 
     @property
     def to_undo(self) -> int:
@@ -72,7 +72,7 @@ class Projection:
             self.take(event)
 
     def take(self, event: Event) -> StepRunView | None:
-        """Apply one event; the step run it is about, as it stands afterwards (or ended)."""
+        """Apply one event; the step run it is about, in its state afterwards (or ended)."""
         if event.execution_id != self.execution_id and not self._belongs(event):
             return None
         view, kind = self._view(event.step_run_id), type(event.payload)
@@ -112,7 +112,7 @@ class Projection:
             self.execution_id = event.execution_id
             return True
         if isinstance(event.payload, ExecutionRequested):
-            # The last part of the path: it stands before each step of the child in a narrow list.
+            # The last part of the path: the prefix of each step of the child in a narrow list.
             self._nested[event.execution_id] = event.payload.path.rpartition("/")[2]
         return event.step_run_id is not None
 
@@ -140,7 +140,7 @@ class Projection:
         self.status, self._is_cancelled = "cancelling", True
         if payload.compensate:
             return
-        for registration_id, view in reversed(self.pending.items()):  # what has not begun stays as it is (O-02)
+        for registration_id, view in reversed(self.pending.items()):  # runs that have not started are unchanged (O-02)
             path = view.origin.path if view.origin is not None else ()
             self.undoable[registration_id] = Undoable(view.step, view.pipeline.task or "", path)
             view.end("cancelled", event.ts)
@@ -148,7 +148,7 @@ class Projection:
 
     def _processed(self, event: Event, payload: PlaybookProcessed, _: StepRunView | None) -> None:
         self.status, self.finished_at, self.error = payload.status.value, event.ts, payload.error
-        # Whatever was alive ended with the execution, and has no events of its own for it.
+        # Everything alive ended with the execution, without events of its own.
         for alive in (self.runs, self.steps, self.held, self._waits, self.side_runs):
             alive.clear()
         if payload.error is not None:
@@ -285,7 +285,7 @@ _APPLY: dict[type[Payload], Callable[[Projection, Event, Any, StepRunView | None
     waits.TaskCompleted: Projection._come,
     **side_runs.APPLY,
 }
-# What tells of step runs alone: bounded by the steps of a run and the items that failed, not by all items of its loops.
+# Data about step runs only: bounded by the steps of a run and the items that failed, not by all items of its loops.
 _LOOPS = ("loop.started", "loop.iteration.failed", "loop.done")
 STEP_EVENTS = ("step.*", *_LOOPS, *WAITS, "case.heard", "next.selected", "token.dropped")
 TASK_EVENTS = ("task.started", "task.processed")

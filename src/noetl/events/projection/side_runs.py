@@ -174,7 +174,7 @@ class _Record(msgspec.Struct):
             task=self.task,
             status=status,
             scheduled_at=view.scheduled_at,
-            # The view is that of the newest event. What came later than `at` is left out.
+            # The view is that of the newest event. Runs that started after `at` are omitted.
             started_at=view.started_at if has_begun else None,
             finished_at=view.finished_at if is_over else None,
             error=view.error if is_over else None,
@@ -202,7 +202,7 @@ class SideRunList:
         self._count(view, view.status, 1, seq)
 
     def note(self, views: Iterable[StepRunView], seq: int) -> None:
-        """What became of some of them with event `seq`."""
+        """Record the new state of side runs at event `seq`."""
         for view in views:
             record = self._of_views.get(id(view))
             if record is not None and (was := record.statuses[-1][1]) != view.status:
@@ -215,7 +215,7 @@ class SideRunList:
         counts = self._counts.setdefault((view.step, view.origin.kind, status), NumberHistory())
         counts.put(seq, (counts.at(seq) or (0,))[0] + by)
 
-    # what it was at any moment
+    # the state after any event
 
     def known(self, at: int) -> int:
         """How many had been asked for."""

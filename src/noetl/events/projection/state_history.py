@@ -1,4 +1,4 @@
-"""The state of an execution after any of its events: what a screen shows that follows a run or goes back in it.
+"""The state of an execution after any of its events, for screens that follow a run or show an earlier event.
 
 `StateHistory` feeds each event to the projection, compares the token and the step run that the event names, and keeps
 what has changed. It adds counts per step, each iteration of loops, and side runs that have ended.
@@ -25,8 +25,8 @@ _LOOP_EVENTS = (LoopStarted, LoopKept, IterationStarted, IterationDone, Iteratio
 
 class StepMoment(msgspec.Struct, frozen=True, kw_only=True):
     """The runs of one step at a moment: `tokens` are before it, `running` of its runs have not left it, `waiting` of
-    those wait for somebody outside, and no worker has taken `queued` of them yet, the oldest since event `queued_at`.
-    `loop` counts the innermost iterations of all of them."""
+    those wait for an external event, and no worker has taken `queued` of them yet, the oldest since event
+    `queued_at`. `loop` counts the innermost iterations of all of them."""
 
     step: str
     tokens: int = 0
@@ -122,7 +122,7 @@ class StateHistory:
         """Apply the next event of the log."""
         projection, payload = self._projection, event.payload
         token_id = getattr(payload, "token_id", None) or ""
-        # What the event may change is looked at before and after: the fold itself says only what is.
+        # The state that the event may change is compared before and after: the fold itself has only the present state.
         place = self._place(token_id)
         before = self._named(event, token_id)
         statuses = {run_id: view.status for run_id, view in before.items()}
@@ -146,7 +146,7 @@ class StateHistory:
         self._keep_totals()
 
     def _keep_totals(self) -> None:
-        """What is about the execution as a whole."""
+        """The totals of the execution as a whole."""
         projection = self._projection
         if len(projection.undoable) != self._undoable_now:
             self._undoable_now = len(projection.undoable)
@@ -223,7 +223,7 @@ class StateHistory:
         self._begun.clear()
         self.side_runs.note((view for view in touched if view.origin is not None), self.seq)
 
-    # what it was at any moment
+    # the state after any event
 
     def time(self, at: int) -> float | None:
         return self._times[at - 1] if 0 < at <= len(self._times) else None

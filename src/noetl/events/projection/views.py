@@ -1,4 +1,4 @@
-"""What the projection holds: step runs with their tasks and loops, what is waited for, and a failure.
+"""The views of the projection: step runs with their tasks and loops, waits, and a failure.
 
 Each takes in the events that are about itself alone; all others are `projection`. Times are seconds.
 """
@@ -47,7 +47,7 @@ class LoopProgress(LoopLevels):
         self.samples.clear()
 
     def rate(self) -> float | None:
-        """Iterations that end in a second, of late; None until that can be told."""
+        """Iterations that ended per second, recently; None until that is known."""
         if not self.samples:
             return None
         (began, before), ended = self.samples[0], self.level.ended
@@ -113,8 +113,8 @@ class TaskRunView(msgspec.Struct, kw_only=True):
 
 
 class PipelineView(msgspec.Struct):
-    """Where the tasks of a step run stand. `runs` counts all tries, those of iterations too; `listed` are the first of
-    the others, `open` those that have not been reported, by their ids. `attempt` is that of `task`."""
+    """The state of the tasks of a step run. `runs` counts all attempts, those of iterations too; `listed` are the
+    first of the others, `open` those that have not been reported, by their ids. `attempt` is that of `task`."""
 
     task: str | None = None
     attempt: int = 1
@@ -254,7 +254,7 @@ class StepRunView(msgspec.Struct, kw_only=True):
 
 class Held(msgspec.Struct, frozen=True):
     """A token that waits before its step: at a join, for a change of `ctx`, or for a free slot; or a step run that
-    waits for a moment or for somebody outside, then `awaited` says for what."""
+    waits for a time or an external event, which is then in `awaited`."""
 
     step: str
     reason: str
@@ -263,7 +263,7 @@ class Held(msgspec.Struct, frozen=True):
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """What the execution failed of; the step is None for a request that was refused."""
+    """The failure of the execution; the step is None for a refused request."""
 
     error: Error
     step: str | None = None
