@@ -1,5 +1,5 @@
-"""Commands: what the control plane asks of the engine. Each carries the time, since the engine reads no clock. Also
-`Start`, a request to begin an execution."""
+"""Commands: the requests of the control plane to the engine. Each carries the time, since the engine reads no clock.
+Also `Start`, a request to begin an execution."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ class ChangeLimit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TaskAction(StrEnum):
-    """What a person can do with a human task."""
+    """An action of a person on a human task."""
 
     CLAIM = "claim"
     RELEASE = "release"

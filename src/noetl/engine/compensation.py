@@ -171,7 +171,7 @@ def start_next_compensation(execution: Execution, at: float) -> Decision:
 
 
 def work_before_end(plan: Plan, execution: Execution, at: float) -> Decision | None:
-    """What an execution without tokens still has to do; None when it may end."""
+    """The remaining work of an execution without tokens; None when it may end."""
     saga = execution.side_work.saga
     if execution.side_work.step_runs or (saga is not None and saga.is_busy):
         return Decision()  # a worker runs it, or the execution is paused

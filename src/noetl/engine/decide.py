@@ -100,7 +100,7 @@ def _decide_until_settled(plan: Plan, execution: Execution, command: commands.Co
     decision = first = decide(plan, execution, command)
     if not decision.events:
         return decision
-    # A claim fires no timers: the worker that was promised an order gets it, whatever else has become due.
+    # A claim fires no timers: the worker that was promised an order gets it, even if a timer has become due.
     fires = not isinstance(command, commands.ClaimOrder)
     events: list[Event] = []
     effects: list[Effect] = []

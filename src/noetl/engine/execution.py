@@ -26,7 +26,7 @@ _SLACK = 16  # a heap with fewer outdated entries than this is not worth a clean
 
 
 class DueTime(StrEnum):
-    """What happens at a due time. The comments say whose id is its key."""
+    """The thing that happens at a due time. The comments name the id that is its key."""
 
     WAIT = "wait"  # a timer, or the timeout of a message, by its wait
     DUE = "due"  # a human task passes its due date
@@ -121,8 +121,8 @@ class StepToken(msgspec.Struct, frozen=True, kw_only=True):
     """The token of a step run, as templates of the step read it. Side runs of a step have that of their owner."""
 
     token_id: str  # empty for a compensation: the token of its step may be gone
-    args: dict[str, Any]  # what templates read as `args`
-    meta: dict[str, Any]  # what they read as `token.meta`; admission has set it
+    args: dict[str, Any]  # read by templates as `args`
+    meta: dict[str, Any]  # read by templates as `token.meta`; set by admission
 
 
 class StepProgress(msgspec.Struct, kw_only=True):
@@ -162,7 +162,7 @@ class StepWaits(msgspec.Struct, kw_only=True):
 
 
 class StepTraits(msgspec.Struct, frozen=True, kw_only=True):
-    """What `evolve` must know of the step. It has no plan, so the event that begins the run says it."""
+    """The facts about a step that `evolve` needs. It has no plan, so the first event of the run carries them."""
 
     bare: bool = False  # the step has no task to run
     keeps_tasks: bool = False  # a template reads the results of its tasks through the step (TPL-07)
@@ -203,7 +203,7 @@ WITHDRAWN = -1
 
 
 class Due(StrEnum):
-    """What the engine has to do next with a token or a step run."""
+    """The next action of the engine on a token or a step run."""
 
     ADMIT = "admit"  # a token waits at its step
     RUN = "run"  # a step run is decided in the server
@@ -305,7 +305,7 @@ class HeldTokens(msgspec.Struct, kw_only=True):
 
 
 class WaitStates(msgspec.Struct, kw_only=True):
-    """What the execution waits for: time, messages, signals, people and events of other steps."""
+    """The things that the execution waits for: time, messages, signals, people and events of other steps."""
 
     due_times: DueTimes = msgspec.field(default_factory=DueTimes)
     waits: dict[str, Wait] = {}
@@ -316,7 +316,7 @@ class WaitStates(msgspec.Struct, kw_only=True):
 
 
 class SideWork(msgspec.Struct, kw_only=True):
-    """Side runs: what runs beside the tokens."""
+    """Side runs: work that runs next to the tokens."""
 
     step_runs: dict[str, None] = {}  # ids of the step runs without a token
     handlers: dict[str, tuple[str, ...]] = {}  # by step run: the events that its handlers wait for
@@ -333,7 +333,7 @@ class Execution(msgspec.Struct, kw_only=True):
     origin: ExecutionOrigin = msgspec.field(default_factory=ExecutionOrigin)
     lifecycle: ExecutionLifecycle = msgspec.field(default_factory=ExecutionLifecycle)
     variables: Variables = msgspec.field(default_factory=Variables)
-    # What moves through the net, by id. A token or run leaves these when it is over.
+    # Tokens and runs in the net, by id. They are removed when they end.
     tokens: dict[str, Token] = {}
     runs: dict[str, StepRun] = {}
     counts: ExecutionCounts = msgspec.field(default_factory=ExecutionCounts)

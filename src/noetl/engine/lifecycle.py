@@ -257,7 +257,7 @@ def input_refusal(net: Net, payload: dict[str, Any]) -> Error | None:
 
 
 def check_required_inputs(net: Net, payload: dict[str, Any]) -> None:
-    """InvalidError where a start with this payload cannot begin, for whoever waits for an answer to it."""
+    """InvalidError if a start with this payload is impossible, for callers that wait for the answer."""
     refusal = input_refusal(net, payload)
     if refusal is not None:
         raise InvalidError(refusal.message)

@@ -178,10 +178,10 @@ def _close(run: StepRun) -> CloseOrder:
     return CloseOrder(order_id, run.step_run_id, run.lease.lease_epoch)
 
 
-# What a worker sent too large is stored apart by the server before anything is decided (RES-03).
+# The server stores large values of a report separately before any decision (RES-03).
 #
-# A worker does this itself if it can. The server relies on no worker: whatever a report holds, the state and the log
-# never hold more than the limit of it.
+# A worker does this itself if it can. The server relies on no worker: state and log never hold more of a report than
+# the limit.
 
 
 def with_stored_values(plan: Plan, command: RecordReport) -> RecordReport:
@@ -204,7 +204,7 @@ _DECIDING = frozenset({TaskProcessed, CaseStarted, CaseWaiting})
 
 
 def forged_claim(plan: Plan, run: StepRun, report: Report) -> str | None:
-    """What is forged in the report; None for an honest one."""
+    """The forged part of the report; None for a valid report."""
     if report.surplus:
         return f"a report has no {', '.join(report.surplus)}"
     step = plan.step(run.step)

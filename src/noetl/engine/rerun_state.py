@@ -1,4 +1,4 @@
-"""What a new run that begins at a step has from an earlier one. Also the approvals that it relies on.
+"""The state that a rerun from a step takes over from an earlier run. Also the approvals that it relies on.
 
 One token goes to the step, with the arguments it last came with, and sees the variables and results that were there
 then. Other tokens that were alive at that moment, open waits, compensations and counts of runs stay with the old run.
@@ -46,8 +46,8 @@ def seq_before_entry(events: list[Event], step: str) -> int | None:
 
 
 def rerun_state(execution_id: str, trace_id: str, events: list[Event], net: Net, step: str) -> RerunState | None:
-    """What is taken over, None where `step` was never entered. `events` are whole, `net` is that of the new run:
-    results of steps it does not have are left behind."""
+    """The state to take over, None if `step` was never entered. `events` are restored, `net` is that of the new run:
+    results of steps it does not have are dropped."""
     at = seq_before_entry(events, step)
     if at is None:
         return None
@@ -71,9 +71,9 @@ def _results(before: Execution, net: Net) -> tuple[CarriedResult, ...]:
     )
 
 
-# What a run of the failed items of a loop keeps from an earlier run: the results of those that were done (CLI-04).
-# Kept are results and nothing else. A loop whose iterations leave something besides, in variables or in the loop
-# itself, cannot be taken up so; what cannot be says so, with the way out.
+# What a run of the failed items of a loop keeps from an earlier run: the results of those that were done (CLI-04). Only
+# results are kept. A loop whose iterations also change variables or the loop itself cannot be rerun by items; the
+# refusal says so and names the alternative.
 def kept_iterations(events: list[Event], net: Net, step: str, at: int) -> tuple[KeptIterations, int]:
     """Those of the step run that was scheduled after event `at`, and the number of the last event they rely on.
     NoRerunError says why there are none to keep."""
@@ -102,7 +102,7 @@ def kept_iterations(events: list[Event], net: Net, step: str, at: int) -> tuple[
 
 
 def _loop_rerun_problem(net: Net, step: str) -> str | None:
-    """What of the new version stands against it."""
+    """The reason why the new version cannot take over the loop."""
     loop = next(one for one in net.transitions if one.name == step).loop
     if loop is None:
         return f'step "{step}" has no loop'
@@ -165,7 +165,7 @@ class Consent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ApprovedInputs(msgspec.Struct, frozen=True, kw_only=True):
-    """What a person sees the consequences of: the playbook, by the hash of its net, and the payload."""
+    """The inputs that an approval depends on: the playbook, by the hash of its net, and the payload."""
 
     net_hash: str
     payload: dict[str, Any]

@@ -43,7 +43,7 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     considered: tuple[ArcConsidered, ...] = ()
     fired: tuple[FiredArc, ...] = ()
     error: Error | None = None
-    patch: dict[str, Any] = {}  # what case rules set on the end of a loop
+    patch: dict[str, Any] = {}  # set by case rules on the end of a loop
 
 
 def route(plan: Plan, execution: Execution, run: StepRun, at: float) -> Decision:

@@ -179,7 +179,7 @@ def admission_names(plan: Plan, execution: Execution, token: Token) -> dict[str,
 
 
 def token_of(execution: Execution, run: StepRun) -> dict[str, Any]:
-    """`token` as the pipeline of a step run reads it: what was joined for it, and what admission set."""
+    """`token` as the pipeline of a step run reads it: the joined data and the metadata set by admission."""
     token = execution.tokens.get(run.token.token_id)  # a side run may outlive the token of its step
     return {"inputs": token.inputs if token is not None else [], "meta": run.token.meta}
 
@@ -214,7 +214,7 @@ def wait_scope(plan: Plan, execution: Execution, run: StepRun) -> Scope:
 
 
 def surroundings_of(plan: Plan, execution: Execution, run: StepRun) -> PipelineScope:
-    """What a pipeline of `run` can read."""
+    """The names that a pipeline of `run` can read."""
     return PipelineScope(
         execution_id=execution.execution_id,
         args=run.token.args,

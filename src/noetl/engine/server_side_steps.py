@@ -65,7 +65,7 @@ def _decide_task(plan: Plan, draft: Draft, execution: Execution, run: StepRun, a
         **about,
     )
     raw = _processed(plan, execution, run, task, following[0].name if following else None, run_id, at)
-    # Cut to size like the report of a worker: what the server writes on its behalf goes into the same events.
+    # Truncated like the report of a worker: the server writes the same events on its behalf.
     processed = fitted_entry(raw, plan.max_payload_bytes, plan.keep)
     event = draft.add(processed, run=run, **about)
     if processed.decision.set_ctx:

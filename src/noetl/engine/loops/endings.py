@@ -1,4 +1,4 @@
-"""The end of a level, of a loop, of a loop that fails: what iterations wrote is settled first (LOOP-09, LOOP-10)."""
+"""The end of a level, of a loop, and of a failing loop: writes of iterations are applied first (LOOP-09, LOOP-10)."""
 
 from __future__ import annotations
 
@@ -126,7 +126,8 @@ def _parts(patch: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def loop_results(frame: Frame, levels: int, load: Load) -> list[Any]:
-    """Null for a failed one. What is stored elsewhere is loaded, until it is too much. ToolError `result.too_large`."""
+    """The results of a loop, null for a failed iteration. Stored values are loaded, up to a limit. ToolError
+    `result.too_large`."""
     values = frame.results if levels == 1 else [value for _, value in _leaves(frame.results, levels, ())]
     results, loaded_bytes = [], 0
     for value in values:

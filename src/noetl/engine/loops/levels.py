@@ -88,7 +88,7 @@ def open_level(plan: Plan, step: Transition, path: Path, around: LevelScope, now
         items_ref=items_ref,
         parallel=level.parallel,
         in_flight=in_flight,
-        # Sequential iterations stay with one worker unless told otherwise: spreading them only costs claims.
+        # Sequential iterations stay with one worker unless the loop is distributed: spreading them only costs claims.
         local=not (level.parallel if level.distributed is None else level.distributed),
         nested=level.inner is not None,
         best_effort=step.best_effort,
@@ -146,7 +146,7 @@ def _count(written: Authored, scope: Scope, now: float, what: str) -> int:
 
 
 def _lanes(level: Loop, items: list[Any], around: LevelScope, now: float) -> list[list[int]]:
-    """The indices of equal keys, in order: what must run one after another (LOOP-15)."""
+    """The indices of equal keys, in order: these iterations must run one after another (LOOP-15)."""
     assert level.partition is not None
     lanes: dict[bytes, list[int]] = {}
     for index, item in enumerate(items):
@@ -224,7 +224,7 @@ def item_at(plan: Plan, frame: Frame, index: int) -> Any:
     return plan.collection(opened.items_ref)[index]
 
 
-# What a worker needs to run a range: the elements, what is around them, and what has begun already (WRK-04).
+# The data that a worker needs for a range: the elements, the enclosing iterations, and those already started (WRK-04).
 
 
 def iterations_of(plan: Plan, run: StepRun, span: Range) -> Iterations:

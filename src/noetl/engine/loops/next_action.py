@@ -1,4 +1,4 @@
-"""Driving a loop: what its state asks for next. One thing at a time, the oldest first (LOOP-05, LOOP-07, LOOP-09).
+"""Driving a loop: the next action by its state. One action at a time, the oldest first (LOOP-05, LOOP-07, LOOP-09).
 Also its beginning."""
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _next_range(plan: Plan, run: StepRun, frame: Frame, order_id: str) -> LoopSc
         lanes = opened.lanes if opened.lanes is not None else plan.collection(opened.lanes_ref)  # type: ignore[arg-type]
         lane = tuple(lanes[first])
         return LoopScheduled(order_id=order_id, path=frame.path, first=lane[0], last=lane[-1], indices=lane)
-    if first >= opened.total:  # what iterations have added
+    if first >= opened.total:  # elements that iterations have added
         last = min(frame.total, first + MAX_LENGTH) - 1
         slots = range_slots(opened, last - first + 1, opened.in_flight - frame.open_slots)
         return LoopScheduled(order_id=order_id, path=frame.path, first=first, last=last, slots=slots)
@@ -110,7 +110,7 @@ def _begin_outer(plan: Plan, execution: Execution, run: StepRun, frame: Frame, a
 MAX_SHARDS = 8  # ranges of one loop that are open at the same time, where its bound allows
 
 
-# A range is one order and one claim; what a lost worker leaves to be looked through again is at most this many.
+# A range is one order and one claim; after the loss of a worker at most this many iterations are checked again.
 MAX_LENGTH = 500
 _ROUNDS = 4  # each shard takes about this many ranges, so that a slow one does not hold up the end
 
@@ -161,7 +161,7 @@ def begin_loop(
     about: dict[str, Any],
     at: float,
 ) -> Decision:
-    """Open the outermost level, or fail the step run. What no worker will see, the server claims itself."""
+    """Open the outermost level, or fail the step run. The server itself claims iterations that no worker runs."""
     draft.add(scheduled, **about)
     try:
         opened = open_level(plan, step, (), first_scope(plan, execution, {**names, "args": scheduled.args}), at)

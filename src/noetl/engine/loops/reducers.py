@@ -135,7 +135,7 @@ _OPS: dict[str, _Fold] = {
 }
 
 
-# What iterations write to `ctx`: at once when they run one after another, once each when they run at the same time
+# Writes of iterations to `ctx`: at once when they run one after another, once each when they run at the same time
 # (SCOPE-05, SCOPE-06, O-15).
 
 

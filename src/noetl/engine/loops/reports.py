@@ -1,7 +1,7 @@
-"""What the engine makes of a worker's report about a range of iterations (WRK-02, EVT-06, SCOPE-05).
+"""How the engine handles a worker's report on a range of iterations (WRK-02, EVT-06, SCOPE-05).
 
-Entries of several iterations travel together. Each iteration takes the next one it expects; everything else is a
-repeat of what the log has. An iteration that contradicts another one's write ends here, whatever its worker thinks.
+Entries of several iterations travel together. Each iteration takes the next one it expects; everything else is a repeat
+of what the log has. An iteration that contradicts another one's write ends here, even if its worker continues.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ def record_range(plan: Plan, execution: Execution, run: StepRun, span: Range, co
 
 
 class _RangeReport:
-    """One report being written into the log. `_moved` is where its own entries have taken an iteration: what it
-    expects next, None once it has ended."""
+    """One report being written into the log. `_moved` is where its own entries have taken an iteration: its next
+    expected entry, None once it has ended."""
 
     def __init__(self, plan: Plan, execution: Execution, run: StepRun, span: Range, command: RecordReport) -> None:
         assert run.loop is not None
         self._plan, self._cut = plan, False
         self._watched = level_at(plan.step(run.step), span.path).complete_when is not None
-        self._fresh: dict[str, Any] = {}  # what this report has written so far, for who judges the level
+        self._fresh: dict[str, Any] = {}  # writes of this report so far, for the check of the level
         self._ended = [run.loop.frames[span.path].done, run.loop.frames[span.path].failed]
         self._execution, self._run, self._span, self._command = execution, run, span, command
         self._loop: LoopRun = run.loop
@@ -69,7 +69,7 @@ class _RangeReport:
         # to be known now.
         self._left = span.left
         self._stopped: list[Path] = []
-        self._told: dict[Path, set[str]] = {}  # by iteration, what this report has told of the task under way
+        self._told: dict[Path, set[str]] = {}  # by iteration, the entries of this report on the running task
         self._cased: set[Path] = set()  # iterations of v2-case that this report begins
         # Judged for the whole report at once: entries of one report are one moment, whichever comes first in it.
         self._refused = self._conflicts(command.report.entries)
@@ -107,7 +107,7 @@ class _RangeReport:
                 pass  # a range has no such end; a failure of the whole was taken before
 
     def _expects(self, path: Path) -> tuple[int, int] | None:
-        # What this report has moved is not in the state yet; it is applied when the decision is.
+        # The moves of this report are not in the state yet; they are applied with the decision.
         if path in self._moved:
             return self._moved[path]
         iteration = self._loop.begun.get(path)
@@ -203,7 +203,7 @@ class _RangeReport:
         return self._draft.report(entry, self._run, at=at, parent_id=parent_id, task_run_id=task_run_id).event_id
 
     def decision(self) -> Decision:
-        # Every entry repeats what the log has: the worker did not hear the first answer.
+        # Every entry repeats what the log has: the worker did not receive the first answer.
         if not self._draft.events:
             return Decision(verdict=ReportResult.DUPLICATE)
         # A cut closes its orders itself.

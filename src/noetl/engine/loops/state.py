@@ -21,8 +21,8 @@ class OpenIteration(msgspec.Struct, kw_only=True):
 
     order_id: str
     position: Position
-    # What was processed since `position`, and when. Most iterations end with it, so it is folded into the position only
-    # when somebody asks (`stands`).
+    # The task processed since `position`, and the time. Most iterations end with it, so it is folded into the position
+    # only on request (`stands`).
     last: TaskProcessed | None = None
     last_at: float = 0.0
     in_task: bool = False  # its task has been started and not processed
@@ -31,7 +31,7 @@ class OpenIteration(msgspec.Struct, kw_only=True):
     children: tuple[str, ...] = ()  # nested executions that can be compensated
 
     def stands(self) -> Position:
-        """Where its pipeline stands."""
+        """The position of its pipeline."""
         return position_after(self.position, self.last, self.last_at) if self.last is not None else self.position
 
     def expects(self) -> tuple[int, int]:
@@ -73,15 +73,15 @@ class Range(msgspec.Struct, kw_only=True):
 
 
 class Write(msgspec.Struct, frozen=True):
-    """What an iteration wrote to a key of `ctx`."""
+    """A write of an iteration to a key of `ctx`."""
 
     path: Path
     value: Any
 
 
 class Region(msgspec.Struct, kw_only=True):
-    """What runs at the same time: the outermost parallel level and all below it. Its writes are seen by others when it
-    ends (SCOPE-06)."""
+    """The iterations that run concurrently: the outermost parallel level and all below it. Its writes are seen by
+    others when it ends (SCOPE-06)."""
 
     ctx: dict[str, Any]  # as of its start: every iteration reads the same, whichever ends first
     last_wins: bool = False  # two iterations may write one key; else that is a conflict
@@ -95,7 +95,7 @@ class Frame(msgspec.Struct, kw_only=True):
     opened: LoopStarted
     event_id: str
     nested: bool  # its iterations are loops themselves, begun by the server instead of by workers
-    units: int  # what there is to hand out: iterations, or lanes of equal partition keys
+    units: int  # units of work: iterations, or lanes of equal partition keys
     ended: bytearray  # one byte per iteration: a million of them are one megabyte, and no objects
     results: list[Any]
     region: Path | None = None  # the path of the parallel region it is in
@@ -106,7 +106,7 @@ class Frame(msgspec.Struct, kw_only=True):
     done: int = 0
     failed: int = 0
     added: list[Any] = []  # elements that iterations put behind the collection
-    cut: bool = False  # it ends early; what is still open is not wanted
+    cut: bool = False  # it ends early; open iterations are cancelled
 
     @property
     def total(self) -> int:

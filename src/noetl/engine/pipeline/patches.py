@@ -27,8 +27,8 @@ def patched(data: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]
 
 
 def put_last(writes: dict[str, Any], key: str, value: Any) -> None:
-    """Add to `writes`, which become one patch, behind the others also where the key is written again: what lies inside
-    it or around it was written before (SCOPE-04)."""
+    """Add to `writes`, which become one patch, at the end even if the key is written again: keys inside it or around
+    it were written before (SCOPE-04)."""
     writes.pop(key, None)
     writes[key] = value
 

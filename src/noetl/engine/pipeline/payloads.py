@@ -1,4 +1,5 @@
-"""Payloads: what may be recorded of a task run. Large results go by reference, large texts are cut (RES-03, RES-04).
+"""Payloads: the recorded data of a task run. Large results are stored by reference, large texts are truncated (RES-03,
+RES-04).
 
 The worker applies these rules first; the server applies them again, since it relies on no worker. Other data that is
 too large for an event (`ctx` writes, args, details of an error) is not changed here; it is stored apart when the event
@@ -21,7 +22,7 @@ from noetl.net.net import Net
 from noetl.templates.views import own_keys
 
 MAX_RESULT_BYTES = 64 * 1024 * 1024  # reliability.md §3.6
-MIN_TEXT_BYTES = 500  # a text is never cut shorter than this, whatever the limit
+MIN_TEXT_BYTES = 500  # a text is never cut shorter than this, at any limit
 
 _Record = TypeVar("_Record", bound=msgspec.Struct)
 _WithResult = TypeVar("_WithResult", Outcome, TaskResult)

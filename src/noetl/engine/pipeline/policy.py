@@ -1,4 +1,4 @@
-"""Policy: what happens after each outcome of a task (POL-01 to POL-12).
+"""Policy: the directive after each outcome of a task (POL-01 to POL-12).
 
 Rules are tried top-down and the first match decides. A policy moves within its pipeline or ends it; it can never
 start a step (WRK-05), and there is nothing here with which it could.

@@ -1,4 +1,4 @@
-"""Preparation: a task's inputs and spec, rendered anew for every attempt (POL-05). Also `noop`, which has inputs and
+"""Preparation: a task's inputs and spec, rendered for every attempt (POL-05). Also `noop`, which has inputs and
 nothing else. Also step-level `args` of a looped step."""
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 def plain_inputs(task: Task, bound: BoundInputs) -> Prepared | None:
-    """What `prepare` gives for a task without any template, which is the same for all its attempts; None where
-    something has to be evaluated. Only flat data: tools own what they are given, and may change it."""
+    """The result of `prepare` for a task without any template, which is the same for all its attempts; None if an
+    input must be evaluated. Only flat data: tools own their inputs and may change them."""
     if not isinstance(task.inputs.data, dict | None) or not isinstance(task.spec.data, dict | None):
         return None
     inputs, spec = task.inputs.data or {}, task.spec.data or {}
@@ -54,8 +54,8 @@ def takes_sql(task: Task, bound: BoundInputs) -> bool:
 
 
 def with_reference_args(task: Task, around: PipelineScope, position: Position, *, now: float) -> PipelineScope:
-    """What the task's own templates see: a workbook task reads the arguments of its reference as `args`, through
-    each reference that leads to the next (TOOL-10)."""
+    """The names that the task's own templates read: a workbook task reads the arguments of its reference as `args`,
+    through each reference that leads to the next (TOOL-10)."""
     for written in (task.args, *task.inner_args):
         if written is not None:
             args = render(written, task_scope(around, position, task), now=now)
@@ -72,10 +72,10 @@ def prepare(
     over: Mapping[str, Any] | None = None,
     secrets: Collection[str] = (),
 ) -> Prepared:
-    """TemplateError where a template fails; the caller makes it an outcome (TPL-09). `over` lies over the inputs: it is
-    rendered already, and never looked through for templates again (V2C-17). `bound` is what the task's kind declares:
-    it has no default, since a caller that forgot it would paste values into SQL. `secrets` are names besides `keychain`
-    that stand for secrets, which SQL may only bind (TOOL-09)."""
+    """TemplateError where a template fails; the caller makes it an outcome (TPL-09). `over` overrides the inputs: it
+    is rendered already, and is not rendered again (V2C-17). `bound` is the declaration of the task's kind: it has no
+    default, since a caller that forgot it would paste values into SQL. `secrets` are names besides `keychain` that
+    stand for secrets, which SQL may only bind (TOOL-09)."""
     names_of_secrets = {KEYCHAIN, *secrets}
     written: dict[str, Any] = task.inputs.data or {}
     sql = {key: written[key] for key in bound.sql if key in written}
@@ -94,12 +94,12 @@ def prepare(
         names = _WithArgs(scope, inputs.get("args"))
         handed_on = names.bare if _passes_secret(task, names_of_secrets) else set()
         inputs.update(_bound(sql, names, now, secrets=names_of_secrets | handed_on))
-    # Verbatim last: code is never rendered, and nothing that is may stand in for it.
+    # Verbatim last: code is never rendered, and no rendered value may replace it.
     return Prepared(inputs={**inputs, **task.verbatim}, spec=_mapping(task.spec, scope, now))
 
 
 def _plain_only(over: Mapping[str, Any], *bound: dict[str, Any]) -> Mapping[str, Any]:
-    """SQL and commands are bound value by value; as rendered text they would be whatever a response said."""
+    """SQL and commands are bound value by value; as rendered text a response could change them."""
     for key in over:
         if any(key in texts for texts in bound):
             raise ToolError(
@@ -185,7 +185,7 @@ def split_args(step: Transition) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def with_iteration_args(step: Transition, around: PipelineScope, position: Position, *, now: float) -> PipelineScope:
-    """What a pipeline of the iteration in `around` reads. TemplateError where an arg cannot be rendered."""
+    """The names that a pipeline of the iteration in `around` reads. TemplateError if an arg cannot be rendered."""
     _, each = split_args(step)
     written = {key: value for key, value in each.items() if key not in around.args}
     if not written or not step.tasks:
@@ -214,7 +214,7 @@ def _reads(value: Any, names: frozenset[str]) -> bool:
             return False
 
 
-# Enclosing iterations: what is around an order that is no plain pipeline, as templates read it (LOOP-06, SAGA-01).
+# Enclosing iterations of an order that is not a plain pipeline, as templates read them (LOOP-06, SAGA-01).
 Enclosing = tuple[dict[str, Any] | None, dict[str, Any]]
 
 
@@ -240,8 +240,8 @@ def iteration_of(its: Iterations, around: Enclosing, index: int, item: Any) -> I
 
 
 def side_run_surroundings(side_run: SideRunOrder, around: PipelineScope) -> PipelineScope:
-    """What the templates of a side run read: the result it undoes, the event it handles, the iteration it belongs
-    to."""
+    """The names that templates of a side run read: the result it undoes, the event it handles, the iteration it
+    belongs to."""
     names = dict(side_run.names)
     if side_run.result is not None:
         names["result"] = view_of(side_run.result, around.load)

@@ -26,7 +26,7 @@ def task_run_id(step_run_id: str, position: Position, path: tuple[int, ...] = ()
 
 
 def position_after(position: Position, processed: TaskProcessed, at: float) -> Position:
-    """Where the pipeline stands once `processed` is recorded."""
+    """The position of the pipeline after `processed` is recorded."""
     decision, outcome = processed.decision, processed.outcome
     result = outcome.as_result()
     again = decision.do == Directive.RETRY
@@ -45,7 +45,7 @@ def position_after(position: Position, processed: TaskProcessed, at: float) -> P
 
 
 def position_after_entry(position: Position, decision: Decided) -> Position:
-    """Where a case run stands once its entry is recorded (V2C-06)."""
+    """The position of a case run after its entry is recorded (V2C-06)."""
     assert decision.case is not None
     return msgspec.structs.replace(position, task=decision.next, case=decision.case.position)
 

@@ -149,7 +149,8 @@ def _value_text(value: Any) -> str:
 
 # The result of a step as its author wants it kept: `result.store` and `result.output_select` (design.md §5).
 #
-# Who asks for storing has a reference, however small the result is; the fields that are selected stay inline beside it.
+# A step with a store option has a reference for a result of any size; the fields that are selected stay inline beside
+# it.
 
 
 def stored_result(
@@ -161,7 +162,7 @@ def stored_result(
         return with_selected_fields(result, wanted, load, max_payload_bytes)
     return with_selected_fields(
         stored_apart(result, keep), wanted, lambda _: value, max_payload_bytes
-    )  # it is at hand still
+    )  # it is still in memory
 
 
 def asks_for_storing(wanted: StepResult | None) -> bool:
@@ -171,8 +172,8 @@ def asks_for_storing(wanted: StepResult | None) -> bool:
 def with_selected_fields(
     result: TaskResult, wanted: StepResult | None, load: Load, max_payload_bytes: int
 ) -> TaskResult:
-    """The result with the fields its step selects, each under the last name of its path. What is not there, or is
-    large itself, stays with the reference."""
+    """The result with the fields its step selects, each under the last name of its path. Missing and large fields
+    stay with the reference."""
     if wanted is None or not wanted.output_select or result.ref is None:
         return result
     full = load(result.ref)

@@ -55,7 +55,7 @@ Load = Callable[[Reference], Any]
 
 
 def no_stored_results(reference: Reference) -> Any:
-    """The loader of those who have no results store."""
+    """The loader for callers without a results store."""
     raise ToolError("result.missing", f"the stored result {reference.key} cannot be read here")
 
 
@@ -90,8 +90,8 @@ class PipelineScope(msgspec.Struct, frozen=True, kw_only=True):
     known: frozenset[str] | None = None
 
     def with_writes(self, decision: Decided, reduced: Collection[str] = ()) -> PipelineScope:
-        """What the next task of the pipeline sees: with what the policy of this one wrote. Keys of `reduced` are
-        contributions to a loop, which the iteration that makes them does not see (LOOP-14)."""
+        """The names that the next task of the pipeline reads, including writes of the policy of this one. Keys of
+        `reduced` are contributions to a loop, which their own iteration does not see (LOOP-14)."""
         around = self
         if decision.set_ctx:
             # A contribution is folded when the loop ends. Shown here, an iteration would read its own part as the
@@ -190,7 +190,7 @@ def outcome_names(outcome: Outcome, load: Load) -> dict[str, Any]:
     }
 
 
-# Errors as templates read them: `error.kind` also equals the words that people use for what it says (OUT-02).
+# Errors as templates read them: `error.kind` also equals the common names of the error (OUT-02).
 #
 # A view of plain data: what leaves a template is the kind itself, and the aliases are only ever compared with.
 
@@ -239,7 +239,7 @@ def error_view(error: Error | None) -> ErrorView | None:
 
 
 def aliases_of(error: Error) -> frozenset[str]:
-    """What an HTTP error is called besides."""
+    """Further names of an HTTP error."""
     if error.kind == "http.transport":
         return frozenset({"connection", "network"})
     if error.kind != "http.status" or error.status is None:

@@ -1,9 +1,9 @@
 """Secret grants: which secrets the holder of an order of a step may receive (reliability.md §2.2, 2.6). Also the
 keychain entries of one execution, filled in from its workload. Also the names of secrets that templates read.
 
-A name that is a template is what it gives in the scope that was recorded when the order was given out. What the server
-cannot know so, since it comes of an earlier task of the same pipeline, is the worker's word alone: then the fixed parts
-of the name must fit, and a name without any must be one that the playbook's keychain declares.
+A template is evaluated in the scope that was recorded when the order was claimed. A part that comes from an earlier
+task of the same pipeline is known to the worker only: then the fixed parts of the name must match, and a name without
+fixed parts must be declared in the playbook's keychain.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Named(msgspec.Struct, frozen=True):
     is_end: bool = False
 
     def names_in(self, value: Any) -> Iterator[str]:
-        """The names in what stands there, once it is rendered."""
+        """The names in a rendered value."""
         if self.is_end:
             value = value.get("auth") if isinstance(value, Mapping) else None
         for one in value if isinstance(value, list | tuple) else (value,):
@@ -70,7 +70,7 @@ class Naming(msgspec.Struct, frozen=True):
     lookups: tuple[Lookup, ...] = ()
 
     def templates(self) -> Iterator[tuple[Task, str]]:
-        """Whatever of it is known only once it is rendered."""
+        """The parts that are known only after rendering."""
         texts = [(place.task, place.written) for place in self.places]
         for one in self.lookups:
             texts += [(one.task, text) for text in (one.name, one.kind, *one.options.values())]
@@ -160,7 +160,7 @@ UNRESOLVED = "keychain.unresolved"
 
 
 class Known(msgspec.Struct, frozen=True):
-    """What a template can give, by what is recorded. Not `is_all`: what else it gives, only the worker can say."""
+    """The values that a template can return, by the recorded data. Not `is_all`: only the worker knows the others."""
 
     values: Iterable[Any] = ()
     is_all: bool = False
@@ -229,7 +229,7 @@ def _is_template(written: Any) -> bool:
 
 
 def fixed_parts(written: str) -> str:
-    """What stands there whatever the template gives; of one with statements, that may be nothing."""
+    """The fixed text around templates; possibly empty for a template with statements."""
     return "" if _STATEMENT in written else "".join(_EXPRESSION.split(written)).strip()
 
 
@@ -254,7 +254,7 @@ def fits(written: str, found: str) -> bool:
     return True
 
 
-# Keychain entries of one execution: what a declaration leaves to the workload is filled in (KEY-01, design.md §5).
+# Keychain entries of one execution: references of a declaration to the workload are filled in (KEY-01, design.md §5).
 #
 # Rendered when a request is evaluated and whenever an entry is looked up again, with the same workload each time. No
 # entry reads another one: none is resolved yet.

@@ -133,7 +133,7 @@ def _on_compensation_started(execution: Execution, event: Event, payload: side_r
     position = Position(task=registration.task, iter=registration.iter)
     token = StepToken(token_id="", args=registration.args, meta={})
     run = _begin_side_run(execution, event, side_run, payload.order_id, token, position)
-    # `ctx` as it was when the step was done: a compensation undoes what was done then, whatever the variables are now.
+    # `ctx` as it was when the step was done: a compensation undoes that work with the variables of that time.
     run.lease.pool, run.ctx = registration.pool, dict(registration.ctx)
 
 

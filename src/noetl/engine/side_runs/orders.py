@@ -1,4 +1,4 @@
-"""Orders of side runs: what a worker needs to run one (WRK-04), how one is claimed and how it ends. Also the start of
+"""Orders of side runs: the data that a worker needs (WRK-04), how one is claimed and how it ends. Also the start of
 tasks with `spec.async`."""
 
 from __future__ import annotations

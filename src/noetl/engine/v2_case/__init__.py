@@ -1,4 +1,4 @@
-"""v2-case at run time: what a step of this dialect does between its entry and its end, as pure functions.
+"""v2-case at run time: the behaviour of a step between its entry and its end, as pure functions.
 
     step.enter → call with retries → call.done | call.error → sink → vars → step.exit → else → next
 

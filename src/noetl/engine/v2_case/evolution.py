@@ -1,4 +1,4 @@
-"""How the events of case runs change the state: where they stand, who listens, and what is kept for them (V2C-13).
+"""How the events of case runs change the state: positions, listeners, and events queued for them (V2C-13).
 
 Called by `engine.evolve` alone, as all code that changes an execution (EVT-07). Also which events of an execution reach
 the rules of others that listen, and as what (O-27). Bookkeeping does not: tokens, routing, `ctx`, cases themselves, and
@@ -90,7 +90,7 @@ def keep_for_listeners(execution: Execution, event: Event) -> None:
 
 
 def is_free(run: StepRun) -> bool:
-    """Whether it can be told of an event at once: no worker is at it, and nothing is kept for it that came before."""
+    """Whether an event can be delivered at once: no worker runs the step, and no earlier event is queued."""
     return run.lease.order_id is None and not run.dialect.heard
 
 

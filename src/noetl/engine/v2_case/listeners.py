@@ -1,9 +1,9 @@
 """Listening: step runs in `on_event` mode that wait for events, as state of the server, with no worker held (V2C-13).
 Also what a worker tells of case runs, as events.
 
-Their rules are evaluated here. What they then run goes to a worker under a new order; a transition is taken at once. If
-nothing else in an execution is live, only events from outside can come; then a step run that listens to events of the
-execution itself goes on to its exit.
+Their rules are evaluated here. Their tasks go to a worker under a new order; a transition is taken at once. If nothing
+else in an execution is live, only events from outside can come; then a step run that listens to events of the execution
+itself goes on to its exit.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from noetl.events.steps import CaseHeard, CaseStarted, StepDone, StepFailed
 from noetl.events.tasks import TaskProcessed
 from noetl.events.v2_case_positions import OwnEvent
 
-# Recording case runs: what a worker tells of its rules, retries and sinks becomes events of their own (C-13, V2C-24).
+# Recording case runs: reports on rules, retries and sinks become separate events (C-13, V2C-24).
 #
 # The notes travel with the task they follow from, so a repeated report adds them no second time (EVT-06).
 
-Entry = TypeVar("Entry", TaskProcessed, CaseStarted)  # what a worker reports
+Entry = TypeVar("Entry", TaskProcessed, CaseStarted)  # entries that a worker reports
 Deciding = TypeVar("Deciding", TaskProcessed, CaseStarted, CaseHeard)
 
 
@@ -66,7 +66,7 @@ def add_notes(
 def deliver_events(
     plan: Plan, execution: Execution, run: StepRun, events: Sequence[OwnEvent], at: float, *, kept: bool = False
 ) -> Decision:
-    """What a waiting step run makes of events. Those that do nothing leave no trace, unless they were `kept`."""
+    """How a waiting step run handles events. Events without effect leave no trace, unless they were `kept`."""
     walk = _walk(plan, execution, run, at)
     taken = walk.deliver_events(events)
     if walk.case == run.progress.position.case and not kept:

@@ -1,7 +1,7 @@
 """Names of v2-case templates: `event`, `response`, `result`, `this`, `page`, `error`, `_retry` (V2C-05, V2C-16, C-26).
 
-Which of them a place can read is the table of `templates.scope`; each function here serves one of its rows. What costs
-something to read is a view, so that a large result is loaded only where a template asks for it.
+Which of them a place can read is the table of `templates.scope`; each function here serves one of its rows. A costly
+value is a view, so that a large result is loaded only where a template asks for it.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ def with_names(around: PipelineScope, **names: Any) -> PipelineScope:
 
 
 def rule_names(step: Transition, around: PipelineScope, position: Position, event: OwnEvent) -> dict[str, Any]:
-    """What `when` and `then` of a case read: the event, and the response of its call, whole and unwrapped (V2C-05)."""
+    """The names that `when` and `then` of a case read: the event, and the response of its call, whole and unwrapped
+    (V2C-05)."""
     result, load = _result_of(position, event), around.load
     # Not made before a template asks: most rules read the status, and a result may have to be loaded.
     values = Later(lambda: _values(step, position, load))
@@ -71,7 +72,7 @@ def _own_result(step: Transition, result: TaskResult, event: OwnEvent, load: Loa
 
 
 def boundary_names(result: TaskResult | None, error: Error | None, load: Load) -> dict[str, Any]:
-    """What a step's `vars` and `next` read of its result, where the server renders them."""
+    """The names of the result that `vars` and `next` of a step read, where the server renders them."""
     found = result or TaskResult()
     return {
         "response": _response(found, error, load),
@@ -81,7 +82,7 @@ def boundary_names(result: TaskResult | None, error: Error | None, load: Load) -
 
 
 def retry_names(step: Transition, around: PipelineScope, position: Position, call: Task) -> dict[str, Any]:
-    """What retry policies read after a call: its response or its error, raw."""
+    """The names that retry policies read after a call: its response or its error, raw."""
     result = position.results[call.name]
     error = result.error
     assert position.case is not None
@@ -95,7 +96,7 @@ def retry_names(step: Transition, around: PipelineScope, position: Position, cal
 
 
 def page_names(step: Transition, around: PipelineScope, position: Position, call: Task) -> dict[str, Any]:
-    """What the sink of a retry policy reads: the response as `page`."""
+    """The names that the sink of a retry policy reads: the response as `page`."""
     names = rule_names(step, around, position, OwnEvent(name="call.done", task=call.name))
     assert position.case is not None
     return {**names, "page": names["response"], "_retry": retry_counts(position.case.calls)}
@@ -128,7 +129,7 @@ def next_task(step: Transition, position: Position) -> Task:
 
 
 def step_result(step: Transition, position: Position, load: Load) -> TaskResult:
-    """What the step run gives: the result of its call, else of its last task in a `then`, with what was collected."""
+    """The result of the step run: that of its call, or else of its last task in a `then`, with the collected values."""
     assert position.case is not None
     if position.case.given is not msgspec.UNSET:
         return TaskResult(result=position.case.given)
@@ -224,7 +225,7 @@ def _of_another(event: OwnEvent, error: dict[str, Any] | None) -> dict[str, Any]
     }
 
 
-# Collecting: what `collect` makes of the responses of a sequence (V2C-17, O-28).
+# Collecting: how `collect` combines the responses of a sequence (V2C-17, O-28).
 
 _NOTHING: Any = object()
 

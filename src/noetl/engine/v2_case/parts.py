@@ -77,7 +77,7 @@ def is_page_sink(address: str) -> bool:
 # A case that cannot be evaluated: a template of its author failed, which is never "no match" (TPL-09).
 
 
-class BrokenCase(Exception):  # noqa: N818  it is the playbook's mistake, told to its author
+class BrokenCase(Exception):  # noqa: N818  a mistake in the playbook, reported to its author
     """The step run ends here; `where` says which part of the step failed."""
 
     def __init__(self, where: str, problem: TemplateError | ToolError | ValueError) -> None:

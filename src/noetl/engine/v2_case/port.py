@@ -1,4 +1,4 @@
-"""What the engine, the worker and the control plane ask about a step of v2-case, whatever execution it is in."""
+"""Queries of the engine, the worker and the control plane about a step of v2-case, independent of the execution."""
 
 from noetl.engine.v2_case.names import boundary_names, collects_of, input_names, next_task, with_names
 from noetl.engine.v2_case.parts import CALL, has_rules

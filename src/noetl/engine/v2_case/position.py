@@ -18,8 +18,8 @@ DONE, FAILED, ENTER, EXIT = "call.done", "call.error", "step.enter", "step.exit"
 
 
 class CaseSite(msgspec.Struct, frozen=True, kw_only=True):
-    """What a walk may read besides its position. `steps` are the names a transition may lead to; `spread`, from 0 to 1,
-    places delays within their jitter."""
+    """The data that a walk may read besides its position. `steps` are the names a transition may lead to; `spread`,
+    from 0 to 1, places delays within their jitter."""
 
     step: Transition
     steps: frozenset[str]

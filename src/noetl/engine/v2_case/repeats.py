@@ -55,7 +55,7 @@ def counted(calls: CaseCalls, result: TaskResult) -> CaseCalls:
 def judge(
     policies: tuple[Repeat, ...], calls: CaseCalls, result: TaskResult, scope: Scope, *, now: float, spread: float
 ) -> Again | Exhausted | None:
-    """What the policies say after a call, None when none of them holds."""
+    """The decision of the policies after a call, None if no policy matches."""
     failed = result.error is not None
     for index, policy in enumerate(policies):
         try:
@@ -135,7 +135,7 @@ def _number(value: Any, what: str, otherwise: float) -> float:
 
 
 def exhausted_error(task: str, exhausted: Exhausted, cause: Error) -> Error:
-    """Retries that ran out (V2C-19); what the last call said of itself stays readable."""
+    """The error of exhausted retries (V2C-19), which includes the error of the last call."""
     message = f'the call of task "{task}" still failed after {exhausted.attempts} attempts'
     return Error(kind="retry.exhausted", message=message, status=cause.status, code=cause.code, cause=cause)
 

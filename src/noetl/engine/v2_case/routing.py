@@ -64,8 +64,8 @@ def decided_by_rules(plan: Plan, run: StepRun) -> tuple[FiredArc, ...]:
 def after_loop(
     plan: Plan, run: StepRun, ctx: dict[str, Any], scope_with: Callable[[dict[str, Any]], Scope], now: float
 ) -> tuple[dict[str, Any], tuple[FiredArc, ...]]:
-    """What the rules on `loop.done` set and where they lead, once, when all iterations have ended. The other rules were
-    judged in each of them. BrokenCase where one cannot be rendered."""
+    """The values set and the steps reached by the rules on `loop.done`, once, when all iterations have ended. The
+    other rules were evaluated in each iteration. BrokenCase where one cannot be rendered."""
     case = plan.step(run.step).case
     if case is None or run.ended is None or run.ended.loop is None or run.ended.error is not None:
         return {}, ()

@@ -86,15 +86,15 @@ def else_of(case: Case) -> int | None:
 
 BEGINNINGS = ("timer.", "message.", "signal.", "human.", "task.completed")  # of the names of such events
 
-# What a rule reads of an event that has none of the names it tests: it is of no step, and never an error.
-# No name of an event can hold a NUL, so this is none that a rule compares with.
+# The event that a rule reads if an event has none of the tested names: it belongs to no step and is never an error. No
+# name of an event can hold a NUL, so this is none that a rule compares with.
 _OTHER = "\0some other name"
 _KNOWN: dict[str | int, Any] = {"name": _OTHER, "step": "", "status": "success", "error": None}
 
 
 def outside_rules(case: Case, emitted: frozenset[str]) -> frozenset[int]:
     """The rules that ask for an event of timers, messages, signals or people, under a name that no step emits, or
-    under no certain name at all, so that somebody may inject it."""
+    under no certain name at all, so that it may be injected."""
     return frozenset(
         index
         for index, rule in enumerate(case.rules)

@@ -195,7 +195,7 @@ class CaseWalk(Calling):
         return OwnEvent(name=name, task=self.case.result_of, error=self.case.error, given=self.case.given)
 
     def _deliver(self, event: OwnEvent, *, only: frozenset[int] | None = None) -> None:
-        """One pass over the rules; what matches is run afterwards, in order."""
+        """One pass over the rules; matching rules run afterwards, in order."""
         case = self.step.case
         # Once a transition is chosen the rules are not asked again: of two that match the first one leads on.
         if case is None or self.case.chosen is not None:
@@ -295,7 +295,7 @@ def _mode(inclusive: bool) -> str:
     return "inclusive" if inclusive else "exclusive"
 
 
-# What a walk decided, in the shape that every pipeline's decisions have.
+# The decision of a walk, in the shape of all pipeline decisions.
 
 
 def decided(walk: CaseWalk, *, again: bool = False) -> Decided:

@@ -1,4 +1,4 @@
-"""Waits of step runs: timers, messages, signals and human tasks; what starts them and what ends them.
+"""Waits of step runs: timers, messages, signals and human tasks; how they start and end.
 
 Read first: `state.py`, `wait_start.py`, `delivery.py`.
 """

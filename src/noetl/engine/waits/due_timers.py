@@ -1,4 +1,4 @@
-"""What happens when a moment has come (TMR-02, TMR-05, TMR-06, MSG-04, HUM-04, ADV-05)."""
+"""Actions at due times (TMR-02, TMR-05, TMR-06, MSG-04, HUM-04, ADV-05)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Ending = (
 
 
 def fire_due_time(plan: Plan, execution: Execution, entry: Entry, at: float) -> Decision:
-    """What goes off now; it never goes off again."""
+    """The due times that fire now; they never fire again."""
     _, _, alarm, key = entry
     match alarm:
         case DueTime.WAIT:
@@ -111,7 +111,7 @@ def _lifetime_over(execution: Execution, run: StepRun, at: float) -> Decision:
     return draft.decision()
 
 
-# Timeouts: the `timeout` block of a step, whatever the step is doing when it runs out (TMR-05).
+# Timeouts: the `timeout` block of a step, in any state of the step (TMR-05).
 def step_timeout(plan: Plan, execution: Execution, run: StepRun, at: float) -> Decision:
     """`ignore` only tells; `fail` fails the step; `alternative` stops it and its token goes another way."""
     timeout = plan.step(run.step).timeout

@@ -1,4 +1,4 @@
-"""Who may do what with a human task, and what comes of it (HUM-02, HUM-03)."""
+"""Permissions and effects of actions on human tasks (HUM-02, HUM-03)."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def _complete(execution: Execution, task: OpenHumanTask, command: ActOnTask) -> 
 
 
 def _comment(execution: Execution, task: OpenHumanTask, command: ActOnTask) -> Decision:
-    """By whom it is for, and by who has claimed it: others have no part in it."""
+    """A comment by a user the task is assigned to or by its claimant; other users are refused."""
     if not _is_for(task, command) and task.claimed_by != command.actor:
         return _forbidden(task)
     text = command.text.strip()

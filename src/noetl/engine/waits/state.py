@@ -27,10 +27,10 @@ class Wait(msgspec.Struct, frozen=True, kw_only=True):
     kind: WaitKind
     name: str  # the author's word: the timer's id, what a message or a signal is called
     opened_at: float
-    correlation: dict[str, Any] = {}  # what a message must hold to end it
+    correlation: dict[str, Any] = {}  # fields that a message must contain to end it
     due_at: float | None = None  # when the timer fires, or the wait for a message is over
     cancellable: bool = False  # a timer that people may cancel (TMR-04)
-    timeout_action: str = "escalate"  # what a message does that never came (MSG-04)
+    timeout_action: str = "escalate"  # the action when no message arrives (MSG-04)
 
 
 class HumanTaskState(StrEnum):
@@ -41,7 +41,8 @@ class HumanTaskState(StrEnum):
 
 
 class TaskEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What happened to a human task: claimed, released, commented, overdue, escalated (`text`: to whom), completed."""
+    """An entry in the history of a human task: claimed, released, commented, overdue, escalated (`text`: to whom),
+    completed."""
 
     at: float
     what: str

@@ -1,5 +1,5 @@
-"""Lengths of time and moments that templates gave, as seconds (TMR-03, HUM-04). Also the moment at which a step run
-is over whatever it does."""
+"""Durations and times rendered by templates, in seconds (TMR-03, HUM-04). Also the time at which the lifetime of a
+step run ends."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _parsed_time(value: Any) -> float | None:
     return parsed.timestamp() if parsed.tzinfo is not None else None
 
 
-# Lifetimes: when a step run is over whatever it does (WRK-07, O-21).
+# Lifetimes: the time at which a step run ends in any state (WRK-07, O-21).
 
 
 def expiries_of(execution: Execution, run: StepRun) -> dict[str, float]:

@@ -1,6 +1,6 @@
 """A step run has come to its wait blocks, and all of them begin together (TMR-02, O-25).
 
-They are rendered once, here; what was rendered is recorded, so that a restart changes no moment (TMR-06).
+They are rendered once, here; the values are recorded, so that a restart changes no due time (TMR-06).
 """
 
 from __future__ import annotations
