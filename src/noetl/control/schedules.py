@@ -151,7 +151,7 @@ _log = logging.getLogger(__name__)
 
 
 class ScheduledStarter(Protocol):
-    """What begins executions: `Executions` of the control plane."""
+    """The component that starts executions: `Executions` of the control plane."""
 
     async def start(
         self, net: Net, *, execution_id: str, trace_id: str, payload: dict[str, Any], starter: Starter

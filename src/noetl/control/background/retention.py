@@ -37,7 +37,7 @@ class ExpiredExecutions(msgspec.Struct, kw_only=True):
 
 
 class RetentionCount(msgspec.Struct, kw_only=True):
-    """What was deleted, or would be."""
+    """The number of deleted executions and results, or of those that would be deleted."""
 
     executions: list[ExpiredExecutions] = []
     results: int = 0

@@ -63,9 +63,9 @@ class OrderLeases:
         return len(orders)
 
     async def unanswered_orders(self, turn: Turn) -> list[Order]:
-        """Orders that the worker holds without knowing, since the answer with them was lost; runs inside a batch.
-        Without this they would wait until their leases run out. All of them are returned, whatever the capacity: some
-        may be in an answer that is still on its way, and would hide the others."""
+        """Orders that the worker holds without knowing, since the response with them was lost; runs inside a batch.
+        Without this they would wait until their leases expire. All of them are returned, even beyond the capacity:
+        some may be in a response that is still on its way, and would hide the others."""
         orders: list[Order] = []
         now, known = self._clock.now(), turn.holding or {}
         for row in await self._store.held_by(turn.worker_id):

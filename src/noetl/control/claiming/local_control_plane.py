@@ -60,7 +60,7 @@ class LocalControlPlane:
     # orders
 
     async def turn(self, turn: Turn) -> TurnAnswer:
-        # Masked before it is decided: what is in an event cannot be taken back.
+        # Masked before the decision: an event cannot be changed afterwards.
         answer = await self._turns.take(await self._secrets.masked_turn(turn))
         if not (self._is_traced and answer.orders):
             return answer
@@ -133,7 +133,7 @@ class LocalControlPlane:
         """The same for a remote worker. CallRefusedError when it does not hold the order."""
         await self._calls.abandon(call, reason)
 
-    # what a task reads
+    # data that a task reads
 
     async def net(self, net_hash: str) -> Net:
         return await self._executions.net(net_hash)

@@ -122,8 +122,8 @@ def labels_text(labels: Mapping[str, str]) -> str:
 
 
 def check_runnable(net: Net, tools: Registry, elsewhere: Collection[str] = ()) -> None:
-    """RefusedError says what of a playbook cannot be run here, with the way out if there is one. The kinds `elsewhere`
-    are run by workers on other machines, whose operators have allowed them there."""
+    """RefusedError names the part of a playbook that cannot run here, with a fix if there is one. The kinds
+    `elsewhere` run on workers on other machines, whose operators have allowed them."""
     if off := _turned_off(net, tools, elsewhere):
         raise RefusedError(off)
     if missing := not_runnable(net, lambda kind: kind in elsewhere or tools.runs(kind)):

@@ -31,7 +31,7 @@ EMPTIED_S = 10.0  # after this time without a turn of the worker that is being e
 
 
 class Offer(msgspec.Struct, frozen=True):
-    """What the worker gets instead of whatever else is ready: this order, or nothing."""
+    """The offer to the worker in place of other ready orders: this order, or nothing."""
 
     order: ReadyOrder | None = None
 
@@ -62,8 +62,8 @@ class PoisonOrders:
         return {ready.pool: 1 for ready in self._waiting}
 
     async def offer(self, turn: Turn, may_take: Callable[[ReadyOrder], bool] = lambda _: True) -> Offer | None:
-        """What the worker gets because of suspects; None: it claims as usual. `may_take` says whether the worker can
-        run an order."""
+        """The offer to the worker because of suspect orders; None: it claims as usual. `may_take` says whether the
+        worker can run an order."""
         if await self._is_alone(turn.worker_id):
             return Offer()
         if (suspect := self._first(turn.pools, may_take)) is None:

@@ -36,7 +36,7 @@ class PoolRate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Pool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What an operator has set for a pool."""
+    """The settings of a pool by an operator."""
 
     name: str
     # How many orders may be leased at once, in the whole store; None: no limit.

@@ -108,7 +108,7 @@ class CommitBatch:
     def commits(
         self, loaded: LoadedExecutions, now: float, terms: LeaseTerms, notices: NoticeWriter | None
     ) -> list[Commit]:
-        """What the store writes, one commit for each execution."""
+        """The commits for the store, one for each execution."""
         commits = [
             _commit(
                 loaded[execution_id],
@@ -218,7 +218,7 @@ def _ttl_of(loaded: LoadedExecution, usual: LeaseTerms, step_run_id: str) -> flo
     return usual.ttl_s if run is None else terms_of(loaded.plan, run.step, usual).ttl_s
 
 
-# A function that decides something inside a batch; what it returns is the answer to its caller.
+# A function that decides something inside a batch; its return value is the answer to its caller.
 Decide = Callable[[CommitBatch], Awaitable[Any]]
 
 

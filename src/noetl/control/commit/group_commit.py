@@ -210,8 +210,8 @@ class GroupCommit:
                 # `enqueue` refuses those that are settled.
                 for request in decided:
                     request.settle()
-                # Settled first, performed after: what fails from here on is stored, and must not be decided a second
-                # time.
+                # Settled first, performed after: a decision that fails from here on is already stored, and must not be
+                # made a second time.
                 self._perform(batch, commits, decided)
                 break
             except Exception as problem:

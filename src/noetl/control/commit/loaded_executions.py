@@ -77,9 +77,9 @@ class Ending(asyncio.Event):
 class DecidedEvents(msgspec.Struct):
     """The events that a batch has for one execution, in order. The four lists have one entry for each event."""
 
-    # With large values in place: what `evolve` has seen, and what a snapshot replays.
+    # With large values restored: the form in which `evolve` read them and in which a snapshot replays them.
     events: list[Event] = []
-    # Sizes of the encoded payloads before large values were set apart: what the events cost in memory.
+    # Sizes of the encoded payloads before large values were set apart: the memory that the events use.
     sizes_bytes: list[int] = []
     # As the log has it: a large value is a reference.
     stored: list[Event] = []

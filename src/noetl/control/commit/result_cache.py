@@ -145,7 +145,8 @@ class ResultCache:
             await self._transfer.transfer({one: body for one, body in self._owed.items() if one in text}, ())
 
     def load_now(self, reference: Reference) -> Any:
-        """A value from memory, else by a blocking read. What an order refers to is fetched before it runs."""
+        """A value from memory, else by a blocking read. The values that an order refers to are fetched before it
+        runs."""
         body = self._transfer.cached_body(reference.checksum)
         return self._results.load(reference) if body is None else msgspec.json.decode(body)
 

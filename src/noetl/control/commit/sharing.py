@@ -18,9 +18,9 @@ NEAR_BYTES = 1 << 20  # a server reads and writes result files up to this size o
 
 
 class SharingPolicy(Protocol):
-    """What one process may assume about the executions of its store."""
+    """The assumptions that one process may make about the executions of its store."""
 
-    # what memory holds
+    # the contents of memory
 
     @property
     def memory_bounds(self) -> Bounds | None:
@@ -74,7 +74,7 @@ class SharingPolicy(Protocol):
     def reports_followed_events(self) -> bool:
         """Whether watchers receive events that another process has recorded."""
 
-    # who else is served
+    # the other executions
 
     @property
     def reaches_all(self) -> bool:

@@ -1,7 +1,7 @@
 """Call grants: which nested playbook the holder of an order may start (reliability.md §2.3).
 
-The task run of a call must be the one at which the recorded state of the order stands, or a hook of it, so that each
-has one child. The path and arguments must be what the task renders to. A part that depends on an earlier task of the
+The task run of a call must be the current one in the recorded state of the order, or a hook of it, so that each has one
+child. The path and arguments must equal the rendered inputs of the task. A part that depends on an earlier task of the
 same pipeline is known to the worker only; then the fixed parts of the template must fit. Tools that are not built in
 choose the playbook themselves.
 """
@@ -87,7 +87,7 @@ async def check_call(call: PlaybookCall, plan: Plan, execution: Execution, store
 
 
 def stands_at(call: PlaybookCall, plan: Plan, execution: Execution) -> bool:
-    """Whether the order stands at the task run of the call."""
+    """Whether the order is at the task run of the call."""
     run, lease = execution.run_of(call.order_id), execution.lease_of(call.order_id)
     if run is None or lease is None or run.step_run_id != call.step_run_id:
         return False

@@ -43,7 +43,7 @@ _HAPPENED = {
 
 
 class NoticeBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a message is made of when the notice is sent. Stored as JSON in the row of the notice."""
+    """The data from which a message is built when the notice is sent. Stored as JSON in the row of the notice."""
 
     destination: Destination
     # Templates of the author; None: the default text for this event.
@@ -197,7 +197,7 @@ def _task(execution: Execution, payload: Payload) -> dict[str, Any] | None:
 
 
 class NoticeMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """What is sent to a destination (NTF-08). `data` is the same for programs."""
+    """The message to a destination (NTF-08). `data` is the same for programs."""
 
     subject: str
     text: str

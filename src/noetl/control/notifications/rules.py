@@ -45,7 +45,7 @@ class NotificationRule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     path: str = "*"
     labels: dict[str, str] = {}
     late_after: str | float | None = None
-    # At most one notice in this time; what comes meanwhile is counted in the next.
+    # At most one notice in this time; further ones are counted in the next notice.
     throttle: str | float | None = None
     subject: str | None = None
     text: str | None = None
@@ -122,7 +122,7 @@ def _check_destination(kind: str, options: Mapping[str, Any]) -> None:
 
 
 def destination_secrets(options: Mapping[str, Any]) -> set[str]:
-    """What of the options is masked in errors."""
+    """The parts of the options that are masked in errors."""
     parts = urlsplit(str(options.get("url") or ""))
     pieces = {parts.path, parts.query, *(value for _, value in parse_qsl(parts.query)), *_header_values(options)}
     # A word such as "hooks" is no secret by itself, and stands in other texts.

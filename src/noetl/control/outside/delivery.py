@@ -1,7 +1,7 @@
 """Delivery: a message goes to one wait, a signal to all that wait for it (MSG-01 to MSG-06, O-26).
 
 A message is stored before the search for a wait, and a wait before the search for a message. So neither misses the
-other, whatever crashes in between. The store decides which of two waits gets a message.
+other, even if a process crashes in between. The store decides which of two waits gets a message.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ def _references(text: str) -> Sequence[GuardReference]:
 
 
 def _behind(task: Task) -> list[GuardReference]:
-    """What the arguments read that a workbook task is referred to with (TOOL-10)."""
+    """The names read by the arguments of the reference to a workbook task (TOOL-10)."""
     given = (written.data for written in (task.args, *task.inner_args) if written is not None)
     return [one for data in given for text in texts_in(data) for one in _references(text)]
 

@@ -1,5 +1,5 @@
-"""What people see of a running execution besides its log.
+"""Views of a running execution besides its log.
 
-`token_views.py` says where its tokens and side runs stand and what they wait for. `live_output.py` keeps what tasks
+`token_views.py` shows the place of its tokens and side runs and what they wait for. `live_output.py` keeps what tasks
 print while they run. `begun_attempts.py` renders the inputs of an attempt again. Read first: `token_views.py`.
 """

@@ -2,8 +2,8 @@
 
 Inputs are not recorded: they are derived from the log. The log is replayed up to the claim under which the attempt ran.
 Then the order of that claim is rebuilt, and the earlier tasks of the same pipeline are applied. A replay up to the
-attempt would be wrong: a worker sees `ctx` as of its claim, whatever other steps have written since. Secrets are not in
-the log, and appear here as `***`.
+attempt would be wrong: a worker sees `ctx` as of its claim, without later writes of other steps. Secrets are not in the
+log, and appear here as `***`.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Token views: where each token of an execution is and what it waits for, in words people can act on (TOK-01,
-beyond.md). Also side runs: compensations, event handlers and asynchronous tasks, which run beside the tokens.
+"""Token views: where each token of an execution is and what it waits for, in words for people (TOK-01, beyond.md). Also
+side runs: compensations, event handlers and asynchronous tasks, which run beside the tokens.
 
 Both are made from the state of the execution and its rows in the store, which the caller reads.
 """
@@ -124,7 +124,7 @@ def _token_sentence(token: TokenView) -> str:
     attempt = f", attempt {token.attempt}" if token.attempt and token.attempt > 1 else ""
     sentence = f"step {token.step}{task}{attempt} is {token.state}: it waits for {token.waits_for}"
     if token.task_starts > 1 and token.state == "running":
-        # What the author must know of a task that is not idempotent.
+        # A remark for authors about a task that is not idempotent.
         sentence += f"; it was begun {token.task_starts} times, since its worker was lost or cut off before"
     return sentence
 
