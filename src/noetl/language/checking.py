@@ -1,4 +1,4 @@
-"""Checking: text in, everything known about it out. What `check`, `register` and `run` all do first (VAL-19)."""
+"""Checking: text in, everything known about it out. The first step of `check`, `register` and `run` (VAL-19)."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def check(
     if playbook is not None:
         compiled = compile_playbook(playbook, kinds, findings, extensions=extensions)
         net, debug = compiled.net, compiled.debug
-    # A broken playbook gets no proofs: what they would say mostly follows from the mistakes already shown.
+    # A broken playbook gets no proofs: their findings mostly follow from the mistakes already shown.
     if net is not None and proofs and not findings.has_errors:
         from noetl.language.proving.certificate import analyse
 
@@ -106,7 +106,7 @@ def _is_chain(net: Net) -> bool:
     """Whether every step leads to the one after it without a condition, and the last one nowhere."""
     for step, after in zip_longest(net.transitions, net.transitions[1:]):
         arcs = step.router.arcs if step.router is not None else ()
-        # What stands behind a step that leads nowhere is never run, which the analyser says.
+        # A step after one that leads nowhere never runs; the analyser reports that.
         if after is not None and not arcs:
             return False
         if step.case or step.waits or step.loop or step.join or step.admission or step.timeout or len(arcs) > 1:

@@ -1,4 +1,4 @@
-"""Conversion: a playbook text as v10, checked before anybody gets it (MIG-01…06).
+"""Conversion: a playbook text as v10, checked before it is returned (MIG-01…06).
 
 Text goes in; out comes v10 text with what happened to it, or the reasons why there is none. `migrate`, `run --migrate`,
 `register --migrate` and the server's route all ask here, so that they agree. Nothing is read or written here.
@@ -28,7 +28,7 @@ _ROUNDS = 4
 
 
 class ConversionOutcome(StrEnum):
-    """What a conversion came to."""
+    """The result of a conversion."""
 
     UNCHANGED = "already v10"
     MIGRATED = "migrated"
@@ -45,7 +45,7 @@ class Conversion(msgspec.Struct, frozen=True, kw_only=True):
     after: Checked | None = None
     # Changes that go beyond spelling.
     notes: tuple[Note, ...] = ()
-    # Places that need a person: what v10 cannot say, and what would do something else than before.
+    # Places that need a person: constructs without a v10 form, and constructs that would behave differently.
     blocked: tuple[Note, ...] = ()
     # Whether the text was already v10 apart from misspelled words.
     typos_only: bool = False

@@ -1,9 +1,10 @@
-"""Accepted errors: what takes an error or a failure without being about it (VAL-20, POL-01). Also rules for errors that
-never come: those behind a retry for the same errors, and those for a kind of error which their tool never gives.
+"""Accepted errors: rules and arcs that accept an error or a failure without naming it (VAL-20, POL-01). Also rules for
+errors that never come: those behind a retry for the same errors, and those for a kind of error which their tool never
+gives.
 
-`else` takes every outcome that is left, a failed call included: the pipeline goes on without a result, and the
+`else` matches every remaining outcome, a failed call included: the pipeline continues without a result, and the
 execution completes. Where an author names errors, by a condition or by what a rule writes, that is a decision, and
-nothing is said.
+there is no finding.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from noetl.net.kinds import COMMON_ERRORS, STEP_ERRORS
 from noetl.templates.logic import And, Compare, Path, Shape
 
 _GOES_ON = ("continue", "jump", "break")
-# What an author reads who has errors in mind; `output` is the outcome's name in v10-io.
+# Names that an author reads with errors in mind; `output` is the outcome's name in v10-io.
 _ERROR_FIELDS = ("status", "error", "http", "pg", "py")
 _OF_ERRORS = (*_ERROR_FIELDS, "meta")
 _OUTCOMES = ("outcome", "output")
@@ -176,7 +177,7 @@ def _tasks_of(step: StepSyntax) -> Iterator[TaskSyntax]:
 
 
 def _conditions(step: StepSyntax) -> Iterator[Scalar | None]:
-    """What is looked at when the step, or its call, has ended: arcs, case rules, retries."""
+    """Conditions that are evaluated when the step, or its call, has ended: arcs, case rules, retries."""
     yield from (arc.when for arc in (step.router.arcs if step.router is not None else ()))
     yield from (rule.when for rule in (step.case.rules if step.case is not None else ()))
     yield from (retry.when for retry in step.retry)
@@ -261,7 +262,7 @@ def _arcs(step: StepSyntax) -> Iterator[ArcSyntax]:
 
 def _case_rules(step: StepSyntax) -> Iterator[CaseRuleSyntax]:
     """The first rule that leads on after a failed call, where no rule of the step is about failures."""
-    # In `on_event` mode rules are about events of others as well; what follows a failure cannot be told there.
+    # In `on_event` mode rules are about events of others as well; the consequence of a failure is not known there.
     rules = step.case.rules if step.case is not None and step.eval_mode != "on_event" else ()
     if any(_asks_for_failure(rule) for rule in rules) or any(retry.on_exhausted for retry in step.retry):
         return
@@ -293,7 +294,7 @@ def _looks_at_end(when: Scalar | None, step: StepSyntax) -> bool:
 
 
 def _end_reads(when: Scalar | None, step: StepSyntax) -> set[tuple[str, ...]]:
-    """What a guard reads of how the step ended, or of what the step writes only when it succeeds."""
+    """The names in a guard for the outcome of the step, or for values that the step writes only when it succeeds."""
     names = _OF_THE_END | {step.name} | {task.name or "" for task in step.tasks}
     written = set(_written_names(step))
     return {

@@ -1,6 +1,6 @@
 """Checks of code in the inputs of tasks, SQL and Python, and of values of workload that look like code.
 
-SQL: where a template stands follows from the author's text alone (design.md §8). Text that fails with every value is an
+SQL: the place of a template follows from the author's text alone (design.md §8). Text that fails with every value is an
 error; text that is one single expression gets a warning. Mistakes of the SQL itself are found by `sql_flaws.py`.
 
 Python: code that does not parse cannot run (TOOL-07). It is never a template, so it is parsed as written, by the Python
@@ -115,7 +115,7 @@ def has_sql(playbook: Playbook, compilation: Compilation) -> bool:
 
 
 def sql_texts(task: TaskSyntax, compilation: Compilation) -> Iterator[Scalar]:
-    """The texts of a task that are SQL; those of a transfer stand in its ends."""
+    """The texts of a task that are SQL; those of a transfer are in its ends."""
     kind = compilation.kinds.get(task.kind)
     for known in kind.inputs if kind else ():
         if known.sql:
@@ -183,7 +183,7 @@ def _note_idle(code: Scalar, compilation: Compilation) -> None:
         compilation.note("W_PYTHON", code, message, hint)
 
 
-# What has no effect but a name: definitions, imports and constants.
+# Statements whose only effect is a name: definitions, imports and constants.
 _DEFINING = (FunctionDef, AsyncFunctionDef, ClassDef, Import, ImportFrom)
 
 
@@ -204,7 +204,7 @@ def check_main_parameters(playbook: Playbook, net: Net, compilation: Compilation
     for task, pipeline in every_task(playbook) if names is not None else ():
         code, args = task.inputs.get("code"), task.inputs.get("args")
         is_text = task.kind == KIND and isinstance(code, Scalar) and isinstance(code.value, str)
-        # What a definition of the workbook gets is known where it is used.
+        # The arguments of a workbook definition are known where it is used.
         if not is_text or not isinstance(code, Scalar) or pipeline.in_workbook or names is None:
             continue
         left -= len(str(code.value))
@@ -237,8 +237,8 @@ def _note_templates(code: Scalar, playbook: Playbook, compilation: Compilation) 
 
 
 def _texts_and_sets(code: str) -> tuple[set[str], bool]:
-    """The string constants of the code, and whether a set stands in a set: how Python reads a bare template. Doubled
-    braces of an f-string are single ones here."""
+    """The string constants of the code, and whether a set contains a set: that is how Python reads a bare template.
+    Doubled braces of an f-string are single ones here."""
     texts: set[str] = set()
     pending: list[Any] = [_tree(code)]
     nested = False
@@ -254,7 +254,7 @@ def _texts_and_sets(code: str) -> tuple[set[str], bool]:
 
 
 def problem_of(code: str) -> SyntaxError | None:
-    """What keeps this Python from parsing the code, if it can say."""
+    """The reason why this Python cannot parse the code, if known."""
     try:
         _tree(code)
     except SyntaxError as problem:
@@ -311,7 +311,7 @@ def check_workload_values(playbook: Playbook, compilation: Compilation) -> Playb
             way_out = f'write {str(value.lower() in ("yes", "on")).lower()}, or "{value}" in quotes for the word'
             compilation.note("W_WORKLOAD_VALUE", scalar, f"{value} is text here, and not true or false", way_out)
         template = parsed(value) if is_template(value) else None
-        # A text for somebody else's templates reads names that this playbook does not have.
+        # A text for other templates reads names that this playbook does not have.
         if template is not None and any(one.root in names for one in template.references):
             message = "this template stays as it is: values of workload are data and never rendered"
             way_out = "write it where the value is read; or under ctx, which is rendered when a run begins"

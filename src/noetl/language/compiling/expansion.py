@@ -36,7 +36,7 @@ def _expanded(pipeline: Pipeline) -> tuple[TaskSyntax | Sugar, ...]:
     if all(isinstance(item, TaskSyntax) for item in pipeline.items):
         return pipeline.items
     # By the name of a construct, its first generated task: filled while expanding, and used for all jumps afterwards,
-    # since a jump may stand before its target.
+    # since a jump may precede its target.
     begins: dict[str, str] = {}
     flat = tuple(_flat(pipeline.items, begins))
     return tuple(_redirected(task, begins) for task in flat)
@@ -308,7 +308,7 @@ def _laid_over(definition: TaskSyntax, reference: TaskSyntax, kind: ToolKind | N
     )
 
 
-# What a caller gives, by its key: where it is written, and whether it is always given.
+# The arguments of a caller, by key: their place, and whether they are always given.
 Handed = Table[str, tuple[Scalar, bool]]
 
 

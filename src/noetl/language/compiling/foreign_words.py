@@ -27,7 +27,7 @@ from noetl.templates.logic import GuardReference
 _INPUTS = ("auth", "storage_auth")
 _CREDENTIAL = "credential"
 _WORDS = ("ref", "credential_name", "name")
-# What may stand beside the name of a credential without being a field of it.
+# Keys that may accompany the name of a credential without being a field of it.
 _BESIDE = frozenset(("type", "scheme", "kind"))
 # Fields of a credential that hold a mapping: none of them is an alias.
 _HOLDING = frozenset(("data", "headers", "tls", "ssl", "options", "params", "query", "value", "fields", "map", "scope"))
@@ -147,7 +147,7 @@ def has_placeholder_values(kind: ToolKind, inputs: Table[str, Node]) -> bool:
 
 
 def may_read_args(inputs: Table[str, Node]) -> bool:
-    """Whether a template of the task stands where it may read `args`."""
+    """Whether a template of the task that can read `args` reads it."""
     texts = (text.value for key, node in inputs.items() if key != "args" for text in scalars(node))
     return any(isinstance(text, str) and is_template(text) for text in texts)
 

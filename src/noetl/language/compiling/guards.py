@@ -4,8 +4,8 @@
 - An arc behind one that is always taken first is never reached (`check_shadows`).
 - Outcomes and tokens that no rule takes are probably a mistake (`check_unmatched`).
 
-`decided` evaluates the boolean shape of a guard, given facts: what a chain of names is known to equal. An event has
-several names at once. Everything else may be true or false, and a guard is decided only if that makes no difference.
+`decided` evaluates the boolean shape of a guard, given facts: the known value of a chain of names. An event has several
+names at once. Everything else may be true or false, and a guard is decided only if that makes no difference.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from noetl.language.reading.playbook import (
 from noetl.templates.logic import And, Compare, Const, Not, Opaque, Or, Path, Shape
 
 _ENTRIES = ("step.enter", "start")
-# What only a wait block gives; a case rule that sees its own step's events alone waits for them in vain without one.
+# Events of a wait block only; without one, a case rule that sees only its own step's events never receives them.
 _OF_WAITS = {
     "timer.fired": "timer",
     "timer.cancelled": "timer",
@@ -51,7 +51,7 @@ def check_event_names(playbook: Playbook, compilation: Compilation) -> Playbook:
         for arc in step.router.arcs if step.router else ():
             for name, place in _compared(arc.when, playbook):
                 _check_arc_event(name, place, step, compilation)
-        # With `on_event` a rule hears the events of the whole execution, and any name may come.
+        # With `on_event` a rule receives the events of the whole execution, with any name.
         if step.case is not None and step.eval_mode != "on_event":
             for rule in step.case.rules:
                 for name, place in _compared(rule.when, playbook):
@@ -64,7 +64,7 @@ _OF_ITERATION = frozenset({"iter", "loop", "loop_index", "result", "response", "
 
 
 def _check_loop_rule(step: StepSyntax, rule: CaseRuleSyntax, playbook: Playbook, compilation: Compilation) -> None:
-    """W_CASE_IN_LOOP: tasks and a way out, with nothing of the element in them, were meant for the end of the loop."""
+    """W_CASE_IN_LOOP: a rule with tasks and a target that do not read the element was meant for the end of the loop."""
     works = any(isinstance(action, TaskSyntax) for action in rule.actions)
     leads = any(isinstance(action, CaseExit) for action in rule.actions)
     asked = [name for name, _ in _compared(rule.when, playbook)]
@@ -160,7 +160,7 @@ def _endings(step: StepSyntax) -> list[str]:
 
 
 def meant_by(alias: str, step: StepSyntax) -> tuple[str, ...]:
-    """The boundary events of this step that an alias stands for."""
+    """The boundary events of this step that an alias means."""
     events = boundary_events(step)
     match alias:
         case "call.done":
@@ -178,7 +178,7 @@ def names_of(event: str, step: StepSyntax) -> frozenset[object]:
 
 
 Facts = ReadOnlyMapping[tuple[str, Path], frozenset[object]]
-# What is known about an outcome that is an error.
+# The facts about an outcome that is an error.
 ERROR_OUTCOME: Facts = {
     ("outcome", ("status",)): frozenset({"error"}),
     # Any value that is true: which error it is, is not known.
@@ -258,7 +258,7 @@ def _tested(test: Compare, known: frozenset[object]) -> bool | None:
 
 
 def tests_of(shape: Shape) -> Iterator[Compare | Opaque]:
-    """The tests that a guard is made of, each where it stands."""
+    """The tests in a guard, each with its place."""
     match shape:
         case And() | Or():
             for part in shape.parts:

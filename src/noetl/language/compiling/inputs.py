@@ -57,7 +57,7 @@ def check_inputs(playbook: Playbook, compilation: Compilation) -> Playbook:
 
 
 class _Inputs:
-    """The keys of one task, told apart: inputs, knobs, and what is neither."""
+    """The keys of one task by class: inputs, options, and others."""
 
     def __init__(
         self, task: TaskSyntax, kind: ToolKind, compilation: Compilation, closed: bool, refuses_knobs: bool
@@ -73,15 +73,14 @@ class _Inputs:
         self.spec = task.spec
 
     def take_from_spec(self) -> None:
-        """Inputs that stand under `spec`, where only options do."""
+        """Inputs under `spec`, where only options belong."""
         spec = self.spec
         for key, place, node in list(spec.items()) if spec is not None else ():
             known = self._kind.input(key) if key not in self._knob_names and key != "policy" else None
             if known is None and not (key == "args" and "args" not in self._task.inputs):
                 continue
             name = known.name if known is not None else key
-            # What stands beside `kind` wins; the one under `spec` is left there, where the check of options refuses
-            # it.
+            # The input next to `kind` wins; the one under `spec` is left there, where the check of options refuses it.
             if name in self._task.inputs or name in self.inputs or spec is None:
                 continue
             message = f'"{key}" under spec is read as the input "{name}"'
@@ -94,7 +93,7 @@ class _Inputs:
         self.spec = spec
 
     def take_from_holder(self) -> None:
-        """Inputs that stand together under one key, as `with` and `config` hold them in other systems."""
+        """Inputs grouped under one key, as `with` and `config` hold them in other systems."""
         holder = foreign_words.inputs_key(self._kind, self._written)
         if holder is None:
             return
@@ -119,7 +118,7 @@ class _Inputs:
                 self._note_unknown(key)
 
     def take_placeholders(self) -> None:
-        """The values of placeholders that stand under `args`; those that templates read stay there, too."""
+        """The values of placeholders under `args`; those that templates read stay there, too."""
         if not foreign_words.has_placeholder_values(self._kind, self.inputs):
             return
         values = self.inputs["args"]
@@ -199,12 +198,12 @@ class _Inputs:
                 self._compilation.note("E_TASK_KEY", place, message, f"add {group[0]}: …")
 
     def _is_misspelt(self, known: Input) -> bool:
-        """Whether a key that is no input is nearly this one: that is said of the key, and says all."""
+        """Whether a key that is no input is nearly this one: that is reported for the key, and is sufficient."""
         others = (key for key in self._written if self._kind.input(key) is None)
         return any(is_typo(key, [known.name]) for key in others)
 
     def _check_needed(self, known: Input) -> None:
-        """What a value that is written out asks for beside it: `mode: upsert` the key columns."""
+        """Further inputs that a literal value requires: `mode: upsert` the key columns."""
         value, needed = self.inputs.get(known.name), known.needs
         if needed is None or not isinstance(value, Scalar) or value.value not in needed.values:
             return
@@ -285,7 +284,7 @@ def _renamed(node: Node, schema: dict[str, Any], compilation: Compilation) -> No
 
 def _misfit(node: Node, schema: dict[str, Any]) -> Misfit | None:
     """The first place in a value that its schema does not take; None where all of it fits."""
-    # What a template gives is only known when the task runs, and null means that nothing was given.
+    # The value of a template is known only when the task runs, and null means a missing input.
     if isinstance(node, Scalar) and (node.value is None or (isinstance(node.value, str) and is_template(node.value))):
         return None
     if "anyOf" in schema:

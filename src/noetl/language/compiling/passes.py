@@ -5,7 +5,7 @@ the next one sees as much of the playbook as can be understood (VAL-19).
 
 A pipeline is a place of a playbook that has tasks; all are walked and rewritten by the same functions. A step's own
 `tool` list is the pipeline called "tasks"; others are compensations, event handlers, the lists of case rules, sinks,
-workbook definitions, and the hooks inside a task's policy. What a task means is not known here.
+workbook definitions, and the hooks inside a task's policy. This module does not know the meaning of a task.
 """
 
 from __future__ import annotations

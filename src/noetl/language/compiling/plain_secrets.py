@@ -1,8 +1,8 @@
-"""W_SECRET: secrets that stand in the text of a playbook, where whoever may read the playbook can take them.
+"""W_SECRET: secrets in the text of a playbook, where all its readers can take them.
 
 A value is taken for one if services write theirs in that form (the prefix of an access token, the address of a webhook,
-a key file, an address with a password), or if it stands under a name that only secrets have. A name such as `token` or
-`key` is not enough: pages and queues have tokens, too.
+a key file, an address with a password), or if its key is a name that only secrets have. A name such as `token` or `key`
+is not enough: pages and queues have tokens, too.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from noetl.language.compiling.passes import Compilation
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
 from noetl.language.reading.playbook import Playbook
 
-# Each is searched for in time that grows with the text, whatever the text: runs have a limit, or begin in one place.
+# Each search takes linear time for any text: repetitions have a limit, or start in one place.
 _FORMS = {
     "slack_hook": (
         "the address of a Slack webhook",

@@ -1,4 +1,4 @@
-"""What the result of Python code is, as far as its text alone tells: the fields of a mapping that is written out.
+"""The result of Python code, as far as it follows from the text: the fields of a mapping that is written out.
 
 Also code that gives no result although its last line looks as if it did.
 """
@@ -26,7 +26,7 @@ from _ast import (
 from collections.abc import Iterator
 from typing import Any
 
-# What other systems call the variable that a task gives back.
+# Names in other systems for the variable that a task returns.
 _OTHER_WORDS = frozenset(("output", "outputs", "results", "response", "return_value", "ret", "retval"))
 _RESULT = "result"
 _OWN_SCOPE = (FunctionDef, AsyncFunctionDef, Lambda, ClassDef)
@@ -111,7 +111,7 @@ def _nodes(tree: Any, *, within: bool = True) -> Iterator[Any]:
 
 
 def _of_scope(tree: Any) -> Iterator[Any]:
-    """What the code itself does, without its functions."""
+    """The statements of the code itself, without its functions."""
     return _nodes(tree, within=False)
 
 

@@ -1,4 +1,4 @@
-"""SQL that no database takes, told where it was written.
+"""SQL that no database accepts, reported at its place.
 
 Only what the words themselves show: a first word that is nearly a known one, a misspelt word of a clause between two
 values, a quote or a bracket that is never closed, a statement that ends where something must follow. The grammar is the
@@ -67,7 +67,7 @@ def _is_readable(text: str) -> bool:
 
 
 def sql_flaws(text: str) -> Iterator[SqlFlaw]:
-    """What is wrong with SQL whatever database runs it; templates are one HOLE each."""
+    """The mistakes in SQL for any database; each template is one HOLE."""
     try:
         words = list(_words(text))
     except ToolError as problem:
@@ -100,7 +100,7 @@ def _brackets(words: list[_Word]) -> Iterator[SqlFlaw]:
                 yield SqlFlaw(word.at, 1, f'this SQL has a "{word.text}" that nothing opens', "leave it out")
                 return
             waiting.pop()
-        # A bracket that is open at the end of a statement; what follows would only repeat it.
+        # A bracket that is open at the end of a statement; later findings would only repeat it.
         elif word.text == ";" and waiting:
             break
     if waiting:
@@ -207,7 +207,7 @@ def _word(part: list[_Word], at: int) -> str:
 
 
 def _is_value(part: list[_Word], at: int) -> bool:
-    """Whether what stands there is, ends or begins a value or a name. What a template makes may be more than that."""
+    """Whether the token is, ends or starts a value or a name. The text of a template may be more than that."""
     if not 0 <= at < len(part):
         return False
     word = part[at]
@@ -242,7 +242,7 @@ def _as_from(part: list[_Word], at: int) -> bool:
 
 
 def _as_where(part: list[_Word], at: int) -> bool:
-    """`FROM t WHER a = 1`: what follows is compared."""
+    """`FROM t WHER a = 1`: a comparison follows."""
     if not _is_value(part, at - 1) or not _is_value(part, at + 1):
         return False
     after = at + 2
@@ -272,7 +272,7 @@ def _as_values(part: list[_Word], at: int) -> bool:
 
 
 def _as_into(part: list[_Word], at: int) -> bool:
-    """`INSERT INOT t (a) VALUES (1)`, where no other word can stand between INSERT and the table."""
+    """`INSERT INOT t (a) VALUES (1)`, where no other word is allowed between INSERT and the table."""
     return at == 1 and _word(part, 0) == "INSERT" and _is_value(part, 2) and part[2].text != "()"
 
 

@@ -179,7 +179,7 @@ def _check_target(
     guess = nearest_word(name, list(lines))
     where = f" (line {lines[guess]})" if guess and lines[guess] else ""
     hint = f'did you mean "{guess}"{where}?' if guess else f"add - step: {name}, or lead to one of {', '.join(lines)}"
-    # A long list of names would hide the way out.
+    # A long list of names would hide the fix.
     if not guess and len(lines) > 8:
         hint = f"add - step: {name}"
     compilation.note("E_NEXT_REF", place, f'{verb} "{name}", which is not a step here', hint)

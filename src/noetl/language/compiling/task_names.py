@@ -110,7 +110,7 @@ def _check_readable(task: TaskSyntax, compilation: Compilation) -> None:
 
 
 def name_tasks(playbook: Playbook, compilation: Compilation) -> Playbook:
-    """Every task and construct with a name; a name that stands for an input is read as that, too."""
+    """Every task and construct with a name; a name that means an input is read as the input, too."""
     # Inputs first: a name that becomes an input may leave its task without one, and then it is named by position.
     return passes.rewrite(passes.rewrite_tasks(playbook, lambda task, _: _with_input(task, compilation)), _named)
 
@@ -138,7 +138,7 @@ def _named(pipeline: Pipeline) -> tuple[TaskSyntax | Sugar, ...]:
 
 
 def _single_name(pipeline: Pipeline) -> str | None:
-    """What a task that stands alone is called, where a place holds just one."""
+    """The name of a single task, in a place for just one."""
     step, part = pipeline.step, pipeline.part
     if step is None:
         return part.partition("/")[2]
@@ -256,8 +256,7 @@ def _iterators(playbook: Playbook) -> set[str]:
 
 
 def _sees(written: TemplateText, owners: list[StepSyntax], playbook: Playbook) -> bool:
-    """Whether the text stands in a pipeline of a step that has the task; a text outside of all steps has no such
-    step."""
+    """Whether the text is in a pipeline of a step that has the task; a text outside of all steps has no such step."""
     here = written.step_of(playbook)
     if here is None:
         return True
@@ -276,7 +275,7 @@ def _note_unreadable(
     compilation.note("W_FOREIGN_NAME", place, message, hint)
 
 
-# `result` of a step: what it asks for and does not get is said (design.md §5).
+# `result` of a step: options without effect are reported (design.md §5).
 
 _DEFAULT = ("auto", "default")
 

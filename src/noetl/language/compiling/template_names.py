@@ -1,7 +1,7 @@
 """Names that a template can read at one place of a text, for completion: those that the checks of names let pass there.
 
-The text may be in the middle of being written: what is open at the place (a template, a quote, brackets) is closed to
-read it. The site of the place comes from the list that the checks walk, and what is visible there from their table.
+The text may be in the middle of being written: open parts at the place (a template, a quote, brackets) are closed to
+read it. The site of the place comes from the list that the checks walk, and the visible names from their table.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def _ctx_keys(playbook: Playbook) -> Iterable[str]:
 
 
 def _token_args(step: StepSyntax | None, playbook: Playbook) -> Iterable[str]:
-    """What the token brings: the step's own defaults, and the args of the arcs that lead to it."""
+    """The args of the token: the step's own defaults, and the args of the arcs that lead to it."""
     if step is None:
         return
     yield from _keys(step.args)

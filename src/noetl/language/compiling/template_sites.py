@@ -1,7 +1,7 @@
 """Everything of a playbook that is rendered, each with the site where that happens.
 
-One list for all checks of templates; the grammar says where the templates of a key are rendered. What is not listed
-is never a template: workload, metadata, names, and inputs that a kind takes verbatim (DOC-07, TOOL-07).
+One list for all checks of templates; the grammar says where the templates of a key are rendered. Other texts are never
+templates: workload, metadata, names, and inputs that a kind takes verbatim (DOC-07, TOOL-07).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class TemplateText(msgspec.Struct, frozen=True):
         return str(self.scalar.value)
 
     def step_of(self, playbook: Playbook) -> StepSyntax | None:
-        """The step that the text stands in; None outside of all steps, as in the workbook."""
+        """The step that contains the text; None outside of all steps, as in the workbook."""
         found = _STEP.match(self.scalar.path)
         return playbook.steps[int(found[1])] if found and int(found[1]) < len(playbook.steps) else None
 
@@ -81,7 +81,7 @@ def _scalars(written: _Written) -> Iterator[Scalar]:
 
 
 def _of_key(construct: Construct, name: str, node: Node | None, site: TemplateSite | None = None) -> _Written:
-    """What the grammar says about the templates of one key; `site` where the place decides about it."""
+    """The templates of one key by the grammar; `site` where the place decides about it."""
     rendered = construct[name].rendered
     assert rendered is not None
     what = rendered.what or f"{construct.what}'s {name}"
@@ -118,7 +118,7 @@ def _everything(playbook: Playbook, compilation: Compilation) -> Iterator[_Writt
 
 
 def _of_executor(spec: Mapping | None) -> Iterator[_Written]:
-    """What the execution itself is started with, and the defaults of all tasks."""
+    """The templates of the executor: start values of the execution, and the defaults of all tasks."""
     yield from _of_block(EXECUTOR_SPEC, spec)
     for key, node in _options(spec):
         if key not in EXECUTOR_OPTIONS:
@@ -249,7 +249,7 @@ def _site(pipeline: Pipeline) -> TemplateSite:
 # Template syntax: every text that will be rendered parses, and stays within the sandbox (VAL-15, TPL-11).
 
 _LOOKS = 'an expression looks like "{{ workload.name }}" or "{{ ctx.count + 1 }}"'
-# What a writer of another language meant, by what the parser stumbled over.
+# The meaning in another language of the token that the parser refused.
 _MEANT = {
     'char "&"': 'write "and"',
     'got "|"': 'write "or"',
@@ -273,7 +273,7 @@ def check_template_syntax(playbook: Playbook, compilation: Compilation) -> Playb
 
 
 def _split_message(message: str) -> tuple[str, str]:
-    """What is wrong and the way out, where the message has both: `there is no filter "x": use y`."""
+    """The problem and the fix, if the message has both: `there is no filter "x": use y`."""
     wrong, _, way_out = message.partition('": ')
     return (f'{wrong}"', way_out) if way_out else (message, "")
 

@@ -1,4 +1,4 @@
-"""Places inside a text: from an offset in a scalar's value to the line and column where that stands (VAL-15).
+"""Places inside a text: from an offset in a scalar's value to its line and column (VAL-15).
 
 Escapes, folding and indentation make the value differ from the source, so the way goes by template delimiters: the
 n-th one of the value is the n-th one of the source text. Outside of templates it goes by words in the same way.
@@ -22,7 +22,7 @@ _WHOLE = re.compile(r"(?:\{\{|\{%|\{#).*?(?:\}\}|%\}|#\}|$)", re.MULTILINE)
 def place_in(
     scalar: Scalar, offset: int | None, source: Source | None, length: int | None = None
 ) -> PositionedDiagnostic:
-    """Where the character at `offset` of the scalar's text stands; the whole scalar when that cannot be told."""
+    """The position of the character at `offset` of the scalar's text; the whole scalar if that is unknown."""
     if offset is None or source is None:
         return _first_line(scalar)
     raw = source.cut(scalar.span)
@@ -37,7 +37,7 @@ def place_in(
 
 
 def name_in(scalar: Scalar, name: str, source: Source | None, *, quoted: bool = False) -> PositionedDiagnostic:
-    """Where `name` is first read inside a template, or stands there as quoted text."""
+    """The place where `name` is first read inside a template, or is quoted text in it."""
     text = str(scalar.value)
     opening = _OPENING.search(text)
     # Not behind a dot or a quote: there it is a key or a text, not the name.
@@ -60,7 +60,7 @@ def key_in(scalar: Scalar, root: str, path: Sequence[str | int], source: Source 
 
 
 def word_in(scalar: Scalar, plain: str, offset: int, length: int, source: Source | None) -> PositionedDiagnostic:
-    """Where a word outside of templates stands; `plain` is the scalar's text without its templates."""
+    """The place of a word outside of templates; `plain` is the scalar's text without its templates."""
     word = re.compile(re.escape(plain[offset : offset + length]))
     raw = source.cut(scalar.span) if source is not None else ""
     here = [found.start() for found in word.finditer(plain)]

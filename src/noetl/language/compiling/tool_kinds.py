@@ -21,7 +21,7 @@ from noetl.language.reading.steps import REPLACED_OPTIONS
 from noetl.net.kinds import COMMON_SPEC
 from noetl.net.secret_reads import credential_name
 
-# Words people write as a kind, each with a code and a way out of its own.
+# Words people write as a kind, each with its own code and hint.
 _NO_KINDS = {
     "sink": (
         "E_SINK",
@@ -124,7 +124,7 @@ def _loop_options(dialect: Dialect) -> frozenset[str]:
 
 
 def _check_outer(spec: Mapping | None, options: frozenset[str], what: str, compilation: Compilation) -> None:
-    """An outer spec may hold the construct's options and the knobs of whatever kinds its tasks have (SPEC-02)."""
+    """An outer spec may hold the construct's options and the options of the kinds of its tasks (SPEC-02)."""
     # Plug-ins are searched for only if an unknown option makes it necessary.
     if spec is None or spec.keys.keys() <= options | _COMMON:
         _check_retry(spec, compilation)

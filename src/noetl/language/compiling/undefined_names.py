@@ -1,7 +1,7 @@
 """Undefined names: a bare name that nothing in the document can define would fail its template at run time (TPL-03).
 
-A name may come from any step, task, iterator, `args`, `ctx` or `workload` key of the document, wherever it is set: what
-is not known is which of them have run. Names under `is defined` and `default(…)` provide for themselves.
+A name may come from any step, task, iterator, `args`, `ctx` or `workload` key of the document, wherever it is set: it
+is not known which of them have run. Names under `is defined` and `default(…)` provide for themselves.
 
 Also undefined keys of values whose keys the document tells: `event` and `token` have always the same ones, `outcome`
 nearly so, `iter` those of its loop and of `set_iter`, a human task the fields of its form. At run time such a read is
@@ -153,7 +153,7 @@ def _note_unseen(
 
 
 def refuses_undefined(playbook: Playbook) -> bool:
-    """Names are held to what is declared under noetl.io/v10 and with --strict; elsewhere it is said and goes on."""
+    """Names are held to what is declared under noetl.io/v10 and with --strict; elsewhere there is a warning."""
     return playbook.api_version.endswith("/v10") or playbook.strict
 
 
@@ -298,7 +298,7 @@ def _no_field(path: tuple[str | int, ...], fields: frozenset[str]) -> tuple[str,
 
 
 class _Iterations:
-    """What `iter` has in the pipelines of each step."""
+    """The keys of `iter` in the pipelines of each step."""
 
     def __init__(self, playbook: Playbook) -> None:
         self._playbook = playbook
@@ -327,8 +327,8 @@ def _set_iter(rules: tuple[Any, ...]) -> Iterator[str]:
 
 
 def _iterators(loop: LoopSyntax | None, site: TemplateSite) -> frozenset[str]:
-    """That of the innermost level for tasks: those around it are in `iter.parent`. What a loop itself renders may
-    stand at any level."""
+    """That of the innermost level for tasks: those around it are in `iter.parent`. Templates of the loop itself may
+    be at any level."""
     names = [str(level.iterator.value) for level in loops_of(loop)]
     if site is TemplateSite.NESTED_LOOP_IN:
         return frozenset(names) | _JUDGED_KEYS

@@ -1,4 +1,4 @@
-"""Drawing: what there is to draw of a net: boxes with their contents, and the ways between them.
+"""Drawing: the boxes of a net with their contents, and the arcs between them.
 
 No positions and no output format: `layout.py` finds the first, `svg.py` and `text_forms.py` write the second.
 """
@@ -17,7 +17,7 @@ from noetl.net.routing import Admission, Arc, CaseRule, Join, JoinMode, Mode, Ro
 from noetl.net.task import Directive, Task
 from noetl.templates.values import Authored
 
-# Edges: every way a token can take from one step to another, whatever construct of whatever dialect makes it.
+# Edges: every way a token can take from one step to another, of any construct in any dialect.
 
 # Target of an arc whose target is computed at run time.
 UNKNOWN = "?"
@@ -146,7 +146,7 @@ class BoxRole(StrEnum):
 
 
 class Box(msgspec.Struct, frozen=True):
-    """A step, or the place of a target that cannot be told."""
+    """A step, or the place of an unknown target."""
 
     name: str
     role: BoxRole
@@ -186,7 +186,7 @@ def _role(step: Transition, entry: str, leaving: set[str]) -> BoxRole:
     return BoxRole.WAIT if step.waits else BoxRole.STEP
 
 
-# Contents: what stands inside a step's box: its marks (loop, join, waits …) and its tasks, one per line.
+# Contents of a step's box: its marks (loop, join, waits …) and its tasks, one per line.
 
 
 class BoxMark(msgspec.Struct, frozen=True):
@@ -229,7 +229,7 @@ def _admission_words(admission: Admission) -> str:
     allowing = [rule for rule in admission.rules if rule.allow or rule.park]
     first = admission.rules[0] if admission.rules else None
     if first is not None and first.allow and guard_words(first.when) in ("", "true"):
-        return ""  # whatever comes is let in
+        return ""  # every token is admitted
     guards = [guard_words(rule.when, 28) or "else" for rule in allowing]
     return shortened("if " + " or ".join(guards), 48) if guards else "never"
 
@@ -289,14 +289,14 @@ class BoxLine(msgspec.Struct, frozen=True):
 
     @property
     def note(self) -> str:
-        """What stands behind the name."""
+        """The text after the name."""
         jumps = f"↷ {', '.join(self.jumps)}" if self.jumps else ""
         under = f"if {self.under}" if self.under else ""
         return " ".join(part for part in (self.kind, jumps, under) if part)
 
 
 def lines_of(step: Transition) -> tuple[BoxLine, ...]:
-    """The tasks of a step as its author wrote them: what the compiler made of sugar is folded up again."""
+    """The tasks of a step as its author wrote them: tasks generated from sugar are folded again."""
     written = list(_pipeline(step.tasks))
     # A name that the compiler generated (TASK-03) carries no information.
     if [line.name for line in written] == [f"{step.name}_task"]:
@@ -309,7 +309,7 @@ def lines_of(step: Transition) -> tuple[BoxLine, ...]:
 
 
 def _pipeline(tasks: tuple[Task, ...]) -> Iterator[BoxLine]:
-    """One line per written task and per construct; a construct's tasks stand between its first label and its merge."""
+    """One line per written task and per construct; a construct's tasks are between its first label and its merge."""
     checks = {task.name: task for task in tasks if task.generated is not None}
     within: list[str] = []
     for task in tasks:
@@ -317,7 +317,7 @@ def _pipeline(tasks: tuple[Task, ...]) -> Iterator[BoxLine]:
             yield _line(task, depth=len(within))
             continue
         construct, _, part = task.name.rpartition("__")
-        # The first task that was made of a construct stands for all of it.
+        # The first task generated from a construct represents all of it.
         if construct not in within:
             yield BoxLine(
                 construct, _construct_words(task.generated, checks.get(f"{construct}__check")), depth=len(within)

@@ -165,7 +165,7 @@ class _Plan:
         passed: list[int] = []
         before = source
         for row in range(self._row[source] + 1, self._row[target]):
-            # The label stands in the row below the source, where ways have not come together yet.
+            # The label is in the row below the source, where arcs have not joined yet.
             label = way.label and not passed
             thing = self._add(row, label_width(way.label) if label else STRAND, LABEL_HEIGHT if label else 0.0)
             self._join(before, thing)
@@ -319,12 +319,13 @@ def lanes(back: Sequence[Edge], boxes: Mapping[str, PlacedBox], edges: Edges) ->
 def _around(
     source: PlacedBox, target: PlacedBox, lane: float, on_right: bool, edges: Edges, notch: float
 ) -> list[Point]:
-    """Out of the source, along the lane, into the target: through its side, or round it where a box stands between."""
+    """Out of the source, along the lane, into the target: through its side, or round it where another box is between
+    them."""
     return [*_out(source, lane, on_right, edges, notch), *_into(target, lane, on_right, edges, notch)]
 
 
 def _free(box: PlacedBox, on_right: bool, edges: Edges) -> bool:
-    """Whether nothing stands between a box and its side of the drawing."""
+    """Whether no other box is between a box and its side of the drawing."""
     first, last = edges[box.row]
     return box.right >= last - 1 if on_right else box.x <= first + 1
 

@@ -1,4 +1,4 @@
-"""Rows: the order of what stands in each row, so that few ways cross, and where along the row each thing goes.
+"""Rows: the order within each row, so that few arcs cross, and the position of each element along the row.
 
 Both walk the rows down and up again a few times: an order by the middle of a thing's neighbours in the row before,
 then places as near to that middle as the things beside it leave room for.
@@ -179,7 +179,7 @@ def _chains(rows: Rows, above: Links, below: Links) -> list[list[int]]:
     return found
 
 
-# Ranks: which row each box stands in, and which ways go against the direction of the drawing.
+# Ranks: the row of each box, and the arcs against the direction of the drawing.
 
 Edge = tuple[str, str]
 

@@ -35,7 +35,7 @@ _GRAVE, _ADVICE = "#c0392b", "#b7791f"
 
 # A drawing as indented text: steps from the start down, each once, with the ways that lead on below it.
 #
-# A step where branches meet stands below all of them, at the depth of the step where they parted.
+# A step where branches join is below all of them, at the depth of the step where they forked.
 
 
 def ladder(drawing: Drawing) -> str:
@@ -44,7 +44,7 @@ def ladder(drawing: Drawing) -> str:
 
 
 class _Rung(msgspec.Struct, frozen=True):
-    """What is still to be written: a way (`branch` is the elbow before it, nothing in a chain), or a meeting place."""
+    """A line still to be written: an arc (`branch` is the elbow before it, nothing in a chain), or a join."""
 
     prefix: str
     way: Edge | None = None
@@ -236,7 +236,7 @@ def findings_dot(net: Net, certificate: Certificate) -> str:
 
 
 def _marked(certificate: Certificate) -> dict[str, list[str]]:
-    """Codes by address; what stands at a part of a step other than an arc shows at the step."""
+    """Codes by address; findings on parts of a step other than an arc are shown at the step."""
     marked: dict[str, list[str]] = {}
     for mark in certificate.marks:
         parts = mark.address.split("/")

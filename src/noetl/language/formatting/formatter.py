@@ -1,7 +1,7 @@
 """Formatting: the same playbook with one layout, every comment kept, nothing of its meaning changed.
 
-Works on text that reads as YAML, whether or not it is a good playbook. What comes out is read again and compared, so a
-mistake here can cost a refusal, never a playbook.
+Works on text that reads as YAML, whether or not it is a good playbook. The output is read again and compared, so a
+mistake here can cause a refusal, but never damage a playbook.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def arrange(layout: DocumentLayout) -> None:
     if not isinstance(root, Block):
         _tidy(layout.root)
         return
-    # What stands above the first key is about the document, and that key may be sorted away from the top.
+    # Comments above the first key are about the document, and that key may be sorted away from the top.
     header = root.entries[0].before
     root.entries[0].before = []
     if not layout.has_anchors:
@@ -126,7 +126,7 @@ def _tasks(tool: Block) -> list[Block]:
 
 
 def _tidy(entry: LayoutEntry) -> None:
-    """No doubled blank lines, none at the start; comments that would stand between a dash and its value move above."""
+    """No doubled blank lines, none at the start; comments between a dash and its value move above."""
     if entry.trailing is not None:
         # Drop the old column: a trailing comment follows its line after two spaces.
         entry.trailing = LayoutComment(entry.trailing.text)

@@ -1,7 +1,7 @@
-"""A document as it looks, with its comments, blank lines, quotes and anchors; what formatting and migrating write.
+"""The layout of a document, with its comments, blank lines, quotes and anchors; used by formatting and migrating.
 
 Unlike `nodes` it knows no values, only how they are written. A comment belongs to the entry below it, to the line it
-ends, or to the collection whose end it stands at.
+ends, or to the collection at whose end it is.
 
 Written with two spaces per level, lists indented below their key, comments in their column where that is free. Text
 that is kept to the letter (`Verbatim`) is moved as a whole.
@@ -215,7 +215,7 @@ class _Page:
 
     def leaf(self, head: str, leaf: Leaf, trailing: LayoutComment | None, column: int) -> None:
         first, *more = leaf.text.split("\n")
-        # A closing bracket may stand in the column of its entry; the further lines of a scalar must be deeper.
+        # A closing bracket may be in the column of its entry; the further lines of a scalar must be deeper.
         least = column if leaf.is_flow else column + 2
         lines = [(head + " " if head else "") + _end_trimmed(first)]
         for line in more:

@@ -1,7 +1,7 @@
 """Reading a layout: the tokens of a document to entries, each with the comments that belong to it.
 
-Comments and blank lines stand between tokens, and no parser event mentions them (`scan`). May assume that the text has
-passed `read_yaml`: no tags, no merge keys, keys are text, one document.
+Comments and blank lines are between tokens, and no parser event contains them (`scan`). The text must have passed
+`read_yaml`: no tags, no merge keys, keys are text, one document.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from noetl.language.formatting.layout import (
     Value,
 )
 
-# The hint of indentation may stand before or after the chomping sign.
+# The indentation indicator may be before or after the chomping sign.
 _HEADER = re.compile(r"([|>])([0-9]?)([-+]?)([0-9]?)[ \t]*(#.*)?")
 
 
@@ -49,7 +49,7 @@ class Piece(msgspec.Struct):
 
 
 class Header(msgspec.Struct, frozen=True):
-    """What `|2- # comment` says."""
+    """The options of a block scalar, such as `|2- # comment`."""
 
     style: str
     # The indentation indicator, if the author wrote one.
@@ -84,7 +84,7 @@ def _read_gap(piece: Piece, text: str, covered: int) -> None:
     for line in gap.split("\n"):
         comments.append(_comment(text, line, position))
         position += len(line) + 1
-    # The token before ends within its line: the first part of the gap is what stands behind it.
+    # The token before ends within its line: the first part of the gap is the text behind it.
     if covered and text[covered - 1] != "\n":
         first = comments.pop(0)
         piece.trailing = first if first.text else None
@@ -165,7 +165,7 @@ def _is_alias_key(piece: Piece, following: Piece | None) -> bool:
 
 
 def block_text(piece: Piece, column: int, *, ends_bare: bool) -> BlockText:
-    """The text of a block scalar whose entry stands in `column`.
+    """The text of a block scalar whose entry is in `column`.
 
     `ends_bare`: the document ends in it without a line break, and will be given one, which must not become text.
     """
@@ -219,7 +219,7 @@ class _Reader:
         root = self._owner = layout.root
         root.before, self._pending = self._pending, []
         root.value = self._value(root)
-        # What follows the value has no meaning, and may still have comments above it.
+        # The text after the value has no meaning, but may have comments above it.
         while self._next < len(self._pieces):
             self._peek()
             self._take()
@@ -243,7 +243,7 @@ class _Reader:
     # values
 
     def _value(self, entry: LayoutEntry) -> Value | None:
-        """Whatever stands after `key:` or `-`."""
+        """The value after `key:` or `-`."""
         begin = self._peek().start
         if self._peek().is_a(yaml.AnchorToken):
             entry.anchor = self._take().text
@@ -257,8 +257,8 @@ class _Reader:
         if piece.is_a(yaml.BlockSequenceStartToken):
             self._take()
             return self._collection(piece.column, yaml.BlockEntryToken, self._item)
-        # YAML lets the dashes of a list stand in the column of its key, and gives no token for the begin or the end
-        # of it then.
+        # YAML allows the dashes of a list in the column of its key, and gives no token for the begin or the end of it
+        # then.
         if piece.is_a(yaml.BlockEntryToken) and entry.key is not None:
             return self._unindented_items()
         if piece.is_a(yaml.ScalarToken, yaml.AliasToken, yaml.FlowMappingStartToken, yaml.FlowSequenceStartToken):
@@ -332,7 +332,7 @@ class _Reader:
         return entry
 
     def _unindented_items(self) -> Block:
-        """A list whose dashes stand right below the key; YAML closes it without saying so."""
+        """A list whose dashes are in the column of the key; YAML closes it without saying so."""
         entries = []
         while self._peek().is_a(yaml.BlockEntryToken):
             entries.append(self._item())

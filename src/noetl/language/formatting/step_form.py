@@ -25,7 +25,7 @@ _ARGS = Input(name="args", schema={"type": "object"}, doc="Arguments by name.")
 
 
 def form_inputs(kind: ToolKind) -> tuple[Input, ...]:
-    """What a form of this kind asks for; every kind takes arguments."""
+    """The inputs in the form of this kind; every kind takes arguments."""
     return kind.inputs if kind.input("args") else (*kind.inputs, _ARGS)
 
 
@@ -140,7 +140,7 @@ def _input_text(source: Source, node: Node) -> str:
 
 
 def _values(inputs: dict[str, str], kind: ToolKind) -> dict[str, Any]:
-    """What the texts of a form mean; all that is wrong with them at once."""
+    """The values of the texts in a form; all mistakes are reported at once."""
     found, problems = {}, []
     for name, text in inputs.items():
         declared = next((one for one in form_inputs(kind) if one.name == name or name in one.aliases), None)
@@ -289,7 +289,7 @@ def _block_edit(text: str, root: Mapping, after: Mapping, new: NewStep, values: 
 def _proved(source: Source, edits: list[tuple[int, int, str]], meant: Any) -> str:
     """The text with the edits; FormatError where it would not mean that."""
     text = source.text
-    # Of two at one place the first is written first: the arc of a step stands before the step that follows it.
+    # Of two at one place the first is written first: the arc of a step precedes the next step.
     for _, (start, end, fresh) in sorted(enumerate(edits), key=lambda one: (one[1][0], one[0]), reverse=True):
         text = text[:start] + fresh + text[end:]
     if data(_root(Source(source.name, text))) != meant:

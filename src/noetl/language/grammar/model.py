@@ -14,7 +14,7 @@ import msgspec
 
 from noetl.templates.scope import DIALECTS, RESERVED, V2_CASE, V2_EVAL, V10, TemplateSite
 
-# Shapes: the JSON Schema fragments that say what a key holds, and the rule that a template may stand for a value.
+# Shapes: the JSON Schema fragments for the values of keys, and the rule that a template may replace a value.
 
 Schema = dict[str, Any]
 
@@ -143,7 +143,7 @@ NOT_V2_CASE = EVERY_DIALECT - ONLY_V2_CASE
 
 
 class Unknown(StrEnum):
-    """What becomes of a key that a construct does not have (DOC-10)."""
+    """The treatment of a key that a construct does not have (DOC-10)."""
 
     # An error in every version of the document.
     REFUSED = "refused"
@@ -240,7 +240,7 @@ class Construct(msgspec.Struct, frozen=True, dict=True):
         return mapping(properties, *required, doc=self.doc, closed=closed) | self.rules
 
     def ranks(self) -> dict[str, int]:
-        """Where the formatter puts each key of any dialect; a key that is not here stands between these two groups."""
+        """Where the formatter puts each key of any dialect; an unlisted key goes between these two groups."""
         first = [key.name for key in self.keys if not key.last]
         last = [key.name for key in self.keys if key.last]
         return {name: rank - len(first) for rank, name in enumerate(first)} | {

@@ -12,7 +12,7 @@ from noetl.templates.scope import TemplateSite
 
 API_V2, API_V10 = "noetl.io/v2", "noetl.io/v10"
 
-# The root `on`: events, and the destinations that hear of them (NTF-01).
+# The root `on`: events, and the destinations to notify (NTF-01).
 _ADDRESSES: model.Schema = {"anyOf": [model.TEXT, model.array(model.TEXT)]}
 _OPTIONS = {
     "to": Key("to", _ADDRESSES, "E-mail addresses."),
@@ -51,7 +51,7 @@ PLACES = model.words("local", "distributed")
 
 
 def _workbook() -> model.Schema:
-    """The three spellings of DOC-09; a task may stand under a `tool` of its own (design.md §5)."""
+    """The three spellings of DOC-09; a task may be nested under its own `tool` (design.md §5)."""
     task = {
         "if": {"required": ["tool"], "not": {"required": ["kind"]}},
         "then": WORKBOOK_TASK.schema(),

@@ -30,7 +30,7 @@ ERROR_KEYS = ("kind", "message", "status", "code", "retryable", "details")
 
 
 def ladder(then: model.Schema, *, bare_else: bool = True) -> model.Schema:
-    """Rules `{when, then}`, the first true one deciding, and at most one `{else: {then}}`, which stands last."""
+    """Rules `{when, then}`, the first true one deciding, and at most one `{else: {then}}`, which comes last."""
     rule = model.mapping({"when": model.ref("guard"), "then": then}, "when", "then")
     nested = model.mapping({"then": then}, "then")
     otherwise = model.mapping({"else": {"anyOf": [nested, then]} if bare_else else nested}, "else")
@@ -332,7 +332,7 @@ def definitions(kinds: Kinds) -> dict[str, Schema]:
 
 
 def _item() -> Schema:
-    """A task, or one of the constructs that are written in its place; told apart by their keys."""
+    """A task, or one of the constructs that are written in its place; distinguished by their keys."""
     item: Schema = model.ref("task")
     for construct in reversed(SUGAR):
         item = {"if": {"required": [construct]}, "then": model.ref(construct), "else": item}

@@ -1,7 +1,7 @@
 """The old document of a migration: its text, its elements (keys and list items) and the comments of each.
 
-`formatting.layout` says what belongs to what. Here it can be looked up by the nodes that the readers made: a key
-and a list item have an id that follows from the place where they stand.
+`formatting.layout` groups comments with their elements. This module finds elements by the nodes of the readers: a key
+and a list item have an id that follows from their place.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class ElementPosition(StrEnum):
 
 
 class Element(msgspec.Struct, frozen=True):
-    """A key or a list item written in block style; what stands inside braces has no elements of its own."""
+    """A key or a list item written in block style; entries inside braces have no elements of their own."""
 
     id: str
     parent: str
@@ -48,7 +48,7 @@ class SourceDocument:
     def __init__(self, source: Source, root: Mapping) -> None:
         self.source = source
         self.root = root
-        # an alias stands somewhere: its value cannot be moved without its anchor
+        # there is an alias: its value cannot be moved without its anchor
         self.aliased = _is_aliased(root)
         self.elements: dict[str, Element] = {}
         self.comments: list[SourceComment] = []
@@ -111,7 +111,7 @@ def item_id(item: Node) -> str:
 
 
 def _is_aliased(node: Node) -> bool:
-    """Whether an alias stands anywhere: its value has the place of the anchor, before the alias itself."""
+    """Whether there is an alias: its value has the place of the anchor, before the alias itself."""
     if isinstance(node, Scalar):
         return False
     if isinstance(node, Mapping):

@@ -90,7 +90,7 @@ class _Layouts:
         if inline is None:
             entry.value = self._value(part.value, column + 2)
         if key is None and isinstance(entry.value, Block) and entry.value.entries:
-            # Nothing can stand between a dash and its value: comments there go above the dash.
+            # There is no room between a dash and its value: comments there go above the dash.
             first = entry.value.entries[0]
             entry.before, first.before = [comment for comment in first.before if comment.text], []
         elif isinstance(entry.value, Block) and not entry.value.entries:
@@ -128,7 +128,7 @@ class _Layouts:
                 return piece.text
             case fragments.Copied():
                 text = self._edited(piece)
-                # Inside braces these would end the value, where it may stand bare on a line of its own.
+                # Inside braces these would end the value, where it needs no quotes on a line of its own.
                 fragile = inside and piece.plain and any(mark in text for mark in ",[]{}")
                 return None if piece.block or "\n" in text or fragile else text
             case fragments.Mapped():
@@ -185,7 +185,7 @@ def _plain(comments: list[SourceComment]) -> list[LayoutComment]:
 
 
 def _first_line(entry: LayoutEntry) -> str:
-    """What the first line of an entry will say."""
+    """The first line of an entry."""
     if isinstance(entry.value, Block) and entry.key is None:
         return _first_line(entry.value.entries[0])
     text = entry.value.text.split("\n")[0] if isinstance(entry.value, Leaf | Verbatim) else ""

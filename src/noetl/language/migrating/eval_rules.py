@@ -152,7 +152,7 @@ class EvalRules:
         return Item(Mapped((when, then)), item_id(rule.node))
 
     def _then(self, task: TaskSyntax, then: Then) -> Mapped:
-        """What the rule does, in v10's order: the directive, its options, what it writes."""
+        """The action of the rule, in v10's order: the directive, its options, its writes."""
         node = then.node
         assert isinstance(node, Mapping)
         entries: list[FragmentEntry] = []
@@ -213,7 +213,7 @@ class EvalRules:
 
 
 def previous_name(task: TaskSyntax) -> str:
-    """The key of `iter` that stands in for `set_prev`."""
+    """The key of `iter` that replaces `set_prev`."""
     return f"{task.name or 'task'}_prev"
 
 

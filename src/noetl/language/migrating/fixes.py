@@ -1,7 +1,7 @@
-"""Fixes: what a diagnostic's hint proposes, as a change that an editor can make by itself.
+"""Fixes: the proposal of a diagnostic's hint, as a change that an editor can make.
 
-A hint is written for people. Where it names one replacement, and the name it is for stands once in the place that the
-diagnostic points at, both together are a change; everything else stays advice.
+A hint is written for people. If it names one replacement, and the replaced name occurs once in the place of the
+diagnostic, both together are a change; everything else stays advice.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MEANT = re.compile(r'did you mean "([^"\n]{1,200})"')
 # `key: value` alone on its line, where one key in the place of another is sure to mean what its author meant.
 _LINE = re.compile(r"^(?P<before>\s*(?:- +)?)(?P<key>[\w-]+): +(?P<value>[^\s#|>&*!].*?)\s*(?:\s#.*)?$")
 _LOOPED = ("loop: {in: VALUE, iterator: item}", re.compile(r"\[.*\]|\"\{\{.*\}\}\"|'\{\{.*\}\}'"))
-# Keys of a step in words of others: the form, and the values that are sure to mean it.
+# Keys of a step in other systems: the form, and the values with an unambiguous meaning.
 _REWORDED = {
     "foreach": _LOOPED,
     "for_each": _LOOPED,
@@ -66,7 +66,7 @@ def fix_for(found: Diagnostic, source: Source) -> Fix | None:
 
 
 def _quoted(found: Diagnostic, source: Source) -> Fix | None:
-    """A template without quotes, with them: what stands in its place, or all that is left of the line."""
+    """A template without quotes, with quotes: the text in its place, or the rest of the line."""
     if not found.hint.startswith("quote it: ") or found.span.line != found.span.end_line:
         return None
     line = source.line(found.span.line)
@@ -110,7 +110,7 @@ def _reworded(found: Diagnostic, source: Source) -> Fix | None:
 
 
 def _has_sibling(key: str, source: Source, number: int, indent: int) -> bool:
-    """Whether `key` stands in the mapping of a line whose keys begin after `indent` characters."""
+    """Whether `key` is in the mapping of a line whose keys begin after `indent` characters."""
     lines = source.text.split("\n")
     wanted = re.compile(rf"[ -]{{{indent}}}{re.escape(key)}\s*:")
 
@@ -137,7 +137,7 @@ def apply_fixes(text: str, fixes: Iterable[Fix]) -> str:
 
 
 def _only_place(text: str, name: str) -> int | None:
-    """Where `name` stands in `text` as a word of its own, if it does so once."""
+    """The place of `name` in `text` as a separate word, if it occurs once."""
     places = [one.start() for one in re.finditer(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", text)]
     return places[0] if len(places) == 1 else None
 
@@ -166,7 +166,7 @@ def _is_in_the_way(left: Diagnostic, found: Diagnostic, fix: Fix) -> bool:
     its own, made next."""
     at, fixed = (left.span.line, left.span.column), (fix.line, fix.column)
     if left.code == "E_YAML":
-        # Of a text that is no document only the first mistake is told: one further on was there before.
+        # Of a text that is not a document only the first mistake is reported: a later one existed before.
         return found.code != "E_YAML" or at <= fixed
     if found.code.endswith("UNDEFINED_NAME") and left.code == "W_WORKLOAD_KEY" and left.span.line == fix.line:
         return True  # `load.rows` was not meant as `workload.rows`, which is not there either
@@ -175,6 +175,6 @@ def _is_in_the_way(left: Diagnostic, found: Diagnostic, fix: Fix) -> bool:
 
 
 def _is_another_language(found: Diagnostic, after: Iterable[Diagnostic]) -> bool:
-    """Whether a text is refused in the dialect that the fix gives it. All of it is read anew then, so what is refused
-    is no second mistake that the first one hid."""
+    """Whether a text is refused in the dialect that the fix gives it. The whole text is read again then, so a
+    refusal is not a second mistake that the first one hid."""
     return found.code == "E_METADATA" and any(left.severity is Severity.ERROR for left in after)

@@ -1,7 +1,7 @@
 """The migrated document before it is text again.
 
-A piece is either a stretch of the old text, kept as it was written, or something new. What is new remembers the
-element it comes from (`origin`), so that comments and empty lines find their place again.
+A piece is either a stretch of the old text, kept as it was written, or something new. A new piece names the element it
+comes from (`origin`), so that comments and empty lines find their place again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from noetl.language.migrating.notes import Notes
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
 from noetl.language.reading.playbook import TaskSyntax
 
-WIDTH = 110  # what fits on one line
+WIDTH = 110  # the limit for one line
 
 
 class Literal(msgspec.Struct, frozen=True):
@@ -59,7 +59,7 @@ Entry = FragmentEntry | CopiedEntry
 
 
 class Mapped(msgspec.Struct, frozen=True):
-    """`flow`: on one line if it fits there and no comment has to stand inside."""
+    """`flow`: on one line if it fits there and it contains no comment."""
 
     entries: tuple[Entry, ...]
     flow: bool = False
@@ -95,7 +95,7 @@ def literal(value: object) -> Literal:
 
 
 def mapped(values: dict[str, Piece], *, flow: bool = False) -> Mapped:
-    """A mapping of pieces that no element of the old document stands for."""
+    """A mapping of pieces without an element in the old document."""
     return Mapped(tuple(FragmentEntry(key, value) for key, value in values.items()), flow=flow)
 
 
@@ -184,7 +184,7 @@ class Copier:
         for scalar in _texts(node):
             raw = self.old.source.cut(scalar.span)
             changed = renamed(raw, self.names)
-            # Escaping hides quotes of the template, so the value is written anew.
+            # Escaping hides quotes of the template, so the value is rewritten.
             if changed is None:
                 changed = scalar_text(renamed(str(scalar.value), self.names) or scalar.value)
             if changed != raw:
@@ -225,7 +225,7 @@ def _texts(node: Node) -> list[Scalar]:
             return found
 
 
-# Unknown keys: what an older dialect passed over and v10 refuses stays in the text, as a comment.
+# Unknown keys: a key that an older dialect ignored and v10 refuses stays in the text, as a comment.
 
 
 def kept_as_comments(copier: Copier, node: Mapping, known: Collection[str], notes: Notes) -> list[CopiedEntry]:

@@ -1,7 +1,7 @@
 """Migrating: a document of an older dialect as v10 text that does the same (MIG-01…03).
 
-Text goes in and text comes out: what is the same in both dialects is copied as it was written, comments stay with
-what they are about, and what v10 cannot say is listed instead of guessed at.
+Text goes in and text comes out: parts that are the same in both dialects are copied unchanged, comments stay with their
+elements, and constructs without a v10 form are listed, not guessed.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ class _EvalStep:
         return FragmentEntry(entry.key, entry.value, origin_of(self.node, "spec"))
 
     def _spec(self) -> list[FragmentEntry]:
-        """The step's spec: what it was, with the older options in their new places. Nothing left, nothing written."""
+        """The step's spec, with the older options in their new places; an empty spec is not written."""
         spec = self.step.spec
         kept: list[Entry] = []
         policy: list[FragmentEntry] = []
@@ -193,7 +193,7 @@ class _EvalStep:
             # A name that was written may say which workbook task or secret is meant.
             return self._task(task, task.node if task.name_node is not None else None)
         items: list[Item] = []
-        # Comments belong to the list item, and in v2-eval the task stands below its label.
+        # Comments belong to the list item, and in v2-eval the task is below its label.
         labels = {id(task.node): item for item in tool for task in self.step.tasks if _holds(item, task.node)}
         for task in self.step.tasks:
             if isinstance(task, Sugar):
@@ -238,7 +238,7 @@ class _EvalStep:
         assert isinstance(loop, Mapping)
         spec = loop.get("spec")
         inner = list(self.copier.entries(spec, spec.values)) if isinstance(spec, Mapping) else []
-        # How shared variables are folded is said by the loop in v10, no longer where they are set.
+        # In v10 the loop says how shared variables are folded, not the rule that sets them.
         reducers = Mapped(
             tuple(FragmentEntry(key, Literal(op)) for key, op in self.variables.reducers.items()), flow=True
         )

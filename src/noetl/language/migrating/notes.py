@@ -1,4 +1,4 @@
-"""What a migration tells its user: what changed its form, and what v10 cannot say.
+"""Notes of a migration for its user: changed constructs, and constructs without a v10 form.
 
 A `changed` note says where the new text differs in more than spelling. One that `differs` is about a change of what the
 playbook does: the text is whole, and a person has to agree. A `blocked` one is a place that v10 cannot say, with the

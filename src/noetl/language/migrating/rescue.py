@@ -1,8 +1,8 @@
 """Rescue: a document that no dialect reads as a whole, rewritten construct by construct (MIG-06, DIA-04).
 
-A step of v2-case alone becomes v10 as it would in a v2-case document; every other construct is rewritten where it
-stands, by the tables of spellings and repairs (below, with the diagnostics that each repair is the way out of). What
-none of them knows stays as it was, and the check of the new text says so.
+A step of v2-case alone becomes v10 as it would in a v2-case document; every other construct is rewritten in its place,
+by the tables of spellings and repairs (below, with the diagnostics that each repair fixes). Constructs in none of the
+tables are unchanged, and the check of the new text reports them.
 """
 
 from __future__ import annotations
@@ -110,8 +110,8 @@ REPAIRS: tuple[Spelling, ...] = (
     _row("arc-guard", Where.ARC, "a condition without braces", "`{{ … }}`", conditions.write_braces),
 )
 
-# What may be put right before it is known which dialect reads the rest: a document that lacks nothing else is then
-# migrated by the rules of its own dialect, which know more than the repairs of single constructs.
+# Repairs that do not depend on the dialect: a document without other mistakes is then migrated by the rules of its own
+# dialect, which are more precise than the repairs of single constructs.
 OWN_DIALECT_REPAIRS: tuple[Spelling, ...] = (
     _own("retry-bound", Where.RETRY, "a retry without `max_attempts`", "`max_attempts: 3`", steps.bound_policy),
     _own("retry-mode", Where.RETRY, "`spec.mode` in another word", "`fixed`, `linear`, `exponential`", steps.name_mode),
@@ -128,8 +128,7 @@ OWN_DIALECT_REPAIRS: tuple[Spelling, ...] = (
 )
 
 
-# What is put right in a document that is accepted: keys that its dialect passes over with a warning, though they have
-# a place in v10.
+# Repairs in an accepted document: keys that its dialect ignores with a warning, though they have a place in v10.
 _READ_KEYS = {
     Dialect.V10: ("step-inputs",),
     Dialect.V10_IO: ("root-version", "step-inputs"),
@@ -254,7 +253,7 @@ def _with_case_migrated(source: Source, given: Mapping, first: MigratedPlaybook,
     return Rescued(msgspec.structs.replace(done, notes=(*first.notes, *done.notes)))
 
 
-# Tree pieces: a rewritten document as pieces. What was written stays as it was written; what is new is written anew.
+# Tree pieces: a rewritten document as pieces. Existing text is unchanged; only new parts are written.
 
 # Everything between a key and its value.
 _BETWEEN = re.compile(r"\s*:(?:\s|#[^\n]*\n)*")
@@ -280,7 +279,7 @@ def node_piece(node: Node, copier: Copier, key: Scalar | None = None) -> Piece:
 
 
 def _mapped(node: Mapping, copier: Copier) -> Mapped:
-    # A mapping that did not stand in the text has the place of what it was made from: a scalar, and no braces there.
+    # A mapping that is not in the text has the place of its source: a scalar, and no braces there.
     flow = copier.old.is_flow(node)
     entries = tuple(_entry(node, name, copier, flow=flow) for name in node.values)
     return Mapped(entries, flow=flow or _is_short(node))

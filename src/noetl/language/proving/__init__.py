@@ -1,4 +1,4 @@
-"""Proving: what can be known about a net before it runs.
+"""Proving: properties of a net that are known before it runs.
 
 In: a net. Out: a certificate with findings (deadlock, token left behind, cycle without an end), each with a witness:
 a firing sequence that shows it. Equations over groups of tokens decide most nets; where the order of tokens matters,

@@ -38,7 +38,7 @@ def unreachable(graph: Graph) -> list[int]:
 
 
 def traps(graph: Graph) -> list[Trap]:
-    """The reachable components without a way out in which no token may end."""
+    """The reachable components without an exit in which no token may end."""
     reached = graph.reachable(graph.entry)
     taken_away = graph.withdrawable
     # A token that may be withdrawn does not stay forever either.
@@ -87,7 +87,7 @@ class StepEdge(msgspec.Struct, frozen=True):
     # Admission conditions of the target step.
     admission: tuple[Authored, ...] = ()
     args: Authored | None = None
-    # Why a cycle over this edge must end, whatever its guards are. None if there is no such reason.
+    # Why a cycle over this edge must end, with any guards. None if there is no such reason.
     reason: str | None = None
 
 
@@ -110,7 +110,7 @@ def edges(net: Net, inside: set[str] | None = None) -> list[StepEdge]:
 
 
 def args_to_anywhere(net: Net) -> list[Authored]:
-    """What arcs pass along whose computed target could not be told: it may come to any step (C-27)."""
+    """The args of arcs with an unknown computed target: they may reach any step (C-27)."""
     routed = [arc for step in net.transitions if step.router is not None for arc in step.router.arcs]
     actions = [act for step in net.transitions if step.case for rule in step.case.rules for act in rule.actions]
     arcs = [*routed, *(arc for act in actions for arc in act.transition)]
@@ -182,8 +182,8 @@ def _timed_out(step: Transition) -> Iterator[StepEdge]:
 def arc_cycles(
     net: Net, graph: Graph, told: Collection[frozenset[int]] = ()
 ) -> tuple[list[PlacedFinding], list[CycleReason]]:
-    """Cycles without a reason to end, and the reasons of the others. A cycle whose steps are all among some that were
-    told of already is not told of again."""
+    """Cycles without a reason to end, and the reasons of the others. A cycle whose steps have all been reported is
+    not reported again."""
     reached = graph.reachable(graph.entry)
     order = {step.name: step.index for step in graph.steps}
     found: list[PlacedFinding] = []

@@ -1,4 +1,4 @@
-"""The certificate: what was proved about one net, kept beside it under the net's content hash (beyond.md §2, ADV-06).
+"""The certificate: the proved properties of one net, stored under the net's content hash (beyond.md §2, ADV-06).
 
 Plain data that serialises to JSON. `analyse` is the only entry point of the package. The findings about routing
 and limits are made here too; soundness, cycles, pipelines and variables have modules of their own.
@@ -43,7 +43,7 @@ class Witness(msgspec.Struct, frozen=True):
 
 
 class CertificateMark(msgspec.Struct, frozen=True):
-    """Where in the net a finding stands, by address of the debug map, for drawings."""
+    """The place of a finding in the net, by address of the debug map, for drawings."""
 
     code: str
     address: str
@@ -62,7 +62,7 @@ class Statistics(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Certificate(msgspec.Struct, frozen=True, kw_only=True):
-    """What was proved of one net. Stored as JSON beside it."""
+    """The proved properties of one net, stored as JSON."""
 
     verdict: Verdict
     # Hash of the net: a certificate of another version proves nothing.
@@ -114,13 +114,13 @@ def _statistics(graph: Graph, result: Soundness, cycles: int) -> Statistics:
     )
 
 
-# Routing: events that no arc takes, guards that can never decide, arcs and steps that can never fire (ADV-06). Only
-# what is certain is said: a guard on data may be meant to be false (ROUTE-07). That an unguarded arc hides the ones
-# behind it is the compiler's W_ARC_SHADOWED; that a name is no event of the step its W_EVENT_NEVER.
+# Routing: events without a matching arc, guards that can never decide, arcs and steps that can never fire (ADV-06).
+# Only certain findings are reported: a guard on data may be intended to be false (ROUTE-07). That an unguarded arc
+# hides the ones behind it is the compiler's W_ARC_SHADOWED; that a name is no event of the step its W_EVENT_NEVER.
 
 
 def routing_findings(net: Net) -> list[PlacedFinding]:
-    """What is certainly wrong with the guards of `net`."""
+    """The certain mistakes in the guards of `net`."""
     found: list[PlacedFinding] = []
     for step in net.transitions:
         found += _never_admitted(step)

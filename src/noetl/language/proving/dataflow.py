@@ -48,7 +48,7 @@ class _Flow:
         self._everywhere = variable_access.keys(net.ctx)  # there from the beginning
         for at, step in enumerate(net.transitions):
             written = variable_access.step_ctx(step)
-            # What handlers and compensations write may come at any time; and one computed key may be any key.
+            # Handlers and compensations may write at any time; and one computed key may be any key.
             self._everywhere |= variable_access.beside_ctx(step) | ReadKeys(unknown=written.unknown)
             for key in written.names:
                 self._writers.setdefault(key, []).append(at)
@@ -88,7 +88,7 @@ class _Flow:
         yield _finding(site, f'"{root}.{key}" is read here, but {where}', hint)
 
     def _own(self, step: Transition, site: ReadSite) -> ReadKeys:
-        """What the run itself may have set by then."""
+        """The names that the run itself may have set by then."""
         if site.position == BEFORE:
             return ReadKeys()
         # In a loop an earlier iteration may have run every task.

@@ -52,7 +52,7 @@ def _firings(step: Transition, targets: Targets) -> tuple[Firing, ...]:
 
 
 def router_firings(step: Transition, targets: Targets) -> list[Firing]:
-    """What the router of a v10 or v2-eval step can do on each of its boundary events."""
+    """The possible firings of the router of a v10 or v2-eval step, on each of its boundary events."""
     router = step.router or Router()
     ways = [targets.way(arc_address(step.name, at), at, arc) for at, arc in enumerate(router.arcs)]
     found: list[Firing] = []

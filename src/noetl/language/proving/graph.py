@@ -1,7 +1,7 @@
 """Steps as numbers, and every way a run of one can end, without data.
 
 Guards are over-approximated: one that is not constant and not decided by the event's name may be true or false
-(ADV-06). What a run does inside is not known here; only which tokens its end makes.
+(ADV-06). This module knows only the tokens that the end of a run creates, not the run itself.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class NetStep(msgspec.Struct, frozen=True):
 
 
 class Graph(msgspec.Struct, frozen=True):
-    """`guessed`: arcs whose computed target could not be told, by address; they may lead anywhere."""
+    """`guessed`: arcs with an unknown computed target, by address; they may lead anywhere."""
 
     steps: tuple[NetStep, ...]
     entry: int
@@ -210,7 +210,7 @@ def closure(starts: Iterable[Node], following: Callable[[Node], Iterable[Node]])
 
 
 def components(successors: Mapping[Node, Sequence[Node]]) -> list[list[Node]]:
-    """Tarjan's components, those without way out first; nodes that are only targets must be keys too."""
+    """Tarjan's components, those without exits first; nodes that are only targets must be keys too."""
     order: dict[Node, int] = {}
     low: dict[Node, int] = {}
     open_nodes: list[Node] = []

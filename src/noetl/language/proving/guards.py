@@ -1,7 +1,7 @@
-"""Guards: what can be told about conditions without data, by trying a few telling values for each thing they read.
+"""Guards: properties of conditions without data, found by trying a few significant values for each name they read.
 
 The small abstract domain of beyond.md §2: equality with constants, order against numbers, truth and its negation, and
-the event's name. Whatever else a guard says is a coin that may fall either way, the same way for the same text.
+the event's name. Any other part of a guard is an unknown boolean, the same for the same text.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from noetl.templates.logic import truth as truth_of
 from noetl.templates.values import Authored
 
 UNDEFINED: Any = object()
-# A value that no guard compares with: it stands for all that are not named.
+# A value that no guard compares with: it represents all unnamed values.
 _OTHER = "\0some other value"
 # Combinations of values tried before giving up.
 _TRIED = 2_000
@@ -31,7 +31,7 @@ _ORDERS: dict[str, Callable[[Any, Any], bool]] = {
     ">=": lambda a, b: bool(a >= b),
 }
 
-# What a comparison reads. An expression that cannot be analysed is a variable of its own.
+# The name that a comparison reads. An expression that cannot be analysed is a variable of its own.
 Variable = tuple[str, tuple[str | int, ...]] | str
 Values = Mapping[Variable, Any]
 

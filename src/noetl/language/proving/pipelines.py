@@ -33,7 +33,7 @@ class Hop(msgspec.Struct, frozen=True):
 
 
 def pipeline_findings(net: Net) -> tuple[list[PlacedFinding], list[CycleReason]]:
-    """What is wrong with the control flow inside the steps of `net`, and why their cycles end."""
+    """Mistakes in the control flow inside the steps of `net`, and the reasons why their cycles end."""
     found: list[PlacedFinding] = []
     reasons: list[CycleReason] = []
     for step in net.transitions:
@@ -52,7 +52,7 @@ def task_hops(step: Transition) -> list[Hop]:
 
 
 def _all_hops(step: Transition) -> list[Hop]:
-    """The same with the ways out, which lead to the position past the last task."""
+    """The same with the exits, which lead to the position past the last task."""
     positions = {task.name: at for at, task in enumerate(step.tasks)}
     hops: list[Hop] = []
     for at, task in enumerate(step.tasks):
@@ -82,7 +82,7 @@ def _targets(rule: Rule, at: int, positions: dict[str, int]) -> list[int]:
             return [at + 1]
         case Directive.RETRY:
             goes_on = rule.retry is not None and rule.retry.on_exhausted is Directive.CONTINUE
-            # The last position stands for the end of the pipeline.
+            # The last position is the end of the pipeline.
             return [at + 1 if goes_on else len(positions)]
         case _:
             return [len(positions)]

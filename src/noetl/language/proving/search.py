@@ -241,7 +241,7 @@ def _spread(ways: tuple[StepEnding, ...]) -> Iterator[tuple[int, ...]]:
 
 
 def _places(group: TokenGroup, wanted: MarkedToken) -> Iterator[tuple[int, ...]]:
-    """Where in the nested groups tokens like `wanted` stand, one for each level that has some."""
+    """The places of tokens like `wanted` in the nested groups, one for each level that has some."""
     # Equal tokens of one level are interchangeable, so one of them represents all.
     if wanted in group.items:
         yield (group.items.index(wanted),)

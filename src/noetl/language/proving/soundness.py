@@ -152,7 +152,7 @@ _PRICE = 200
 
 
 class Soundness(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of the soundness of a net."""
+    """The soundness of a net, as far as it is known."""
 
     unreachable: tuple[int, ...] = ()
     traps: tuple[Trap, ...] = ()
@@ -203,7 +203,7 @@ def _faults(solved: TokenOutcomes) -> dict[Fault, tuple[Move, ...]]:
 
 def _searched(graph: Graph, budget: int) -> tuple[dict[Fault, tuple[Move, ...]], int, str]:
     search = StateSearch(graph, budget // _PRICE)
-    # A fault that was found stands even if the budget ended: that the net is unsound is decided then.
+    # A fault is reported even if the budget ended: then the net is known to be unsound.
     return search.faults, search.states, "" if search.finished or search.faults else _spent(budget)
 
 
@@ -238,14 +238,14 @@ def _traps(graph: Graph, solved: TokenOutcomes | None, faulty: bool) -> tuple[Tr
     return (Trap(graph.entry, (graph.entry,), ()),)
 
 
-# What soundness says to an author: each fault in words, with the way out.
+# The findings of soundness for an author: each fault as text, with a hint.
 
 # The findings that make a net unsound; the others are advice.
 UNSOUND = frozenset({"W_DEADLOCK", "W_JOIN_UNFILLED", "W_TOKEN_LEFT", "W_NO_END", "W_TOKEN_GROWTH", "W_UNREACHABLE"})
 
 
 def soundness_findings(graph: Graph, result: Soundness) -> list[PlacedFinding]:
-    """One finding for each thing that is wrong, and a note when not everything could be told."""
+    """One finding for each fault, and a note if the analysis is incomplete."""
     found = [_unreachable(graph, step) for step in result.unreachable]
     found += [_trap(graph, trap) for trap in result.traps]
     found += [_growth(graph, growth) for growth in result.growth]

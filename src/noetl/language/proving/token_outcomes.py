@@ -161,7 +161,7 @@ class TokenOutcomes:
 
         for outcome, members in group_outcomes(firing, enter, self._caps, self._spend):
             if not isinstance(outcome, Normal):
-                # A stop or a fault of one member is the outcome of the whole fork, whatever its joins would have done.
+                # A stop or a fault of one member is the outcome of the whole fork, regardless of its joins.
                 if outcome not in known:
                     known[outcome] = Forked(firing, members())
                 continue
@@ -184,7 +184,7 @@ class TokenOutcomes:
     def _after(
         self, node: Node, group: Normal, meeting: SettledJoins
     ) -> Iterable[tuple[Outcome, tuple[tuple[int, Outcome], ...]]]:
-        """What the group contributes to its outer group: the runs of its joins, or only an end."""
+        """The contribution of the group to its outer group: the runs of its joins, or only an end."""
         if not meeting.fired:
             # All tokens ended. The outer group sees one token that ended, as if there had been no fork.
             return [(Normal(ended=group.ended) if node[1] else NOTHING, ())]

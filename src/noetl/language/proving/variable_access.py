@@ -117,7 +117,7 @@ def ending_ctx(step: Transition) -> ReadKeys:
 
 
 def beside_ctx(step: Transition) -> ReadKeys:
-    """Keys that handlers and compensations set: at any time, as far as can be told."""
+    """Keys that handlers and compensations may set at any time."""
     found = ReadKeys()
     for handler in step.handlers.handlers if step.handlers else ():
         for task in handler.tasks:
@@ -135,7 +135,7 @@ def step_ctx(step: Transition) -> ReadKeys:
     return found
 
 
-# What a round of a cycle can change, and so whether a guard may one day say something else.
+# The names that a round of a cycle can change, and so whether the value of a guard can change.
 
 # Names that hold what the last call or step came to.
 _RESULTS = frozenset({"outcome", "response", "result", "this", "error", "_prev", "page", "status_code"})

@@ -1,4 +1,4 @@
-"""Witnesses: a finding as a firing sequence, in words and as moves that a screen can play (beyond.md §2). Also the
+"""Witnesses: a finding as a firing sequence, as text and as moves that a screen can animate (beyond.md §2). Also the
 simulation that makes one.
 
 A witness shows the tokens that matter and leaves the others where they are. `Marking` is what it moves: steps

@@ -1,7 +1,7 @@
-"""Where the constructs of a document are, whatever its dialect, for finding out which one it is (DIA-02).
+"""The constructs of a document in any dialect, for the detection of its dialect (DIA-02).
 
-Looks only at places where the language puts its own keys. What a task sends, `workload` and `args` may hold any key
-and say nothing about the dialect; so do the roadmap blocks (DIA-03).
+Looks only at places where the language puts its own keys. Task inputs, `workload` and `args` may hold any key and do
+not reveal the dialect; so do the roadmap blocks (DIA-03).
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def loops(step: Mapping) -> Iterator[Mapping]:
 
 
 def exits(step: Mapping) -> Iterator[Mapping]:
-    """Whatever of `next` can carry a condition: the router, its arcs, or the entries of a list."""
+    """The parts of `next` that can have a condition: the router, its arcs, or the entries of a list."""
     router = step.get("next")
     if isinstance(router, Mapping):
         yield router

@@ -61,7 +61,7 @@ def _in_rule(name: str) -> Finder:
 
 
 def _spec_policy(parts: DocumentParts) -> Iterator[Scalar]:
-    """`spec.policy` wherever a spec may stand."""
+    """`spec.policy` in every place of a spec."""
     yield from key(parts.root, "executor", "spec", "policy")
     for step in parts.steps:
         for holder in (step, *loops(step), *exits(step)):
@@ -161,7 +161,7 @@ def _reading_output(node: Node | None) -> Iterator[Scalar]:
 
 
 def _both(instead: str) -> dict[Dialect, str]:
-    """What v10 and v2-eval write in the same way."""
+    """Constructs that v10 and v2-eval share."""
     return {V10: instead, V2_EVAL: instead}
 
 
@@ -248,7 +248,8 @@ STRONG: tuple[Marker, ...] = (
 
 
 def weak_dialect(parts: DocumentParts) -> Dialect | None:
-    """What the shape of `next` and step-level `args` suggest; the first rule that applies anywhere decides (DIA-03)."""
+    """The dialect suggested by the shape of `next` and step-level `args`; the first rule that applies anywhere
+    decides (DIA-03)."""
     exits_written = [step.get("next") for step in parts.steps]
     named = any(isinstance(node, Scalar) and isinstance(node.value, str) for node in exits_written)
     if named or any("args" in step for step in parts.steps):

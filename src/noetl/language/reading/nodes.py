@@ -1,8 +1,8 @@
-"""The YAML tree with a place for every value: what the readers read.
+"""The YAML tree with a place for every value: the input of the readers.
 
-Three kinds of node and nothing else. Scalars hold YAML 1.2 core values (null, bool, int, float, str); tags,
-anchors and comments are gone. `path` is the place people use (`workflow[0].tool[1].spec`), `span` the text. A node that
-is `made` was not written so: it stands for what its span holds (`noetl.language.reading.spellings`).
+Three kinds of node and nothing else. Scalars hold YAML 1.2 core values (null, bool, int, float, str); tags, anchors and
+comments are gone. `path` is the place people use (`workflow[0].tool[1].spec`), `span` the text. A node that is `made`
+was not written so: it replaces the text of its span (`noetl.language.reading.spellings`).
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def data(node: Node | None) -> Any:
 
 
 def describe(node: Node) -> str:
-    """What a node is, for messages: "a list", "text", "a mapping"."""
+    """The kind of a node, for messages: "a list", "text", "a mapping"."""
     match node:
         case Mapping():
             return "a mapping"

@@ -1,6 +1,6 @@
-"""Keys of other dialects, ages and systems, each with the way out (DIA-05, VAL-14, MIG-04, V2E-10).
+"""Keys of other dialects, ages and systems, each with its replacement (DIA-05, VAL-14, MIG-04, V2E-10).
 
-A key stands here when an author may believe it works. Which keys a construct does have is its reader's business.
+This table has the keys that an author may believe to work. Each reader knows the keys of its construct.
 """
 
 from __future__ import annotations
@@ -125,8 +125,8 @@ def refuse(reading: ReadContext, node: Mapping, refusals: dict[str, OldKeyRefusa
             reading.error(refusal.code, node.keys[key], refusal.message, refusal.hint)
 
 
-# Words of other systems for what a playbook has under another name, each with what to write instead. People write them
-# at the root, on a step, inside a task and on an arc, so each says where its key stands.
+# Keys of other systems that a playbook has under another name, each with its replacement. People write them at the
+# root, on a step, inside a task and on an arc, so each names its place.
 _TIMER = "a step that waits has timer: {duration: 5s} in place of tool"
 _PERSON = "a step that asks a person has human_task: {title: …, form: […]} in place of tool"
 _GUARD = (

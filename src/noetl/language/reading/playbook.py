@@ -1,8 +1,8 @@
 """Playbook: a document as its author wrote it, understood but not yet lowered.
 
 The readers (`reader.py`, `language/v2_case/reader.py`) check shapes and fill these; the compiler makes a `Net` of them.
-Every authored value stays a `Node`, so that whatever is wrong with it later can be shown in place. The fields
-of older dialects (`case`, `retry`, `sink`, `vars`, `set_vars` …) are empty in a v10 document.
+Every authored value stays a `Node`, so that a later mistake can be shown in its place. The fields of older dialects
+(`case`, `retry`, `sink`, `vars`, `set_vars` …) are empty in a v10 document.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class _Part(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Then(_Part, frozen=True, kw_only=True):
-    """What a task policy rule does. Fields that may be templates stay nodes."""
+    """The action of a task policy rule. Fields that may be templates stay nodes."""
 
     do: str = "continue"  # retry | jump | continue | break | fail
     to: Scalar | None = None
@@ -69,7 +69,7 @@ class RuleSyntax(_Part, frozen=True, kw_only=True):
 
 
 class PolicySyntax(_Part, frozen=True, kw_only=True):
-    """A task's outcome policy. `strict` (v2-eval): an unmatched error fails, whatever on_unmatched says."""
+    """A task's outcome policy. `strict` (v2-eval): an unmatched error fails, regardless of on_unmatched."""
 
     rules: tuple[RuleSyntax, ...]
     on_unmatched: str | None = None  # continue | fail

@@ -116,7 +116,7 @@ def _read_eval_else(reading: ReadContext, entry: Mapping) -> RuleSyntax | None:
     return RuleSyntax(node=entry, when=None, then=read_then(reading, inner))
 
 
-# Directives: what a rule of a task policy does with an outcome (VAL-08, VAL-10), in v10 and v2-eval.
+# Directives: the actions of a task policy rule on an outcome (VAL-08, VAL-10), in v10 and v2-eval.
 
 _RETRY_KEYS = frozenset(key.name for key in RETRY_KEYS)
 _OWNERS = {"to": "jump", "error": "fail", **dict.fromkeys(_RETRY_KEYS, "retry")}
@@ -136,11 +136,11 @@ _SAME_BACKOFF = {"fixed": "none", "none": "fixed"}
 
 
 def read_then(reading: ReadContext, node: Mapping, besides: Collection[str] = ()) -> Then:
-    """The directive of `node`; `besides` are keys of the rule that stand among it (`expr` in v2-eval)."""
+    """The directive of `node`; `besides` are keys of the rule in the same mapping (`expr` in v2-eval)."""
     _check_directive_keys(reading, node, besides)
     word = shared_checks.choice(reading, node.get("do"), DIRECTIVE["do"].words, "E_DO", "do")
     do = word or "continue"
-    # Not after a misspelt `do`: what may stand beside it is not known then, and one message is enough.
+    # Not after a misspelt `do`: the allowed other keys are not known then, and one message is enough.
     if word or "do" not in node:
         _check_company(reading, node, do)
     return Then(
@@ -226,7 +226,7 @@ def _read_backoff(reading: ReadContext, node: Node | None) -> str | None:
     same = _SAME_BACKOFF.get(found, "") if isinstance(found, str) else ""
     hint = f"write {same}, the word of {reading.dialect} for a constant delay" if same in allowed else ""
     word = shared_checks.choice(reading, node, allowed, "E_BACKOFF", "backoff", hint)
-    # The net has one word for a constant delay, whatever the dialect calls it.
+    # The net has one word for a constant delay, for all dialects.
     return "none" if word == "fixed" else word
 
 

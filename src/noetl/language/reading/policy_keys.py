@@ -221,7 +221,7 @@ _BY_SHAPE: tuple[tuple[Schema, Callable[[shared_checks.ReadContext, Node, str, s
     (WHOLE, shared_checks.whole_number),
     (ref("timeout"), lambda reading, node, _code, what: shared_checks.timeout(reading, node, what)),
 )
-# Admission has rules of its own; the mode and the bound of a loop may stand in two places.
+# Admission has rules of its own; the mode and the bound of a loop have two possible places.
 _READ_ELSEWHERE = {("step", "admit"), ("loop", "mode"), ("loop", "max_in_flight")}
 
 
@@ -245,7 +245,7 @@ def owner_of(key: str) -> str:
 
 
 def read_scope_policy(reading: shared_checks.ReadContext, node: Node | None, scope: str) -> Mapping | None:
-    """The policy of a scope with its keys checked; what each holds is checked by `policy_parts`."""
+    """The policy of a scope with its keys checked; their values are checked by `policy_parts`."""
     shape = f"{scope}.spec.policy holds {', '.join(SCOPES[scope].names())}"
     policy = shared_checks.mapping(reading, node, "E_POLICY_SHAPE", f"{scope}.spec.policy", shape)
     if policy is None:

@@ -1,4 +1,4 @@
-"""Text in, Playbook out, whatever the dialect; every mistake of shape is noted on the way (VAL-19).
+"""Text in, Playbook out, in any dialect; every structural mistake is noted (VAL-19).
 
 The dialect is found in this order (DIA-01…05): named by the author, `noetl.io/v10`, strong markers, weak markers, v10.
 A v10 document is never taken for an older one. A document with marks of two dialects is of the one that reads all of
@@ -36,7 +36,7 @@ from noetl.net.kinds import Kinds
 
 
 class Found(msgspec.Struct, frozen=True):
-    """A marker and the first place it stands at."""
+    """A marker and its first place."""
 
     marker: Marker
     at: Scalar
@@ -107,7 +107,7 @@ def _by_shape(root: Mapping, findings: Findings) -> Dialect | None:
 
 
 def _spelling_of_v10(root: Mapping) -> Dialect:
-    """v10, or v10-io where one of its own words stands."""
+    """v10, or v10-io if one of its own words occurs."""
     found = _strong(document_parts(root))
     return Dialect.V10_IO if any(one.marker.dialect is Dialect.V10_IO for one in found) else Dialect.V10
 
@@ -123,8 +123,8 @@ def _strong(parts: DocumentParts) -> list[Found]:
 
 
 def _firsts(found: list[Found]) -> list[Found]:
-    """The first marker of each dialect that has one. A spelling that others read too stands for its dialect only where
-    nothing else does."""
+    """The first marker of each dialect that has one. A spelling that other dialects read too counts only if there is
+    no other marker."""
     own = sorted(found, key=lambda one: bool(one.marker.spelling))
     firsts: dict[Dialect, Found] = {}
     for one in own:
@@ -148,7 +148,7 @@ def _mixed(found: list[Found], findings: Findings) -> None:
 
 
 def read_v10(root: Mapping, reading: ReadContext) -> Playbook:
-    """As much of the playbook as can be read; what cannot is noted."""
+    """As much of the playbook as can be read; mistakes are noted."""
     return read_root(root, reading, _read_v10_step, read_task)
 
 
@@ -179,7 +179,7 @@ def _read_step_policy(reading: ReadContext, spec: Mapping) -> Mapping | None:
 
 
 def read_v2_eval(root: Mapping, reading: ReadContext) -> Playbook:
-    """As much of the playbook as can be read; what cannot is noted."""
+    """As much of the playbook as can be read; mistakes are noted."""
     return read_root(root, reading, _read_eval_step, read_task)
 
 

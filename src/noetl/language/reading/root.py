@@ -1,6 +1,6 @@
 """The root of a document: its sections, its identity and its list of steps (DOC-02…09), the same in every dialect.
 
-What stands inside a step or a task is the dialect's business: `read_step` and `read_task` are its readers.
+The contents of a step or a task depend on the dialect: `read_step` and `read_task` are its readers.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from noetl.language.reading.trigger import read_notifications, read_trigger
 
 
 class PlaybookIdentity(msgspec.Struct, frozen=True):
-    """What a playbook is known by (DOC-05). `node` is the metadata block; its further keys are kept as they are."""
+    """The identity of a playbook (DOC-05). `node` is the metadata block; its further keys are kept as they are."""
 
     name: str
     path: str
@@ -42,7 +42,7 @@ class PlaybookIdentity(msgspec.Struct, frozen=True):
 
 
 def read_identity(root: Mapping, reading: ReadContext, *, lifted: bool) -> PlaybookIdentity:
-    """Name and path, empty where they are missing. `lifted`: they may stand at the root instead."""
+    """Name and path, empty where they are missing. `lifted`: they may be at the root instead."""
     hint = "metadata: {name: …, path: …}"
     block = mapping(reading, root.get("metadata"), "E_METADATA", "metadata", hint)
     # One message for all of it: name and path would each be reported as missing as well.
@@ -81,10 +81,10 @@ def _value(node: Scalar | None) -> str:
 
 # A step's mapping and its name (already checked to be text).
 StepReader = Callable[[ReadContext, Mapping, Scalar], StepSyntax]
-# A task as one value with `kind`, and its name when that stands outside of it (a workbook key, a label).
+# A task as one value with `kind`, and its name if that is outside of it (a workbook key, a label).
 TaskReader = Callable[[ReadContext, Node, Scalar | None], TaskSyntax | None]
 
-# What people write at the root about the playbook itself; metadata keeps any key (DOC-05).
+# Keys about the playbook itself that people write at the root; metadata keeps any key (DOC-05).
 ABOUT = ("version", "description", "author", "owner", "labels", "tags", "annotations")
 _ELSEWHERE = WORDS_OF_OTHERS | {key: f"move it to metadata.{key}" for key in ABOUT}
 _ELSEWHERE |= dict.fromkeys(("env", "environment", "variables", "config"), "write workload: {name: value}")
@@ -96,7 +96,7 @@ _ELSEWHERE["steps"] = "write workflow, as noetl migrate does"  # under noetl.io/
 def read_root(
     root: Mapping, reading: ReadContext, read_step: StepReader, read_task: TaskReader, *, lifted_identity: bool = False
 ) -> Playbook:
-    """The whole document. `lifted_identity` (v2-case): `name` and `path` may stand at the root (V2C-01)."""
+    """The whole document. `lifted_identity` (v2-case): `name` and `path` may be at the root (V2C-01)."""
     _check_sections(root, reading, lifted_identity)
     identity = read_identity(root, reading, lifted=lifted_identity)
     api_version = root.get("apiVersion")

@@ -1,4 +1,4 @@
-"""Rules and routers: what decides where a token or a task goes next.
+"""Rules and routers: the decision where a token or a task goes next.
 
 Ordered rules are a list of `{when, then}`, of which the first true one decides, and at most one `else` at the end
 (VAL-07). Task policies, admission and `choose` are written so, and each reads what its rules do. Admission is read here
@@ -40,7 +40,7 @@ def read_ordered_rules(reading: ReadContext, rules: Sequence) -> tuple[OrderedRu
 
 
 def check_else_order(reading: ReadContext, rules: Sequence) -> None:
-    """`else` stands at most once, and last."""
+    """`else` occurs at most once, and last."""
     alone = sum(isinstance(rule, Mapping) and "else" in rule for rule in rules) == 1
     for rule in rules.items[:-1]:
         if isinstance(rule, Mapping) and "else" in rule:

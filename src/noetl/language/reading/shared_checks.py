@@ -28,7 +28,7 @@ from noetl.net.kinds import Kinds
 
 
 class ReadContext(msgspec.Struct):
-    """What a reader carries along: the dialect, where findings go, how strict to be about unknown keys, and the tool
+    """The context of a reader: the dialect, the list of findings, the strictness about unknown keys, and the tool
     kinds, some of which have a policy of their own."""
 
     dialect: Dialect
@@ -154,7 +154,7 @@ def check_keys(
 def known_block(
     reading: ReadContext, node: Node | None, construct: Construct, code: str, what: str, hint: str = ""
 ) -> Mapping | None:
-    """`node` as a mapping with the keys of `construct`; what else it is, or has, is noted."""
+    """`node` as a mapping with the keys of `construct`; other types and keys are noted."""
     block = mapping(reading, node, code, what, hint)
     if block is not None:
         check_keys(reading, block, construct, code)
@@ -162,7 +162,7 @@ def known_block(
 
 
 def opening(node: Node) -> DiagnosticPosition:
-    """Where something stands as a whole, shown at its first key: for what is missing in it."""
+    """The place of a construct as a whole, at its first key: for missing parts."""
     if isinstance(node, Mapping) and node.keys:
         return DiagnosticPosition(node.path, next(iter(node.keys.values())).span)
     return DiagnosticPosition(node.path, node.span)
@@ -198,8 +198,8 @@ def text(reading: ReadContext, node: Node | None, code: str, what: str, hint: st
 
 
 def option(spec: Mapping | None, key: str) -> Node | None:
-    """What a spec says under a key. An empty spec says nothing, and is false like any empty mapping: `spec and …` would
-    give the spec itself."""
+    """The value of a key in a spec. An empty spec says nothing, and is false like any empty mapping: `spec and …`
+    would give the spec itself."""
     return spec.get(key) if spec is not None else None
 
 

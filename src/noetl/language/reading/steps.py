@@ -1,4 +1,4 @@
-"""What the steps of v10 and v2-eval have in common (`read_common`): texts, data, result, loop and tasks (DOC-10).
+"""The common parts of v10 and v2-eval steps (`read_common`): texts, data, result, loop and tasks (DOC-10).
 
 A loop has `in`, `iterator`, `spec`, and perhaps a loop inside (VAL-03, SPEC-06, LOOP-07, C-08). What differs between
 the two dialects is read in `reader.py`.
@@ -17,7 +17,7 @@ from noetl.language.reading.policy_keys import check_parts, check_step_options, 
 from noetl.language.reading.tasks import is_single, read_tool
 
 _SHAPE = 'loop: {in: "{{ … }}", iterator: name, spec: {mode: sequential}}'
-# The other dialects' spellings, and where the same is said here.
+# Spellings of other dialects, and their place here.
 _REPLACED = {
     "collection": "loop.in",
     "element": "loop.iterator",
@@ -138,7 +138,7 @@ def _written_once(reading: shared_checks.ReadContext, spec: Mapping, policy: Map
 
 _CODE = "E_STEP_KEY"
 _OF_TASKS = ("kind", "code", "url", "endpoint", "method", "headers", "params", "payload", "command", "query", "auth")
-# Keys that people write on a step and that stand somewhere else.
+# Keys that people write on a step and that belong elsewhere.
 ELSEWHERE = {**WORDS_OF_OTHERS, **{key: f"move it into tool: {{kind: …, {key}: …}}" for key in _OF_TASKS}}
 ELSEWHERE["type"] = "move it into tool: {kind: …}"
 ELSEWHERE["kind"] = "move it into tool: {kind: …}, with the inputs beside it, as noetl migrate does"

@@ -21,7 +21,7 @@ _TOOL = "tool: {kind: …}, or a list of {name: …, kind: …}"
 
 
 def read_tool(reading: ReadContext, node: Node | None, what: str = "tool") -> tuple[TaskSyntax | Sugar, ...]:
-    """The tasks of `tool`, whatever its shape; `what` names the key in messages."""
+    """The tasks of `tool` in any of its shapes; `what` names the key in messages."""
     match node:
         case None:
             return ()
@@ -45,7 +45,7 @@ def is_single(node: Node | None) -> bool:
 
 
 def read_task(reading: ReadContext, node: Node, label: Scalar | None = None) -> TaskSyntax | None:
-    """One task as a mapping with `kind`; `label` is its name where that stands outside of it."""
+    """One task as a mapping with `kind`; `label` is its name if that is outside of it."""
     if not isinstance(node, Mapping):
         message = f"a task must be a mapping with kind, and this is {describe(node)}"
         reading.error("E_TOOL_KIND", node, message, "{kind: …}")
@@ -98,7 +98,7 @@ def _read_kind(reading: ReadContext, node: Mapping) -> Scalar | None:
         message = f'"{misspelt}" is not a key of a task'
         reading.error("E_TASK_KEY", node.keys[misspelt], message, 'did you mean "kind"?')
     elif foreign := _word_of_others(node):
-        if foreign not in REFUSED_IN_TASKS[reading.dialect.rules]:  # which are told of already
+        if foreign not in REFUSED_IN_TASKS[reading.dialect.rules]:  # already reported
             message = f'"{foreign}" is not a key of a task'
             reading.error("E_TASK_KEY", node.keys[foreign], message, WORDS_OF_OTHERS[foreign])
     else:
@@ -109,7 +109,7 @@ def _read_kind(reading: ReadContext, node: Mapping) -> Scalar | None:
 
 
 def _word_of_others(node: Mapping) -> str | None:
-    """The word that stands for a whole task, as in `- sleep: 5`."""
+    """The word for a whole task, as in `- sleep: 5`."""
     # Beside a word that is not in the table only the kind was forgotten: `form` is an input of http, beside its url.
     words = [key for key in node.values if key not in ("name", "desc", "spec")]
     return words[0] if words and all(key in WORDS_OF_OTHERS for key in words) else None

@@ -48,7 +48,7 @@ _NICKNAMES = {
 
 
 def read_trigger(reading: ReadContext, node: Node | None) -> TriggerSyntax | None:
-    """The schedule of `trigger.timer`; its cron is always the five-field form, whatever was written."""
+    """The schedule of `trigger.timer`; its cron is always the five-field form, in any notation."""
     block = known_block(reading, node, TRIGGER, _TRIGGER_CODE, "trigger", _TRIGGER_FORM)
     if block is None:
         return None
@@ -102,7 +102,7 @@ _FIELDS = {
 
 
 def cron_reason(problem: str, expression: str) -> str:
-    """What is wrong with a cron schedule, with what is allowed there."""
+    """The mistake in a cron schedule, with the allowed values."""
     fields = expression.split()
     # The parser refuses 30 February with the words that it has for the 32nd.
     if problem == "Bad day-of-month" and len(fields) == 5 and fields[3] != "*" and _parses([*fields[:3], "*", "*"]):

@@ -1,4 +1,4 @@
-"""Wait blocks and their kin: what a step may carry besides its pipeline, in v10 and v2-case (TMR, MSG, HUM, SAGA, ADV).
+"""Wait blocks and similar: parts of a step besides its pipeline, in v10 and v2-case (TMR, MSG, HUM, SAGA, ADV).
 
 The two dialects write these blocks the same; only the tasks inside them differ, so the caller brings the
 reader of its task lists along.
@@ -32,7 +32,7 @@ from noetl.language.reading.shared_checks import (
 
 _CODE = "E_STEP_KEY"
 
-# Human tasks: who is asked, by which form, and what happens when nobody answers (HUM-01, HUM-03, HUM-04).
+# Human tasks: assignee, form, and escalation (HUM-01, HUM-03, HUM-04).
 
 
 def read_human_task(reading: ReadContext, node: Node) -> playbook.HumanTaskSyntax | None:
@@ -261,8 +261,8 @@ def _timeout(reading: ReadContext, node: Node) -> playbook.TimeoutSyntax | None:
 
 
 def _check_alternative(reading: ReadContext, block: Mapping, on_timeout: str, *, chosen: bool) -> None:
-    """A step is named where it is taken. Beside an `on_timeout` that the author chose it may stand all the same: there
-    the word alone is changed to try the other two (F-002-K)."""
+    """The alternative action needs a step. With another `on_timeout` the step is allowed too: authors change only
+    that word to try the other two actions (F-002-K)."""
     written = "alternative_step" in block
     if on_timeout == "alternative" and not written:
         reading.error(

@@ -1,7 +1,8 @@
 """Reading YAML: text in, a tree of nodes with places out, or diagnostics that say why not (DOC-01).
 
 One lazy pass over parser events, so that hostile text is refused before it costs anything (reliability.md §2.7):
-nothing is composed, constructed or expanded that `yaml_tree.py` has not allowed. What the keys mean is not known here.
+nothing is composed, constructed or expanded that `yaml_tree.py` has not allowed. This module does not know the meaning
+of keys.
 
 For text that does not parse, `explain` turns the parser's error into what the author most likely did: first mistakes
 that can be seen in the text around that place (templates without quotes, tabs, the shape of `on_event`), then a table
@@ -46,7 +47,7 @@ def read_yaml(source: Source, findings: Findings) -> Mapping | None:
 
 
 def _without_repeats(problems: list[YamlProblem], last: list[YamlProblem]) -> list[YamlProblem]:
-    """What stopped the reading explains a place better than what was seen there before."""
+    """The finding that stopped the reading explains a place better than earlier ones."""
     stops = {problem.place.span.start for problem in last}
     return [problem for problem in problems if problem.place.span.start not in stops] + last
 
@@ -125,7 +126,7 @@ class Complaint(msgspec.Struct, frozen=True):
         return self.places.text[self.at : self.at + 1]
 
     def problem(self, message: str, hint: str, at: int | None = None) -> YamlProblem:
-        """A problem at the place, or at another one, as long as the word that stands there."""
+        """A problem at the place, or at another one, as long as the word there."""
         start = self.at if at is None else at
         word = _WORD_OR_BLANK.match(self.places.text, start)
         end = word.end() if word else start
@@ -136,7 +137,7 @@ Explanation = Callable[[Complaint], YamlProblem]
 
 
 def explain(error: yaml.YAMLError, places: Places, opened: int | None = None) -> YamlProblem:
-    """What to tell the author about text that does not parse; `opened` is the offset of a bracket still open."""
+    """The message for text that does not parse; `opened` is the offset of a bracket still open."""
     mark = getattr(error, "problem_mark", None)
     began = getattr(error, "context_mark", None) or mark
     end = len(places.text)

@@ -4,8 +4,8 @@
 counts more line breaks than editors do (U+0085, U+2028, U+2029, a lone carriage return); here both are corrected, so
 that lines and columns are those an editor shows.
 
-Problems of YAML that parses: the message of each, with the way out (E_YAML). `yaml_tree.py` finds them; text that does
-not parse is explained in `yaml.py`.
+Problems of YAML that parses: the message of each, with a hint (E_YAML). `yaml_tree.py` finds them; text that does not
+parse is explained in `yaml.py`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PROPERTIES = re.compile(r"(?:[&!][^\s,\[\]{}]*(?:\s+|\s*#[^\n]*\n)*)*")
 
 
 class Places:
-    """The text that is parsed, and where its characters stand in the text that was given."""
+    """The text that is parsed, and the positions of its characters in the original text."""
 
     def __init__(self, given: str) -> None:
         self.shift = 1 if given.startswith(BYTE_ORDER_MARK) else 0
@@ -60,7 +60,7 @@ class Places:
         )
 
     def between(self, start: int, end: int) -> Span:
-        """What lies between two offsets into `text`."""
+        """The text between two offsets into `text`."""
         line, column = self.position(start)
         end_line, end_column = self.position(end)
         return Span(line, column, end_line, end_column, start + self.shift, end + self.shift)
@@ -176,7 +176,7 @@ def unstorable_text(place: DiagnosticPosition) -> YamlProblem:
     return YamlProblem(place, "this text holds a character that cannot be stored", "remove the escape that makes it")
 
 
-# Plain scalars: what an unquoted word means, by the core schema of YAML 1.2.
+# Plain scalars: the value of an unquoted word, by the core schema of YAML 1.2.
 
 Value = bool | int | float | str | None
 

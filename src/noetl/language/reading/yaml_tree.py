@@ -30,7 +30,7 @@ MAX_PROBLEMS = 50
 
 
 class Budget:
-    """What is left to spend on one document; spending more refuses it at the place where that happened."""
+    """The remaining budget of one document; exceeding it refuses the document at that place."""
 
     def __init__(self) -> None:
         self.nodes = 0
@@ -112,7 +112,7 @@ class _Open(msgspec.Struct):
     last: Span | None = None
 
     def next_path(self) -> str:
-        """Where the value that begins now stands."""
+        """The path of the value that starts now."""
         if not self.is_mapping:
             return f"{self.path}[{len(self.items)}]"
         return self.key.path if self.key is not None else self.path
@@ -174,7 +174,7 @@ class TreeBuilder:
 
     @property
     def open_bracket(self) -> int | None:
-        """Where the innermost open `[` or `{` stands, for explaining why reading stopped."""
+        """The place of the innermost open `[` or `{`, for explaining why reading stopped."""
         flow = self._stack and self._stack[-1].event.flow_style
         return self._places.start(self._stack[-1].event) if flow else None
 
@@ -249,7 +249,7 @@ class TreeBuilder:
             self._alias_key(anchored.node, span)
             return
         check_depth(len(self._stack) + anchored.height, span)
-        # Before the copy is made: with aliases of aliases a few lines stand for billions of values.
+        # Before the copy is made: with aliases of aliases a few lines can mean billions of values.
         self._budget.spend(anchored.nodes, span)
         self._add(moved(anchored.node, path, self._budget), anchored.height)
 
@@ -305,7 +305,7 @@ class TreeBuilder:
         self.problems.append(problems.alias_key(DiagnosticPosition(top.path, span), node))
         top.await_value(None)
 
-    # what all of them need
+    # common to all of them
 
     def _expects_key(self) -> bool:
         return bool(self._stack) and self._stack[-1].expects_key
@@ -332,7 +332,7 @@ class TreeBuilder:
         return Span(first.line, first.column, last.end_line, last.end_column, first.start, last.end)
 
     def _unquoted_template(self, done: _Open, event: yaml.CollectionEndEvent) -> Scalar:
-        """The text the author meant, so that nothing else is said about it."""
+        """The intended text, so that there are no further findings about it."""
         del self.problems[done.problems :]
         span = self._places.span(done.event, event)
         text = self._places.text[self._places.start(done.event) : self._places.end(event)]

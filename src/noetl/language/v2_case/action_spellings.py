@@ -24,7 +24,7 @@ def _name_actions(node: Mapping, rewriting: Rewriting) -> Mapping:
     for holder in ("then", "else"):
         held = node.get(holder)
         if isinstance(held, Mapping) and "fail" in held and "next" not in held and set(held.values) <= set(_ACTIONS):
-            last = [key for key in held.values if key != "fail"] + ["fail"]  # what is set is set before
+            last = [key for key in held.values if key != "fail"] + ["fail"]  # assignments come before
             held = model.made_list([model.only_keys(held, key) for key in last], held)
             node = model.with_value(node, holder, held)
         if isinstance(held, Sequence):
@@ -44,7 +44,7 @@ def _listed(items: Sequence, rewriting: Rewriting) -> Sequence:
 
 
 def _split_actions(item: Node, rewriting: Rewriting) -> Iterator[Node]:
-    """One entry for each action; a task with its name beside its tool stands under its name."""
+    """One entry for each action; a task with its name next to its tool is nested under its name."""
     if not isinstance(item, Mapping) or len(item) < 2:
         yield item
         return
@@ -86,7 +86,7 @@ def _action(item: Mapping, rewriting: Rewriting, logs: int) -> Mapping:
 
 
 def _message(body: Node, key: Scalar) -> Node | None:
-    """What `fail` says: a text, `{message}` or `{reason}`, or nothing of its own."""
+    """The message of `fail`: a text, `{message}` or `{reason}`, or nothing of its own."""
     if isinstance(body, Scalar):
         return body if isinstance(body.value, str) else model.made_text("the rule says fail", key)
     if isinstance(body, Mapping) and len(body) == 1:

@@ -30,7 +30,7 @@ def case_firings(step: Transition, case: Case, targets: Targets) -> list[Firing]
         return together + _shortcut(step, "loop.done", targets)
     found: list[Firing] = []
     for event in boundary_events(step):
-        # Rules are asked when the step is entered, too: what holds then may decide before the call.
+        # Rules are evaluated on entry of the step, too: a rule that matches then may decide before the call.
         seen = (*ENTERING, event)
         certain = _always_decides(case)
         for rule, action, ways in transitions:

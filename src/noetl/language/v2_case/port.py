@@ -1,4 +1,4 @@
-"""The entry point of v2-case: what the rest of the language asks of the dialect.
+"""The entry point of v2-case: the queries of the other language packages to the dialect.
 
 Each function loads its part when it is called: few documents are in this dialect, and reading any other one should not
 pay for it.

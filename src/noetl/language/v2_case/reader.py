@@ -42,7 +42,7 @@ _MODES = LOOP_SPEC["mode"].words
 
 
 def read_v2_case(root: Mapping, reading: ReadContext) -> Playbook | None:
-    """The whole document; what is wrong with it is noted in `reading`, and what is right is kept."""
+    """The whole document; mistakes are noted in `reading`, and valid parts are kept."""
     return read_root(root, reading, _step, read_tool, lifted_identity=True)
 
 

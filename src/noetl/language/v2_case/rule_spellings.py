@@ -65,7 +65,7 @@ def _unwrapped_else(node: Mapping, rewriting: Rewriting) -> Mapping:
 
 
 def _name_actions(node: Mapping, rewriting: Rewriting) -> Mapping:
-    """What a rule does: `goto`, and the words of other dialects for `set`."""
+    """The actions of a rule: `goto`, and the words of other dialects for `set`."""
     tasks = [key for key, value in node.values.items() if isinstance(value, Mapping) and "tool" in value]
     node = renames("a rule", {key: word for key, word in _WORDS.items() if key not in tasks})(node, rewriting)
     written = node.get("set")

@@ -1,8 +1,8 @@
-"""Case rules: what a v2-case step does on its events (V2C-06…14, C-35).
+"""Case rules: the actions of a v2-case step on its events (V2C-06…14, C-35).
 
-A rule's `then` is a mapping of four actions in a fixed order, or a list of labelled tasks; `else` holds either.
-Also targets: the step's `next` shortcut and the transitions of rules (V2C-04, V2C-12, V2C-25, C-32). They have no
-conditions: those stand in `case`. Several targets fork. Last, the rules as data of the net.
+A rule's `then` is a mapping of four actions in a fixed order, or a list of labelled tasks; `else` holds either. Also
+targets: the step's `next` shortcut and the transitions of rules (V2C-04, V2C-12, V2C-25, C-32). They have no
+conditions: those are in `case`. Several targets fork. Last, the rules as data of the net.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def _target(reading: ReadContext, node: Node) -> ArcSyntax | None:
 
 
 def _target_spec(reading: ReadContext, node: Mapping) -> Mapping | None:
-    """What an arc may say in any dialect (C-31), but no `guard`: a target has no conditions (C-32)."""
+    """The options of an arc in any dialect (C-31), but no `guard`: a target has no conditions (C-32)."""
     spec = mapping(reading, node.get("spec"), "E_SPEC_OPTION", "a target's spec")
     if spec is not None and "guard" in spec:
         hint = "write it in the spec of a next task in a then list"
@@ -297,7 +297,7 @@ def _listed_actions(reading: ReadContext, tasks: Sequence) -> Iterator[Action | 
             yield from read_retry(reading, body)
             continue
         action = _listed_action(reading, name, body)
-        # What follows a guarded transition can still run: the guard may be false.
+        # Actions after a guarded transition can still run: the guard may be false.
         if isinstance(action, CaseExit) and action.guard is None:
             ended = name
         if action is not None:

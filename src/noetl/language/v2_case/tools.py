@@ -88,7 +88,7 @@ def read_labelled_task(reading: ReadContext, name: Scalar, body: Node) -> TaskSy
 
 
 def read_labelled_tasks(reading: ReadContext, node: Node, what: str) -> tuple[TaskSyntax | Sugar, ...]:
-    """A list of labelled tasks, or one tool mapping: what wait blocks hold in this dialect."""
+    """A list of labelled tasks, or one tool mapping: the tasks of wait blocks in this dialect."""
     if isinstance(node, Mapping):
         task = read_tool(reading, node)
         return (task,) if task is not None else ()

@@ -161,7 +161,7 @@ def lower_step(lowering: Lowering, step: StepSyntax) -> Transition:
 
 
 def _trace(lowering: Lowering, step: StepSyntax) -> None:
-    """Where the step stands, and those of its parts that are not traced where they are lowered."""
+    """Record the place of the step, and of its parts that are not traced where they are lowered."""
     lowering.trace(step_address(step.name), DiagnosticPosition(step.path, step.name_node.span))
     policy = inner(step.spec, "policy")
     for holder, names in (

@@ -63,8 +63,8 @@ class TaskLowering:
         )
 
     def _handed(self, outer: Mapping, task: TaskSyntax) -> dict[str, Any]:
-        """The step's args as its run has them: the token's lie over them, as in every dialect (design.md §8). What may
-        read an iteration stays as it is written; and a workbook task reads the args of its reference as `args`."""
+        """The args of the step in its run: args of the token override them, as in every dialect (design.md §8). Args
+        that may read an iteration are unchanged; and a workbook task reads the args of its reference as `args`."""
         if task.bound:
             return dict(data(outer))
         in_loop = self._step.loop is not None
@@ -102,7 +102,7 @@ class TaskLowering:
 
 # Policies and rules of tasks, lowered with each dialect's defaults written out (POL-02…04, V2E-03, V2E-04, C-03).
 
-# What 000 and 003 leave unsaid: an error that no rule took fails, a success goes on (V2E-04).
+# The default that 000 and 003 leave open: an error without a matching rule fails, a success continues (V2E-04).
 _DEFAULT_PAIR = (
     Rule(when=Authored("{{ outcome.status == 'error' }}"), do=Directive.FAIL),
     Rule(do=Directive.CONTINUE),
@@ -115,7 +115,7 @@ def lower_policy(
     address: str,
     lower_hooks: Callable[[tuple[TaskSyntax, ...], str], tuple[NetTask, ...]],
 ) -> Policy | None:
-    """None stands for "no policy at all": success continues, an error fails (POL-03)."""
+    """None means "no policy": success continues, an error fails (POL-03)."""
     policy = task.policy
     if policy is None:
         if lowering.playbook.dialect is not Dialect.V2_EVAL:

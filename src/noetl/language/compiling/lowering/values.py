@@ -1,4 +1,4 @@
-"""What lowering carries along: the debug map (SUGAR-06), readings of checked nodes, and the overlay of a task's `spec`.
+"""The context of lowering: the debug map (SUGAR-06), readings of checked nodes, and the overlay of a task's `spec`.
 
 The readers have noted every wrong shape; here a wrong one simply counts as absent, so that a playbook with errors
 still becomes as much of a net as it can.
@@ -24,7 +24,7 @@ from noetl.templates.values import Authored
 
 
 class Lowering(msgspec.Struct, frozen=True):
-    """What every part of lowering is given."""
+    """The context that every part of lowering receives."""
 
     playbook: Playbook
     kinds: Kinds
@@ -65,7 +65,7 @@ LOOP_OPTIONS = frozenset(key.name for key in LOOP_SPEC.keys)
 
 
 def authored(node: Node | None) -> Authored | None:
-    """What the author wrote, as it is rendered later; absence and null are None."""
+    """The authored value, to be rendered later; absence and null are None."""
     if node is None or (isinstance(node, Scalar) and node.value is None):
         return None
     return Authored(data(node))
@@ -119,10 +119,10 @@ def lower_rate(node: Node | None) -> Rate | None:
     return Rate(limit=limit, per=per, key=authored(inner(node, "key")))
 
 
-# The overlay of `spec`: what a task's effective spec is made of (SPEC-02…04, C-23, C-30).
+# The overlay of `spec`: the layers of a task's effective spec (SPEC-02…04, C-23, C-30).
 #
-# `kind defaults ← policy defaults ← executor ← step ← loop ← task`, inner over outer; maps merge deep, anything else
-# is replaced. `policy` never takes part, nor do options that belong to the outer construct itself.
+# `kind defaults ← policy defaults ← executor ← step ← loop ← task`, inner over outer; maps merge deep, anything else is
+# replaced. `policy` never takes part, nor do options that belong to the outer construct itself.
 
 
 def overlay(outer: dict[str, Any], within: dict[str, Any]) -> dict[str, Any]:
@@ -135,7 +135,7 @@ def overlay(outer: dict[str, Any], within: dict[str, Any]) -> dict[str, Any]:
 
 
 def step_options(dialect: Dialect) -> frozenset[str]:
-    """What a step's spec says about the step itself."""
+    """The options in a step's spec for the step itself."""
     return frozenset(STEP_SPEC.names(dialect)) | {"policy"}
 
 

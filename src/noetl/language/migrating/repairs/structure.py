@@ -13,7 +13,7 @@ from noetl.language.reading.spellings import model
 from noetl.language.reading.spellings.model import Rewriting
 from noetl.language.v2_case.port import with_tasks_of_rules
 
-# What case rules call things, as arcs do. The events of a call are those of the step (docs/conventions.md).
+# Names of case rules, as arcs write them. The events of a call are those of the step (docs/conventions.md).
 _NAMES = {
     "response": "event.result",
     "result": "event.result",
@@ -211,7 +211,7 @@ def name_version(node: Mapping, rewriting: Rewriting) -> Mapping:
 
 
 def _first(node: Mapping, key: str, value: str) -> Mapping:
-    """`node` with this value for `key`; a new key stands at the top."""
+    """`node` with this value for `key`; a new key goes to the top."""
     place = node.keys.get(key) or next(iter(node.keys.values()), None) or node
     if key in node:
         return model.with_value(node, key, model.made_text(value, node.values[key]))
@@ -227,7 +227,7 @@ def name_workflow(node: Mapping, rewriting: Rewriting) -> Mapping:
 
 
 def move_identity(node: Mapping, rewriting: Rewriting) -> Mapping:
-    """What a playbook says about itself belongs to `metadata`; of name and path, one gives the other."""
+    """Keys about the playbook itself belong to `metadata`; name and path are derived from each other."""
     for key in _ABOUT:
         metadata = node.get("metadata")
         if key in node and not (isinstance(metadata, Mapping) and key in metadata):
@@ -293,7 +293,7 @@ def _keys(node: object) -> set[str]:
 
 
 def name_entry(node: Mapping, rewriting: Rewriting) -> Mapping:
-    """The first step begins, where none is called `start` and nothing else is said."""
+    """The first step is the entry, if none is called `start` and no entry is named."""
     workflow, executor = node.get("workflow"), node.get("executor")
     steps = [step for step in workflow if isinstance(step, Mapping)] if isinstance(workflow, Sequence) else []
     names = [name for step in steps if isinstance(name := step.get("step"), Scalar)]
@@ -337,7 +337,7 @@ def add_end(node: Mapping, rewriting: Rewriting) -> Mapping:
 
 
 def leads_to_end(step: Mapping) -> bool:
-    """Whether a way out of the step is written as `end`."""
+    """Whether an exit of the step is written as `end`."""
     ways = [value for key, _, value in step.items() if key in ("next", "case", "timeout")]
     return any(scalar.value == "end" for way in ways for scalar in scalars(way))
 

@@ -20,7 +20,7 @@ from noetl.language.reading.spellings.model import Rewriting, Spelling, Where
 from noetl.language.reading.spellings.plain_values import UNIT_KEYS, with_plain_values
 
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-# Blocks that hold keys of the language only, wherever they stand.
+# Blocks that hold keys of the language only, in every place.
 _BLOCKS = ("spec", "policy", "retry", "lifecycle", "failure", "concurrency", "lease", "result", "backpressure", "loop")
 # Words of the table of spellings, and of other systems with a hint of their own; those of the grammar are looked up.
 _OTHER_WORDS = frozenset(
@@ -72,7 +72,7 @@ def with_snake_keys(node: Mapping, rewriting: Rewriting) -> Mapping:
 
 
 def _listed(node: Mapping, rewriting: Rewriting) -> Mapping:
-    """One policy of a list of retries, whose bounds stand under `then`."""
+    """One policy of a list of retries, whose bounds are under `then`."""
     node, then = with_snake_keys(node, rewriting), node.get("then")
     return model.with_value(node, "then", with_snake_keys(then, rewriting)) if isinstance(then, Mapping) else node
 

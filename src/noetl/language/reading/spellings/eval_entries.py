@@ -14,7 +14,7 @@ _SCOPES = ("ctx", "iter", "vars")
 
 
 def _list_entries(node: Mapping, rewriting: Rewriting) -> Mapping:
-    """`eval` with one entry; for a task, or for what stands under its label."""
+    """`eval` with one entry; for a task, or for the mapping under its label."""
     if "kind" not in node and len(node) == 1:
         ((label, _, held),) = node.items()
         if isinstance(held, Mapping) and "kind" in held and isinstance(held.get("eval"), Mapping):
@@ -51,7 +51,7 @@ def _write_directive(node: Mapping, rewriting: Rewriting) -> Mapping:
     more: dict[str, Node] = {}
     if word == "jump" and isinstance(said, Scalar) and isinstance(said.value, str):
         more["to"] = said
-    # Only a retry has bounds; a key that stands in both places is left to the reader, which refuses it.
+    # Only a retry has bounds; a key in both places is left to the reader, which refuses it.
     elif (
         isinstance(said, Mapping) and not said.values.keys() & rest.values.keys() and (word == "retry" or not len(said))
     ):

@@ -21,7 +21,7 @@ _AFTER_STEP = ("set", "set_ctx", "next")
 
 
 def _name_outputs(node: Mapping, rewriting: Rewriting) -> Mapping:
-    """`input` and `output` in the templates of a step, by the place they stand at."""
+    """`input` and `output` in the templates of a step, by their place."""
     for key, value in node.values.items():
         if key in ("tool", "compensate", "on_event"):
             node = model.with_value(node, key, _in_tasks(value))
@@ -56,7 +56,7 @@ def _set_on_step(node: Mapping, rewriting: Rewriting) -> Mapping:
 
 
 def _set_on_task(node: Mapping, rewriting: Rewriting) -> Mapping:
-    """What a task sets when it has succeeded, as a part of its rules."""
+    """The assignments of a successful task, as a part of its rules."""
     return with_task_writes(node, "set", _writes_of(node, rewriting))
 
 
@@ -114,7 +114,7 @@ def _merged(then: Node, writes: list[tuple[str, Node]]) -> Node:
 
 
 def _name_policy(node: Mapping, rewriting: Rewriting) -> Mapping:
-    """`output: {rules: […]}`, or the rules alone: what happens with the outcome."""
+    """`output: {rules: […]}`, or the rules alone: the policy for the outcome."""
     written = node.get("output")
     rules = written.get("rules") if isinstance(written, Mapping) else written
     spec = node.get("spec")
@@ -128,7 +128,7 @@ def _name_policy(node: Mapping, rewriting: Rewriting) -> Mapping:
 # The example of a task that writes what it gave, as rules.
 
 
-# `set_ctx` and `set_iter` on a task: what it writes when it has succeeded, as a part of its rules.
+# `set_ctx` and `set_iter` on a task: its assignments after success, as a part of its rules.
 _KEYS = ("set_ctx", "set_iter")
 
 
@@ -145,7 +145,7 @@ def _write_in_rules(node: Mapping, rewriting: Rewriting) -> Mapping:
 
 
 def _write_in_eval(node: Mapping, rewriting: Rewriting) -> Mapping:
-    """v2-eval: one more entry, before the `else`; what stands under a label is a task."""
+    """v2-eval: one more entry, before the `else`; the mapping under a label is a task."""
     if "kind" not in node:
         inside = next(iter(node.values.values())) if len(node) == 1 else None
         if isinstance(inside, Mapping) and "kind" in inside:

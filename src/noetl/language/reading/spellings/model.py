@@ -12,8 +12,8 @@ from noetl.base.template_names import paths, renamed
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
 from noetl.language.reading.playbook import Dialect
 
-# Trees: documents changed in one place, the rest shared. What is new says so (`made`) and has the place of what it
-# stands for.
+# Trees: documents changed in one place, the rest shared. A new node is marked (`made`) and has the place of the node it
+# replaces.
 
 
 def made_text(value: bool | int | float | str | None, at: PositionedDiagnostic) -> Scalar:
@@ -111,7 +111,7 @@ def with_names(node: Node, names: dict[str, str]) -> Node:
 
 
 def _reads(text: str, names: dict[str, str]) -> bool:
-    """Whether a template reads one of the names at all; a text that does not is never written anew."""
+    """Whether a template reads one of the names at all; other texts are never rewritten."""
     roots = {name.partition(".")[0] for name in names}
     return is_template(text) and any(path[0] in roots for path in paths(text))
 
@@ -133,7 +133,7 @@ class Where(StrEnum):
     TASK = "task"
     # A rule of a task policy, an admission, a choose or a case; an eval entry.
     RULE = "rule"
-    ACTION = "then"  # what a rule does
+    ACTION = "then"  # the action of a rule
     # One policy of a `retry` block.
     RETRY = "retry"
 
@@ -166,8 +166,8 @@ class Rewriting(msgspec.Struct):
             self.findings.extend([now])
 
     def note_end(self, place: PositionedDiagnostic, found: str, instead: str, written: str) -> None:
-        """Tell what a word came to that may have been rewritten before: what the author wrote, its last form, and how
-        to write that. Advice that only leads to other advice is left out."""
+        """Note the final form of a word that may have been rewritten before: the authored word, its final form, and
+        how to write that. Intermediate advice is omitted."""
         before = self.told.get(place.span)
         if self.quiet or before is None:
             self.note(place, found, instead)
@@ -183,7 +183,7 @@ Rewrite = Callable[[Mapping, Rewriting], Mapping]
 
 class Spelling(msgspec.Struct, frozen=True, kw_only=True):
     """One row of the table; `tests/golden/spellings` has an example of each, before and after. A row without `rewrite`
-    is read where it stands, as an input by the compiler, which knows what each kind takes.
+    is read in its place, as an input by the compiler, which knows the inputs of each kind.
     """
 
     id: str

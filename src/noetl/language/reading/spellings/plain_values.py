@@ -1,6 +1,5 @@
-"""Values of the language's own keys in other shapes: a length of time by its units, `timeout_seconds: 30` and its kin,
-numbers and booleans that stand in quotes, a timer as its duration alone, and a trigger as its
-schedule alone."""
+"""Values of the language's own keys in other shapes: a length of time by its units, `timeout_seconds: 30` and its
+kin, numbers and booleans in quotes, a timer as its duration alone, and a trigger as its schedule alone."""
 
 from __future__ import annotations
 

@@ -74,17 +74,17 @@ def respelled(root: Mapping, rewriting: Rewriting, repairs: Rows[Spelling] = ())
 
 
 def respelled_step(step: Mapping, rewriting: Rewriting) -> Mapping:
-    """One step in the words of the rewriting's dialect, whatever the others are written in."""
+    """One step in the words of the rewriting's dialect, independent of the dialect of the others."""
     return _Visitor(rewriting, ()).step(step)
 
 
 class _Visitor:
-    """Knows where the constructs of a document stand; each is rewritten before what it holds."""
+    """Knows the places of the constructs of a document; each is rewritten before its contents."""
 
     def __init__(self, rewriting: Rewriting, repairs: Rows[Spelling]) -> None:
         self._rewriting = rewriting
         more = {where: tuple(one for one in repairs if one.where is where) for where in Where}
-        # Repairs come twice: what the table puts into its place may be something that they know.
+        # Repairs run twice: a replacement by the table may need a repair.
         self._rows = {
             where: tuple(row for row in (*more[where], *rows, *more[where]) if row.applies(rewriting))
             for where, rows in BY_PLACE.items()
@@ -182,7 +182,7 @@ class _Visitor:
         return _below(node, ("spec", "policy"), self._policy)
 
     def _labelled(self, node: Mapping) -> Mapping:
-        """v2-eval: what stands under a label."""
+        """v2-eval: the mapping under a label."""
         if "kind" in node or len(node) != 1:
             return node
         return _values(node, lambda task: self._task(task) if "kind" in task else task)

@@ -1,7 +1,7 @@
 """`retry` blocks of v10 as rules of the task's policy, and the other words of a retry in any dialect.
 
-A block means what it means in v2-case: on errors unless it has a condition, with a growing delay unless it says
-otherwise. What v10 cannot say in the same way is left as it is, and its reader refuses it.
+A block has its v2-case meaning: on errors unless it has a condition, with a growing delay by default. A block without a
+v10 form is left unchanged, and the v10 reader refuses it.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ def _gather_count(node: Mapping, rewriting: Rewriting) -> Mapping:
 
 
 def _listed(node: Mapping, rewriting: Rewriting) -> Mapping:
-    """One entry of a list: `{when, then}`, where bounds beside `when` stand under `then`."""
+    """One entry of a list: `{when, then}`, where bounds next to `when` move under `then`."""
     node = model.renames("a retry", _BLOCK_WORDS)(node, rewriting)
     beside = [key for key in node.values if key not in _BESIDE_WHEN]
     if beside and "then" not in node:
@@ -185,7 +185,7 @@ _INNER_WORDS = {
 
 
 def _name_inner(node: Mapping, rewriting: Rewriting) -> Mapping:
-    """`spec.retry` of a step, of a task or of all tasks: what a tool repeats by itself."""
+    """`spec.retry` of a step, of a task or of all tasks: internal retries of a tool."""
     spec = node.get("spec")
     held = spec.get("retry") if isinstance(spec, Mapping) else None
     if not isinstance(spec, Mapping) or not isinstance(held, Mapping):

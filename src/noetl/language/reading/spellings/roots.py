@@ -42,7 +42,7 @@ def _move_timeout(node: Mapping, rewriting: Rewriting) -> Mapping:
 
 
 def _move_requires(node: Mapping, rewriting: Rewriting) -> Mapping:
-    """What a run needs of its workers is a hint for placement."""
+    """Requirements of a run on its workers are a hint for placement."""
     spec = node.get("spec")
     inside = isinstance(spec, Mapping) and "requires" in spec
     holder = spec if inside else node
@@ -98,7 +98,7 @@ def _name_sections(node: Mapping, rewriting: Rewriting) -> Mapping:
     return _list_steps(renames("a playbook", names)(node, rewriting), rewriting)
 
 
-# What other systems say about an input, beside its name.
+# Keys of other systems for an input, besides its name.
 _ABOUT_INPUT = frozenset(
     {"name", "id", "key", "type", "default", "defaults", "value", "required", "description", "desc", "title", "label"}
     | {"displayName", "enum", "options", "choices", "values", "format", "min", "max", "pattern", "example", "items"}
@@ -135,7 +135,7 @@ def _name_token_request(node: Mapping, rewriting: Rewriting) -> Mapping:
         return node
     rewriting.note(node.keys[word], f'"{word}" and "{data}" of oauth2', "token_url, client_id, client_secret")
     rest = model.without_keys(model.with_key(node, word, "token_url"), data, "method", "headers")
-    # Beside a request `scope` is how far the token is shared, not what it is for, which stands in the request.
+    # Beside a request `scope` is how far the token is shared, not what it is for, which is in the request.
     rest = model.without_keys(rest, "scope") if said.get("scope") in _SHARED_BY else rest
     for key, _, value in body.items():
         rest = rest if key == "grant_type" else model.with_value(rest, key, value)
@@ -205,7 +205,7 @@ def _is_input(held: Mapping) -> bool:
 
 
 def _is_declaration(node: Node) -> bool:
-    """Data may have a key `default` as well; what says of what type a value is, or that there must be one, is none."""
+    """Data may have a key `default` as well; a key for the type or the presence of a value makes a declaration."""
     is_about = isinstance(node, Mapping) and node.values.keys() <= _ABOUT_INPUT
     return is_about and isinstance(node, Mapping) and ("type" in node or "required" in node or "description" in node)
 
@@ -261,7 +261,7 @@ def _named(word: str, key: Scalar, entry: Mapping) -> Mapping:
 
 
 def _move_about(node: Mapping, rewriting: Rewriting) -> Mapping:
-    """What a playbook says about itself, beside its name or its metadata."""
+    """Keys about the playbook itself, next to its name or its metadata."""
     metadata = node.get("metadata")
     for key in ABOUT:
         if key in node and not (isinstance(metadata, Mapping) and key in metadata):

@@ -38,7 +38,7 @@ def _arcs_of(node: Node | None) -> Sequence | None:
             return model.made_list([model.made_mapping([("step", node)], node)], node)
         case Mapping() if _TARGETS & node.values.keys() and "arcs" not in node:
             return model.made_list([node], node)
-        # One name alone: what several mean differs between dialects (C-09).
+        # One name alone: the meaning of several names differs between dialects (C-09).
         case Sequence() if (
             len(node) == 1 and isinstance(node.items[0], Scalar) and isinstance(node.items[0].value, str)
         ):

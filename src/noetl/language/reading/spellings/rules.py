@@ -18,7 +18,7 @@ _CONSTANT_WORDS = {model.V10: ("none", ("fixed", "constant")), model.V2_EVAL: ("
 
 
 def _name_condition(node: Mapping, rewriting: Rewriting) -> Mapping:
-    # A rule with `then` is no entry of `eval`, whatever the dialect.
+    # A rule with `then` is no entry of `eval`, in any dialect.
     is_eval = rewriting.dialect is model.V2_EVAL and "then" not in node
     return model.renames("a rule", dict.fromkeys(CONDITIONS, "expr" if is_eval else "when"))(node, rewriting)
 
@@ -187,7 +187,7 @@ _POLICIES = ("admit", "lifecycle", "failure", "emit")
 
 
 def _move_policies(node: Mapping, rewriting: Rewriting) -> Mapping:
-    """Policies of a step that stand straight under its `spec`."""
+    """Policies of a step directly under its `spec`."""
     spec = node.get("spec")
     for key in _POLICIES:
         policy = spec.get("policy") if isinstance(spec, Mapping) else None

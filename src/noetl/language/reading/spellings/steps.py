@@ -27,7 +27,7 @@ def _move_rules(node: Mapping, rewriting: Rewriting) -> Mapping:
 
 
 def _push_error_word(node: Mapping, rewriting: Rewriting) -> Mapping:
-    """`on_error: continue` of a step with one task: what follows its error is that task's to say."""
+    """`on_error: continue` of a step with one task: that task decides what follows its error."""
     tool = node.get("tool")
     node = _name_error_word(node, rewriting)
     word = _error_word(node)
@@ -84,7 +84,7 @@ def _write_error_rule(node: Mapping, rewriting: Rewriting) -> Mapping:
     rewriting.note(policy.keys["on_error"], "on_error of a task", f"a rule {{when: {model.ON_ERROR}, then: …}}")
     rule = model.made_mapping([("when", model.made_text(model.ON_ERROR, said)), ("then", then)], said)
     others = list(rules) if rules is not None else []
-    # The rule for errors stands before an else, which would take them first.
+    # The rule for errors precedes an else, which would match them first.
     last = len(others) - (bool(others) and isinstance(others[-1], Mapping) and "else" in others[-1])
     listed = model.made_list([*others[:last], rule, *others[last:]], policy)
     policy = model.with_value(model.without_keys(policy, "on_error"), "rules", listed)
@@ -255,7 +255,7 @@ def _name_vars(node: Mapping, rewriting: Rewriting) -> Mapping:
 
 
 def _name_outputs(node: Mapping, rewriting: Rewriting) -> Mapping:
-    """What a step gives to the steps after it, under the words of other systems."""
+    """The outputs of a step for later steps, in the words of other systems."""
     for key in ("set_vars", "outputs", "output", "export"):
         held = node.get(key)
         is_pairs = isinstance(held, Sequence) and all(isinstance(one, Mapping) and "value" in one for one in held)

@@ -15,7 +15,7 @@ _KIND_WORDS = ("tool", "action", "uses", "call")
 _OF_REFERENCE = frozenset({"kind", "name", "desc", "args", "spec", "retry", "eval"})
 # Keys of which a task has at least one.
 _OF_TASKS = frozenset({"kind", "type", "tool", "action", "uses", "task"})
-# What a step runs, in any words: two of them are left for the reader to refuse.
+# The tool of a step, in any words: two of them are left for the reader to refuse.
 _RUNNING = frozenset({"tool", "type", "kind", "case", *_TOOL_WORDS, "run"})
 
 

@@ -97,7 +97,7 @@ def read_guard(when: Scalar | None) -> Guard | None:
 
 
 def conjuncts(inner: str) -> list[str]:
-    """The parts that a top-level `and` joins; the whole when `or` or `if` stands beside them."""
+    """The parts that a top-level `and` joins; the whole if `or` or `if` is next to them."""
     found = tokens(template(inner))
     if found is None:
         return [inner]
@@ -176,7 +176,7 @@ def reads(inner: str, name: str) -> bool:
 
 
 def _bracketed(part: str) -> str:
-    """In brackets if a weaker operator than `and` stands in it."""
+    """In brackets if it contains a weaker operator than `and`."""
     found = tokens(template(part)) or ()
     weak = any(token.kind == "name" and token.text in ("or", "if") for token in found)
     return f"({part})" if weak else part

@@ -1,8 +1,8 @@
 """A v2-case step as one pipeline that jumps, for rules that have no simpler place in v10 (MIG-03, O-29).
 
-The sequence of a case run is written out: the call, a task that asks the rules, the work of each rule, the sink, the
-vars, the rules on `step.exit`, `else`. What went on so far is kept in `iter`; a failure asks the rules again (V2C-11).
-The last tasks tell the arcs which rule leads on, and fail the step with the error that was left.
+The sequence of a case run is written out: the call, a task that evaluates the rules, the tasks of each rule, the sink,
+the vars, the rules on `step.exit`, `else`. The history is in `iter`; a failure evaluates the rules again (V2C-11). The
+last tasks record for the arcs which rule continues, and fail the step with the remaining error.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Labels(msgspec.Struct, frozen=True):
 
 
 class CasePipeline:
-    """The tasks of one step; `rules` are its case, each with a guard that can be told."""
+    """The tasks of one step; `rules` are its case, each with a known guard."""
 
     def __init__(
         self, step: StepSyntax, call: TaskSyntax | None, call_name: str, rules: Sequence[RuleParts], copier: Copier
@@ -76,7 +76,7 @@ class CasePipeline:
         self._inclusive = step.case_mode == "inclusive"
         self._has_exit = any(_takes_exit(guard_of_rule(parts)) for parts in self.rules)
         self._can_fail = call is not None or any(parts.tasks for parts in rules)
-        # Only rules for several events have to ask whether the one at hand is a failure.
+        # Only rules for several events have to check whether the current one is a failure.
         self._has_wide = any(_is_wide(guard_of_rule(parts)) for parts in self.rules)
 
     @property
@@ -84,7 +84,7 @@ class CasePipeline:
         return any(parts.transition is not None for parts in self.all_rules)
 
     def way_of(self, parts: RuleParts) -> int:
-        """What the arcs know a rule by."""
+        """The name of a rule for the arcs."""
         return 1 + next(number for number, one in enumerate(self.all_rules) if one is parts)
 
     def flag_of(self, parts: RuleParts) -> str:
@@ -105,7 +105,7 @@ class CasePipeline:
 
     @property
     def _on_success(self) -> str:
-        """What follows the rules on the call when nothing failed."""
+        """The tasks after the rules on the call, if nothing failed."""
         if self.step.sink is not None and self.call is not None:
             return sink_name(self.step)
         return self.labels.vars if self._writes_vars else self._at_exit
@@ -130,7 +130,7 @@ class CasePipeline:
     # what is read in rules ---------------------------------------------------------------------------------------
 
     def names(self, guard: Guard, *, is_else: bool = False) -> Renames:
-        """What the names of a rule are in the pipeline: those of the call, of the error, or of either."""
+        """The names of a rule in the pipeline: those of the call, of the error, or of either."""
         if self.call is not None and guard.only(DONE) and not is_else:
             return pipeline_names(self.step)
         error = {"response.status_code": "iter.case_error.status", "response.error": "iter.case_error"}
@@ -154,7 +154,7 @@ class CasePipeline:
         return {**self._event(ERROR, failing=True), "case_error": "{{ outcome.error }}"}
 
     def _event(self, name: str, *, failing: bool = False) -> dict[str, object]:
-        """What iter tells of an event; whether it is a failure, for rules that take others too."""
+        """The data of an event in iter; whether it is a failure, for rules that also match other events."""
         return {"case_event": name, **({"case_failing": failing} if self._has_wide else {})}
 
     def _condition(self, parts: RuleParts) -> str:
@@ -173,7 +173,7 @@ class CasePipeline:
         return not (guard.only(DONE) or guard.only(EXIT))
 
     def _notes_of(self, parts: RuleParts) -> dict[str, object]:
-        """What is kept of a rule that runs."""
+        """The recorded data of a rule that runs."""
         guard = guard_of_rule(parts)
         again = parts.rule.when is not None and self._is_asked_again(guard)
         return {
@@ -225,7 +225,7 @@ class CasePipeline:
         return self._on_success if guard.only(DONE) else ""
 
     def _after(self) -> Item:
-        """What follows when the rules have been asked and none led on."""
+        """The tasks after the rules if none continued to a step."""
         rules: list[Item] = []
         if self.otherwise is not None:
             rules.append(policy_rule("iter.case_phase == 'else'", "jump", to=self.labels.way))
@@ -236,7 +236,7 @@ class CasePipeline:
         return noop_task(self.labels.after, [*rules, policy_rule(None, "jump", to=self._on_success)])
 
     def _sink(self) -> list[Item]:
-        """A decision for a result that could not be stored does not stand."""
+        """A decision for a result that could not be stored is void."""
         if self.step.sink is None:
             return []
         way: dict[str, object] = {"case_way": None} if self.leads else {}

@@ -4,7 +4,7 @@ Rules (V2C-16…19): v10 counts the runs of a task and waits by doubling, by add
 becomes a template.
 
 Pagination (V2C-17, O-28) becomes a first task, the call, its sink, and a task that jumps back. The inputs that
-`next_call` changes and the list that `collect` fills live in `iter`; what was collected is the step's result in the
+`next_call` changes and the list that `collect` fills live in `iter`; the collected values are the step's result in the
 end.
 """
 
@@ -216,7 +216,7 @@ class Pages:
         return {"response": f"{self.name}.result", "result": f"{self.name}.data", "this": self.name, **own}
 
     def _first(self) -> Item:
-        """What the first call starts from, kept in `iter` so that the next one can change it."""
+        """The inputs of the first call, kept in `iter` so that the next one can change them."""
         values: list[FragmentEntry] = [FragmentEntry(CALLS, Literal("0"))]
         for path in self.leaves:
             original = _at(self.call.inputs, path)

@@ -1,7 +1,7 @@
 """Routes: the transitions of a v2-case step as arcs of one router (MIG-03, V2C-04, V2C-12, V2C-25, C-09).
 
-A choice is one way out with all its targets. Where no choice forks, arcs stand in order and the first that holds is
-taken; where one does, the router is inclusive and each choice excludes those before it.
+A choice is one exit with all its targets. If no choice forks, arcs are in order and the first match is taken; if one
+does, the router is inclusive and each choice excludes those before it.
 """
 
 from __future__ import annotations
@@ -141,7 +141,8 @@ class RouterPieces:
         last = target.when is not None and target.otherwise and not forks
         negated = [other.when for other in earlier if other.when]
         if not parts and not self.always and (negated or (target.when and not last)):
-            # Without a guard an arc does not take failures. With one it would, so that this is said, too (ROUTE-05).
+            # An arc without a guard does not match failures. With a guard it would, so the condition is added
+            # (ROUTE-05).
             parts.append("event.name != 'step.failed'")
         if target.when is not None and not last:
             parts.append(f"not ({target.when})" if target.otherwise else target.when)
@@ -171,7 +172,7 @@ def _parallel(choice: Choice) -> list[ArcTarget]:
     return [target for target in choice.targets if target.when is None]
 
 
-# Steps of their own: what a rule did before it led on, between the old step and its target (MIG-03).
+# Steps of their own: the tasks of a rule before its transition, between the old step and its target (MIG-03).
 
 _LABELS = {DONE: "done", ERROR: "error", EXIT: "exit"}
 

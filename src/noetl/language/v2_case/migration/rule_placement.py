@@ -1,7 +1,7 @@
 """Each case rule of one step to its place in v10, in the rules' own order (V2C-06…12).
 
-What the rules become is collected here: tasks before and after the call, ways out, and steps of their own. A rule
-only runs if no other one took its event before; where that matters, the other's condition is excluded in so many words.
+The results of the rules are collected here: tasks before and after the call, exits, and separate steps. A rule only
+runs if no earlier rule matched its event; if that matters, the other's condition is excluded explicitly.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class CaseSorting:
             self.notes.blocked(parts.rule, message, "collect what decides with set_ctx, and guard next.arcs with it")
 
     def _sets_on_the_way(self, parts: RuleParts) -> bool:
-        """Whether the arc itself can set what the rule sets: nothing else happens between the rule and the way out."""
+        """Whether the arc itself can set the values of the rule: nothing else happens between the rule and the exit."""
         step, transition = self.looks.step, parts.transition
         if transition is None or not parts.sets or parts.tasks or transition.guard is not None:
             return False
@@ -159,13 +159,13 @@ class CaseSorting:
         items = self._work(parts, self._in_pipeline(), in_pipeline=in_turn)
         (self.exit if guard.only(EXIT) else self.done).extend(items)
         if parts.transition is not None:
-            # What can fail here is the rule's own work: then it leads nowhere.
+            # Only the rule's own tasks can fail here: then it continues nowhere.
             if parts.tasks and not self.looks.step.tasks:
                 guard = Guard(frozenset({DONE}), guard.rest)
             self.choices.append(self._choice(parts, guard, self._condition(parts, guard, [])))
 
     def _choose(self, parts: RuleParts, guard: Guard, taken: list[RuleParts]) -> None:
-        """Tasks under a condition, without a way out: a choose after the call."""
+        """Tasks under a condition, without an exit: a choose after the call."""
         copier = self._in_pipeline()
         names = copier.names
         others = after_success(taken)
@@ -228,7 +228,7 @@ class CaseSorting:
 
     @property
     def _any_end(self) -> str:
-        """What is always true of an arc, written out: one without a guard would not take failures (ROUTE-05)."""
+        """A condition that is always true of an arc: an arc without a guard would not match failures (ROUTE-05)."""
         return str(event_condition(frozenset({EXIT}), looped=self.looks.looped))
 
     def _in_pipeline(self) -> Copier:
@@ -292,7 +292,7 @@ class CaseSorting:
         return Choice(when, guard, (*first, *targets[1:]), copier)
 
     def _writes(self, parts: RuleParts, copier: Copier) -> tuple[FragmentEntry, ...]:
-        """What the rule sets, in the words of an arc; of one name the last value."""
+        """The assignments of the rule, in the syntax of an arc; for each name the last value."""
         entries = [copier.renamed_entry(one.values, key, key) for one in parts.sets for key in one.values.values]
         return tuple({entry.key: entry for entry in entries}.values())
 

@@ -28,7 +28,7 @@ _LOOP_DONE = re.compile(r"""["']loop\.done["']""")
 
 
 class RuleParts(msgspec.Struct, frozen=True):
-    """One rule taken apart. `guard` None: it cannot be told what it asks for."""
+    """One rule taken apart. `guard` None: its condition is unknown."""
 
     rule: CaseRuleSyntax
     guard: Guard | None
@@ -69,7 +69,7 @@ def take_apart(rule: CaseRuleSyntax, notes: Notes, *, looped: bool) -> RuleParts
 
 
 class Looks(msgspec.Struct, frozen=True):
-    """What a step's conditions can see: the names it has for results, by the event that is asked for."""
+    """The names that a step's conditions can read: the names for results, by event."""
 
     step: StepSyntax
     view: str
@@ -81,7 +81,7 @@ class Looks(msgspec.Struct, frozen=True):
         return self.step.loop is not None
 
     def arc_names(self, guard: Guard) -> dict[str, str]:
-        """What v2-case's names are in an arc of this step."""
+        """The names of v2-case in an arc of this step."""
         if guard.only(ERROR):
             return {
                 "vars": "ctx",
@@ -105,7 +105,7 @@ class Looks(msgspec.Struct, frozen=True):
 
 
 def then_part(rule: CaseRuleSyntax) -> Node:
-    """What stands under `then` or `else`."""
+    """The contents of `then` or `else`."""
     assert isinstance(rule.node, Mapping)
     return rule.node.get("then") or rule.node.values["else"]
 
@@ -182,7 +182,8 @@ class StepRules:
             self.notes.blocked(parts.rule, message, hint)
 
     def check_order(self, parts: RuleParts, guard: Guard) -> None:
-        """What an arc sees is all there at once: what rules set, and which of them had something to wait for."""
+        """An arc reads all values at the same time: assignments of rules, and results of tasks that a rule waited
+        for."""
         others = [other for other in self.all if other is not parts and other.guard is not None]
         working = [other for other in others if other.tasks and other.guard and other.guard.on_entry]
         if guard.events and guard.only(DONE, ERROR) and not self.looks.step.tasks and not working:

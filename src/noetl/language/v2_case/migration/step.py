@@ -1,4 +1,4 @@
-"""One v2-case step: its rules sorted, its pipeline built, its way out written (MIG-03, O-29)."""
+"""One v2-case step: its rules sorted, its pipeline built, its exit written (MIG-03, O-29)."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class CaseStep:
         return [Item(Mapped(tuple(entries), flow=flow), item_id(self.node)), *self.sorting.extras]
 
     def _placed(self) -> list[Choice]:
-        """The rules in their places, and the ways out that come of them."""
+        """The rules in their places, and their exits."""
         self._check()
         self._check_failures()
         self.sorting.sort()
@@ -99,7 +99,7 @@ class CaseStep:
             self.notes.blocked(self.step.name_node, message, f"rename it to {self.looks.view} first")
 
     def _check_failures(self) -> None:
-        """The work of rules can fail too. What v2-case does then depends on the rules around, which arcs do not see."""
+        """Tasks of rules can fail too. In v2-case the consequence depends on the other rules, which arcs do not see."""
         if self.step.case is None:
             return
         hint = "let each rule only lead on, and do its work in the step that it leads to"
@@ -188,7 +188,7 @@ class CaseStep:
         return [Item(Mapped(tuple(entries), flow=flow))]
 
     def _tail(self) -> list[Item]:
-        """What follows the call, in the order of O-29: done rules, the sink, vars, exit rules."""
+        """The tasks after the call, in the order of O-29: done rules, the sink, vars, exit rules."""
         tail = list(self.sorting.done)
         if self.step.sink is not None:
             copier = self.copier.with_names(pipeline_names(self.step))
@@ -250,7 +250,7 @@ class CaseStep:
         return [Choice(None, Guard(None, ()), targets, copier)] if targets else []
 
     def _takes_several(self) -> bool:
-        """Whether several ways out can be taken together."""
+        """Whether several exits can be taken together."""
         return False
 
     def _next(self, choices: list[Choice]) -> list[FragmentEntry]:
@@ -271,12 +271,12 @@ class CaseStep:
 
 
 def _takes_success(choice: Choice) -> bool:
-    """Whether a way out is taken by every success of the step."""
+    """Whether every success of the step takes an exit."""
     return bool(choice.targets) and choice.when in (None, "event.name == 'step.done'", "event.name == 'loop.done'")
 
 
 def reads_result(choice: Choice, view: str) -> bool:
-    """Whether a way out looks at the step's result."""
+    """Whether an exit reads the step's result."""
     texts = [choice.when or "", *(target.when or "" for target in choice.targets)]
     for target in choice.targets:
         if target.args is not None:

@@ -84,7 +84,7 @@ class CaseSteps:
 
 
 def _with_other_tokens(steps: Sequence[StepSyntax]) -> set[str]:
-    """The steps that can run while the execution has other tokens: what a fork leads to, and all that follows."""
+    """The steps that can run while the execution has other tokens: the targets of a fork, and all steps after them."""
     following = {step.name: set(_targets(step, steps)) for step in steps}
     return _reached([name for step in steps if _forks(step) for name in following[step.name]], following)
 

@@ -3,7 +3,7 @@
 A sink is a storing task after the call. `result`, `response` and `this` become the call's view by its name, since in
 a pipeline other tasks may come after it.
 
-Also the repair of `case` beside a pipeline: what a rule runs after every success becomes the last tasks of the
+Also the repair of `case` beside a pipeline: the tasks of a rule after every success become the last tasks of the
 pipeline.
 """
 
@@ -43,7 +43,7 @@ def call_name(step: StepSyntax) -> str:
 
 
 def sink_name(step: StepSyntax, rule: CaseRuleSyntax | RetrySyntax | None = None) -> str:
-    """What a sink is called in v2-case (C-43), so that the log of the migrated playbook tells of the same tasks."""
+    """The name of a sink in v2-case (C-43), so that the log of the migrated playbook has the same tasks."""
     part = ""
     if isinstance(rule, CaseRuleSyntax):
         rules = step.case.rules if step.case else ()
@@ -54,8 +54,8 @@ def sink_name(step: StepSyntax, rule: CaseRuleSyntax | RetrySyntax | None = None
 
 
 def pipeline_names(step: StepSyntax) -> dict[str, str]:
-    """What the names of `then` blocks mean in the pipeline that the call stands in. The step's own name is its call
-    there: v10 gives a step its result when the pipeline has ended."""
+    """The meaning of names in `then` blocks within the pipeline of the call. The step's own name is its call there:
+    v10 gives a step its result when the pipeline has ended."""
     call = call_name(step)
     return {"result": f"{call}.data", "response": f"{call}.result", "this": call, **own_names(step, call)}
 
@@ -133,7 +133,7 @@ def keeping_task(name: str, call: str) -> Item:
 
 
 def failing_task(name: str, error: str) -> Item:
-    """A noop that fails its step with an earlier error: what an error without a transition did."""
+    """A noop that fails its step with an earlier error: the effect of an error without a transition."""
     rule: dict[str, object] = {"else": {"then": {"do": "fail", "error": template(error)}}}
     return Item(from_data({"name": name, "kind": "noop", "spec": {"policy": {"rules": [rule]}}}))
 
@@ -145,8 +145,8 @@ def choosing_task(name: str, when: str, tasks: list[Item]) -> Item:
 
 
 def merged_args(copier: Copier, step: StepSyntax, call: TaskSyntax) -> dict[str, FragmentEntry]:
-    """The step's args under the tool's own: v2-case handed both to the tool (V2C-03). Those of the token lie over the
-    step's; what may read an iteration stays as it is written. A noop was not handed any."""
+    """The step's args under the tool's own: v2-case handed both to the tool (V2C-03). Args of the token override
+    those of the step; args that may read an iteration are unchanged. A noop received none."""
     if step.args is None or call.kind == "noop":
         return {}
     own: Node | None = call.inputs.get("args")
@@ -168,7 +168,7 @@ def merged_args(copier: Copier, step: StepSyntax, call: TaskSyntax) -> dict[str,
 
 
 def set_iter_entry(values: dict[str, object]) -> FragmentEntry:
-    """What a rule keeps in iter."""
+    """The data that a rule keeps in iter."""
     return FragmentEntry("set_iter", from_data(values))
 
 
@@ -335,7 +335,7 @@ def _task(label: str, held: Mapping) -> Mapping:
 
 
 def _without_tasks(then: Node) -> Node:
-    """What is left of `then`: where it leads, and what it sets."""
+    """The rest of `then`: its targets and its assignments."""
     if isinstance(then, Mapping):
         return model.made_mapping([(key, value) for key, _, value in then.items() if key != "sink"], then)
     if not isinstance(then, Sequence):
@@ -356,7 +356,7 @@ def _leads(rule: Mapping) -> bool:
 
 
 def _name_of(item: Node) -> str | None:
-    """What a task of a pipeline is called: by its name, or by its label."""
+    """The name of a task in a pipeline: its name or its label."""
     if not isinstance(item, Mapping):
         return None
     name = item.get("name")
