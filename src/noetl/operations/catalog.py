@@ -83,7 +83,7 @@ async def register_playbook(
     wanted = Registration.of(net, at=at, source=source, origin=origin, over=conditions.version_of(net.path))
     if not conditions.may_remove and before is not None:
         await _refuse_removals(store, before, net, wanted, schedule=schedule)
-        # What is removed was looked for in this version, so no other may come between.
+        # The removed parts were determined from this version, so no other version may come between.
         wanted = msgspec.structs.replace(wanted, over=before.version if wanted.over is None else wanted.over)
     row = await store.catalog.register(wanted)
     if schedule:

@@ -1,7 +1,7 @@
 """Cron schedules in words: "every weekday at 06:00".
 
-The usual forms have words of their own; what is rarer is said as `cronsim`, which also computes the times, says it.
-What cannot be said stays as it is written.
+The usual forms have their own words; rarer forms are described by `cronsim`, which also computes the times. An
+expression without a description is unchanged.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ANY_YEAR = datetime(2025, 1, 1, tzinfo=UTC)
 
 
 def cron_words(cron: str) -> str:
-    """What people say for a cron schedule; the schedule as it is written where there are no words for it."""
+    """The description of a cron schedule; the schedule itself if there is no description."""
     try:
         rare = CronSim(cron, _ANY_YEAR).explain()
     except CronSimError:
@@ -75,7 +75,7 @@ def _interval(minute: str, hour: str) -> str | None:
 
 
 def _days(day: str, month: str, weekday: str) -> tuple[str, str] | None:
-    """The days as they stand before a time and behind an interval; empty for every day."""
+    """The days as written before a time and after an interval; empty for every day."""
     if weekday != "*":
         # With a day of the month too, either of them is enough: that is rare, and not said in few words.
         return _weekdays(weekday) if (day, month) == ("*", "*") else None

@@ -56,7 +56,7 @@ async def failed_step(records: Records, row: ExecutionRow, error: Error | None) 
     """The step whose error ended the execution, so that all views name the step that belongs to the error they show.
 
     Several steps may have failed, and arcs may have handled some failures. Without a match it is the step that failed
-    last. No step ended a cancelled execution, whatever failed before."""
+    last. No step ended a cancelled execution, even after earlier failures."""
     if error is None or row.status != "failed":
         return None
     selection = EventFilter(types=(StepFailed.event_type,), limit=_FAILURES, newest=True)

@@ -210,7 +210,7 @@ async def recorded_ctx(history: History, values: StoredValues, execution_id: str
 
 
 def log_line(event: Event, processed: TaskProcessed) -> LogLine | None:
-    """What a run of a task printed, and the error it ended with; None when there is neither."""
+    """The output of a run of a task, and its error; None without both."""
     stdout, error = processed.outcome.meta.stdout, processed.outcome.error
     if not stdout and error is None:
         return None

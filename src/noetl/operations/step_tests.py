@@ -45,7 +45,7 @@ def single_step_net(net: Net, name: str) -> Net:
         metadata={**net.metadata, "labels": {**(net.metadata.get("labels") or {}), LABEL: name}},
         entry=name,
         trigger=None,
-        # A failed test must not notify anybody.
+        # A failed test must not send notices.
         notifications=(),
         # No compensation: the carried results belong to another execution, whose work must not be undone.
         executor=msgspec.structs.replace(net.executor, auto_compensate=False),

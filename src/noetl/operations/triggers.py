@@ -1,4 +1,4 @@
-"""Triggers and schedules: what starts playbooks by itself, something new or the clock (TMR-01). Creating and deleting
+"""Triggers and schedules: automatic starts of playbooks, by new items or by time (TMR-01). Creating and deleting
 triggers; listing, pausing and resuming both; making up for missed times. For a server and for a local store.
 
 Schedules are in the playbooks. A server polls triggers (`control/triggers`) and starts what is due
@@ -46,7 +46,7 @@ _NAME = re.compile(r"[\w.-]{1,100}")
 
 class TriggerOperations:
     """`kinds` returns the table of tool kinds. It is called only when a trigger is created, since loading is slow.
-    `refusal` says why whoever polls cannot run a kind; None where that is unknown: on a local store."""
+    `refusal` gives the reason why the polling server cannot run a kind; None if that is unknown: on a local store."""
 
     def __init__(
         self, store: Store, clock: Clock, kinds: Callable[[], Kinds], refusal: Callable[[str], str | None] | None = None

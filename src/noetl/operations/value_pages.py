@@ -1,7 +1,7 @@
 """Pages of values: people browse a large result part by part; it is never sent as a whole (RES-05, SRV-09).
 
-A JSON pointer names the part. The size of an answer is bounded, whatever the value is: at most `limit` entries of a
-list or an object, each whole if it is small, otherwise only its kind, size and first characters.
+A JSON pointer names the part. The size of an answer is bounded, for any value: at most `limit` entries of a list or an
+object, each whole if it is small, otherwise only its kind, size and first characters.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ def value_page(value: Any, pointer: str = "", *, offset: int = 0, limit: int = 1
     part = part_at(value, pointer)
     size = len(_encode(part))
     summary: dict[str, Any] = {"pointer": pointer, "kind": kind_of(part), "count": count_of(part), "size_bytes": size}
-    # A request with an offset continues a list of entries, so it gets entries however small the value is. What is
-    # neither text nor a container has no second page.
+    # A request with an offset continues a list of entries, so it gets entries even of a small value. Other scalars have
+    # no second page.
     if (size <= _WHOLE_BYTES and offset == 0) or not isinstance(part, dict | list | str):
         return ValuePage(**summary, is_whole=True, value=part, columns=_columns(part))
     if isinstance(part, str):
@@ -154,7 +154,7 @@ def _entry_views(entries: list[tuple[str, Any]], parent_pointer: str) -> list[Va
 
 
 class WrittenValue(msgspec.Struct, frozen=True):
-    """What kind of value encoded bytes are, and whether they are as we write it."""
+    """The kind of value in encoded bytes, and whether the encoding is ours."""
 
     schema_hint: str
     is_shortest: bool

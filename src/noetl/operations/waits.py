@@ -1,5 +1,4 @@
-"""What executions wait for: running timers (TMR-04), undelivered messages (MSG-02, MSG-03), human tasks (HUM-01 to
-HUM-03).
+"""Waits of executions: running timers (TMR-04), undelivered messages (MSG-02, MSG-03), human tasks (HUM-01 to HUM-03).
 
 Lists show the size of a message, not its content. A delivered message stays delivered: the store decides in one
 statement whether a message goes to its receiver or is deleted. Claiming and completing tasks is in
@@ -102,8 +101,8 @@ def _cursor_position(cursor: str) -> Place:
 
 
 class TaskFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which tasks a list contains, by default open and claimed ones. `mine` selects those that `actor` may do: assigned
-    to the actor, to one of the actor's roles or to anybody, and not claimed by another person."""
+    """The filter of a task list, by default open and claimed tasks. `mine` selects those that `actor` may do:
+    assigned to the actor, to one of the actor's roles or to anybody, and not claimed by another person."""
 
     states: Collection[TaskState] = (TaskState.OPEN, TaskState.CLAIMED)
     role: str | None = None

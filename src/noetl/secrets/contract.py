@@ -52,7 +52,7 @@ class Resolver(Protocol):
     """One kind of keychain entry. A plug-in names its class under the entry-point group `noetl.keychains`."""
 
     async def resolve(self, entry: KeychainEntry, sources: Sources) -> Material:
-        """What the entry stands for now. ToolError `keychain.unresolved` says why there is nothing."""
+        """The present value of the entry. ToolError `keychain.unresolved` gives the reason if there is none."""
 
 
 def unresolved(entry: KeychainEntry, why: str) -> ToolError:

@@ -1,6 +1,7 @@
-"""Types of stored credentials: what each must hold, and which fields a tool finds in it.
+"""Types of stored credentials: the required fields of each, and the fields for tools.
 
-People hand in text or a JSON object. What is stored is always fields, so that a reader need not know how it came.
+A value is entered as text or a JSON object. It is always stored as fields, so that readers need not know its original
+form.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ _POSTGRES = {
 
 
 def oauth2(given: str | Fields) -> Fields:
-    """What a token is asked for with; the token itself is fetched when it is needed."""
+    """The data of a token request; the token itself is fetched when it is needed."""
     if isinstance(given, str):
         raise RefusedError("an oauth2 credential is an object with token_url, client_id and client_secret")
     for needed in ("client_id", "client_secret"):

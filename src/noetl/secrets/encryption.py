@@ -89,11 +89,11 @@ def key_id_of(key: bytes) -> str:
 
 
 def _derived(key: bytes, purpose: bytes) -> bytes:
-    # A key for each purpose: what is known of one says nothing of another.
+    # A key for each purpose: knowing one reveals nothing about another.
     return hmac.digest(key, b"noetl " + purpose, "sha256")
 
 
-_taken: dict[str, str] = {}  # what was in the environment of this process
+_taken: dict[str, str] = {}  # from the environment of this process
 
 
 def take_from_environment() -> None:
@@ -157,7 +157,7 @@ def _key(line: str, where: str) -> bytes:
     except (binascii.Error, ValueError):
         key = b""
     if len(key) != SIZE:
-        # what stands there is never shown
+        # the contents are never shown
         raise BackendError(
             f"{where} contains something that is not a master key: each is {SIZE} random bytes in base64"
         )

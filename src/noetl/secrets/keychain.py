@@ -1,5 +1,5 @@
 """The keychain of a server: names to materials, for requests being evaluated and for workers that hold an order. Also
-opening one for a program on somebody's own machine.
+opening one for a program on a user's own machine.
 
 Nothing stored is kept after it was handed out. A token that was fetched (one with `refresh_after`) is kept in memory
 until it is due, since every fetch costs its endpoint a call.
@@ -53,7 +53,7 @@ class Keychain:
         return None
 
     async def material(self, entries: Sequence[KeychainEntry], name: str) -> Material:
-        """What `name` stands for: the entry of that name, else the stored credential (KEY-05)."""
+        """The value of `name`: the entry of that name, else the stored credential (KEY-05)."""
         entry = _entry(entries, name)
         if entry is None:
             if not await self._stored(name):
@@ -71,7 +71,7 @@ class Keychain:
         return await self._looked_up(entry)
 
     async def refreshed(self, entries: Sequence[KeychainEntry], name: str) -> Material:
-        """Renew one entry: what was kept of it is dropped, and its resolver asked again (KEY-04)."""
+        """Renew one entry: its cached value is dropped, and it is resolved again (KEY-04)."""
         entry = _entry(entries, name) or KeychainEntry(name=name, kind="credential")
         self._tokens.pop(_identity(entry), None)
         return await self._looked_up(entry)
@@ -122,10 +122,10 @@ def _warn_if_short(entry: KeychainEntry, found: Material) -> None:
 
 
 def _checked(entry: KeychainEntry, found: Material) -> Material:
-    """What is not text in UTF-8 and plain data could be neither used nor masked."""
+    """Values other than UTF-8 text and plain data could be neither used nor masked."""
     try:
         msgspec.json.encode(found.fields)
-    # A plug-in may give anything; what cannot be sent to a worker is refused here, without showing it.
+    # A plug-in may return anything; a value that cannot be sent to a worker is refused here, without showing it.
     except (TypeError, UnicodeError, RecursionError):
         raise unresolved(entry, "the value is not plain data in UTF-8") from None
     return found
@@ -161,7 +161,7 @@ def _mapped(entry: KeychainEntry, found: Material) -> Material:
     return msgspec.structs.replace(found, fields=fields)
 
 
-# Opening a keychain for a program on somebody's own machine: its environment, its files, its store's credentials.
+# Opening a keychain for a program on a user's own machine: its environment, its files, its store's credentials.
 
 
 def open_keychain(credentials: CredentialStore, clock: Clock, *, resolvers: Resolvers | None = None) -> Keychain:

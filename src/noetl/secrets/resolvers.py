@@ -2,8 +2,8 @@
 that read a value where it lies, and those that read the vault (KEY-07).
 
 The parts of the first (`token`, `username`, `password`, `client_id`, …) are written as text, or as where to find them:
-`{env: VAR}`, `{file: PATH}`, `{credential: NAME, field: FIELD}`. What is left out comes from `auth` (or `credential`),
-from `env` or from `file`, and else from the stored credential of the entry's own name.
+`{env: VAR}`, `{file: PATH}`, `{credential: NAME, field: FIELD}`. Missing parts come from `auth` (or `credential`), from
+`env` or from `file`, and else from the stored credential of the entry's own name.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class FileResolver:
 
 
 class StaticResolver:
-    """`value` as it stands in the playbook: for tests, since a playbook is no place for a secret."""
+    """`value` as written in the playbook: for tests, since a playbook is no place for a secret."""
 
     async def resolve(self, entry: KeychainEntry, sources: Sources) -> Material:
         value = entry.lookup.get("value", entry.lookup.get("values"))
@@ -194,7 +194,7 @@ _OR_AUTH = (*_NAMES, "auth")  # as bearer and oauth2 write it; to a secret manag
 
 
 def credential_name(entry: KeychainEntry) -> str | None:
-    """The stored credential that an entry stands for; None where its kind may find a value elsewhere."""
+    """The stored credential that an entry names; None if its kind may find a value elsewhere."""
     return _stored_name(entry) if entry.kind in ("credential", "postgres_credential") else None
 
 

@@ -1,7 +1,7 @@
 """Token requests: a form to a token endpoint, under the same address policy as tools (KEY-04).
 
-What is sent is a secret: no redirect is followed, and plain http only where it cannot leave the machine. A proxy that
-the operator has set is asked for a tunnel, and sees nothing of it. What comes back is bounded before it is read.
+The request contains a secret: no redirect is followed, and plain http only where it cannot leave the machine. A proxy
+that the operator has set is asked for a tunnel, and sees nothing of it. The response is bounded before it is read.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class TokenRequests:
         try:
             if self._proxy(url) is not None:
                 await self._guard.allow_by_proxy(parts.hostname, port)
-                # Past a proxy the way leads out of this machine, whatever the name resolves to.
+                # A proxy connects from outside this machine, regardless of the address of the name.
                 is_here = False
             else:
                 is_here = all(one.is_loopback for one in await self._guard.addresses(parts.hostname, port))
@@ -156,7 +156,7 @@ def _material(body: dict[str, Any], token: str, now: float) -> Material:
 
 
 def shown_host(url: str) -> str:
-    # Without a login that stands in the URL.
+    # Without the login in the URL.
     return url.partition("://")[2].partition("/")[0].rpartition("@")[2]
 
 

@@ -54,8 +54,8 @@ class Vault:
             row = seal(name, kind, old.version + 1 if old else 1, value, self._keys, now=self._clock.now())
             if old is not None:
                 row = msgspec.structs.replace(row, created_at=old.created_at)
-            # Compare and set: a version that somebody else has stored meanwhile is not overwritten, and the next try
-            # counts on from it.
+            # Compare and set: a version stored meanwhile by another process is not overwritten, and the next try counts
+            # on from it.
             if await self._credentials.put(row, over=old):
                 return _credential(row)
         raise BackendError(f'credential "{name}" is being changed by others: try again')
@@ -82,7 +82,8 @@ class Vault:
             return None
 
     def opened_texts(self, owner: str, sealed: SealedCredential) -> list[str]:
-        """What `sealed_texts` was given for `owner`. BackendError when the key is missing, or it is another's."""
+        """Decrypt the texts given to `sealed_texts` for `owner`. BackendError if the key is missing or belongs to
+        another owner."""
         # A text that was sealed for another owner opens as well, under its own name: so the name is compared.
         if (sealed.name, sealed.type) != (owner, _TEXTS):
             raise BackendError(f"the sealed texts of {owner} are not what was stored")
@@ -110,7 +111,7 @@ class Vault:
                 if await self._credentials.put(rewrapped(current, self._keys), over=current):
                     moved += 1
                     break
-                current = await self._credentials.get(row.name)  # set anew meanwhile, or deleted
+                current = await self._credentials.get(row.name)  # set again meanwhile, or deleted
         return moved
 
 

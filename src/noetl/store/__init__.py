@@ -1,4 +1,4 @@
-"""The store: what every backend promises, and the backends.
+"""The store: the promises of every backend, and the backends.
 
 In: commits (events, orders, the next wake-up time and list rows of one decision). Out: the same, durable, in order,
 after any crash.

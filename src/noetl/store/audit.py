@@ -1,5 +1,4 @@
-"""The audit log: who did what to what, from where, and how it ended; appended to and never changed (reliability.md
-§3.9).
+"""The audit log: actor, action, object, origin and outcome; append-only (reliability.md §3.9).
 
 Each row holds the hash of the one before it, so that a row which was changed, removed or put in between is found by
 walking the chain. A chain cut off at its end is found by comparing it with a later hash stored elsewhere.
@@ -13,13 +12,13 @@ from typing import Protocol
 
 import msgspec
 
-ORIGIN = "0" * 64  # what stands before the first row
+ORIGIN = "0" * 64  # the hash before the first row
 COLUMNS = ("seq", "at", "actor", "action", "object", "address", "outcome", "prev_hash", "hash")
 PAGE = 1_000  # rows read at a time while the chain is walked
 
 
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """What happened. `action` is the method and the route, `object` the path that was asked for; never a body."""
+    """One audited request. `action` is the method and the route, `object` the path that was asked for; never a body."""
 
     at: float
     actor: str

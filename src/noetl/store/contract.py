@@ -1,4 +1,4 @@
-"""The promises every backend keeps. One engine step is one commit; what is committed stays.
+"""The promises every backend keeps. One engine step is one commit; a commit is durable.
 
 All state is in the event log. Orders and execution rows are written in the same transaction and can be rebuilt from the
 log; they exist so that work and lists are found without reading it.
@@ -67,7 +67,7 @@ class OrderRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class ExecutionRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What lists of executions show; derived from the log."""
+    """The row of an execution in lists; derived from the log."""
 
     execution_id: str
     trace_id: str
@@ -163,7 +163,7 @@ class MovedExecutions(msgspec.Struct, frozen=True):
 
 
 class History(Protocol):
-    """What has been recorded, for reading; a reader never blocks a writer."""
+    """Read access to the record; a reader never blocks a writer."""
 
     async def events(self, execution_id: str, *, after: int = 0, only: EventFilter | None = None) -> list[Event]:
         """The stream past `after`, in order; empty for an unknown execution. `only` picks from it."""
@@ -214,8 +214,8 @@ class Outbox(Protocol):
         """How many orders of each of these pools (None: of all) are held under a lease that has not run out."""
 
     async def lapsed(self, *, now: float) -> dict[str, float]:
-        """The workers of which a lease has run out and nobody has taken the order since, with the end of the latest
-        such lease. A lease that its holder gave back has not run out."""
+        """The workers with an expired lease on an order that was not claimed since, with the end of the latest such
+        lease. A returned lease has not expired."""
 
     async def held_by(self, owner: str) -> list[OrderRow]:
         """The orders that are held by this worker, or were until their lease ran out."""
@@ -259,7 +259,7 @@ class Records(History, Nets, Protocol):
 
 
 class ExecutionSearch(History, Protocol):
-    """What servers show of all executions, and of what goes on while others move them."""
+    """Queries over all executions, and over changes by other processes."""
 
     async def executions(
         self,
@@ -273,9 +273,9 @@ class ExecutionSearch(History, Protocol):
         text: str | None = None,
         labels: Mapping[str, str] | None = None,
     ) -> list[ExecutionRow]:
-        """The newest first. `path` may hold `*`; `beyond` is the last execution of the page before. Created at `since`
-        or later, and before `until`. `text` stands in the id, the path or the name, ASCII letters of either case.
-        `labels` are those of the playbook's metadata that it must have with these values."""
+        """The newest first. `path` may hold `*`; `beyond` is the last execution of the page before. Created at
+        `since` or later, and before `until`. `text` occurs in the id, the path or the name, ASCII letters of either
+        case. `labels` are those of the playbook's metadata that it must have with these values."""
 
     async def open_among(self, execution_ids: Collection[str]) -> set[str]:
         """Those of these executions that are there and not over."""
@@ -373,7 +373,7 @@ class ResultStore(Results, Protocol):
         """Return once this JSON text is stored durably, under the SHA-256 of it. BackendError while that fails."""
 
     async def fetch(self, checksum: str) -> bytes:
-        """What `body` gives. BackendError while the store is away."""
+        """The same as `body`, asynchronously. BackendError while the store is unavailable."""
 
     async def send_file(self, file: Path) -> str:
         """Store a table, as the file that it is, in flat memory. Returns its SHA-256 once it is stored durably."""
@@ -385,7 +385,7 @@ class ResultStore(Results, Protocol):
         """The file of a stored table, to be read only; None for a store elsewhere. ToolError `result.missing`."""
 
     def body(self, checksum: str) -> bytes:
-        """What `load` gives, as the JSON text that is stored."""
+        """The result of `load`, as the stored JSON text."""
 
     def untouched(self, *, before: float) -> list[str]:
         """The checksums of values that were not put since then."""

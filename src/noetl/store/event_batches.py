@@ -1,4 +1,4 @@
-"""Batches of events: what one commit adds to the history of one execution is one row (docs/decisions/0016).
+"""Batches of events: the events that one commit adds to the history of one execution are one row (docs/decisions/0016).
 
 A batch holds the ids, types, envelopes and payloads of its events as JSON in the order of their `seq`, so that the
 database can read them too: it keeps ids and ends unique, and shows the events one by one in the view `event`. A
@@ -52,7 +52,7 @@ _envelopes = msgspec.json.Decoder(_Envelopes)
 _payloads = msgspec.json.Decoder(list[msgspec.Raw])
 _MOST_EVENTS = 256  # of a batch that is made from rows of an earlier program
 _SOURCES = {one.value: one for one in EventSource}
-_DAMAGED = -1  # no checksum: what is stored under it is never believed
+_DAMAGED = -1  # no checksum: a row with it is never trusted
 
 
 def batch_values(commits: Iterable[Commit]) -> list[tuple[Any, ...]]:
@@ -72,7 +72,7 @@ def _commit_values(commit: Commit) -> tuple[Any, ...]:
         ],
     )
     # 0 stands for "named by its position", which most events are: a digit instead of fifty characters
-    # (docs/decisions/0018). Compared with what `positional` gives, without a call for each.
+    # (docs/decisions/0018). Compared with the result of `positional`, without a call for each.
     ids = _encode([0 if e.event_id == f"{execution_id}/{e.seq}" else e.event_id for e in events])
     # Only an author's own event has a type that its class does not tell; the property would cost a call for each.
     types = _encode([e.event_type if type(e.payload) is Emitted else e.payload.event_type for e in events])
@@ -131,7 +131,7 @@ def _unpacked_envelopes(execution_id: str, text: bytes) -> list[_Envelope]:
 
 def batches_of_rows(execution_id: str, rows: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
     """The same for events that an earlier program stored as rows: seq, event_id, event_type, ts, source, parent_id,
-    step, step_run_id, task_run_id, on_behalf, schema, payload as bytes, checksum. What is damaged stays so."""
+    step, step_run_id, task_run_id, on_behalf, schema, payload as bytes, checksum. Damaged rows are unchanged."""
     parts = [rows[at : at + _MOST_EVENTS] for at in range(0, len(rows), _MOST_EVENTS)]
     return [_row_values(execution_id, part) for part in parts]
 
@@ -239,7 +239,7 @@ def _event(
 
 @lru_cache(maxsize=64)
 def type_matcher(patterns: tuple[str, ...]) -> Callable[[str], object]:
-    """Whether a type is one of these, in which only `*` stands for any text; all are where none is named."""
+    """Whether a type is one of these, in which only `*` matches any text; without types all match."""
     if not patterns:
         return lambda event_type: True
     texts = (".*".join(map(re.escape, pattern.split("*"))) for pattern in patterns)

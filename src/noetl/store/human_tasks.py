@@ -1,4 +1,4 @@
-"""Human tasks: the work list of people, told by the log (HUM-01 to HUM-04)."""
+"""Human tasks: the work list of people, derived from the log (HUM-01 to HUM-04)."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class TaskRow(msgspec.Struct, frozen=True, kw_only=True):
     version: int = 1
     title: str
     description: str = ""
-    # What the person decides by.
+    # Data for the decision.
     data: Any = None
-    # What happened to it, the oldest first.
+    # Its history, the oldest entry first.
     history: list[dict[str, Any]] = []
-    # Who may take it; both None: anybody.
+    # The assignee; both None: any user.
     role: str | None = None
     user: str | None = None
     # Its fields, as plain data.

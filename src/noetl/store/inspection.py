@@ -38,7 +38,7 @@ class Derived(msgspec.Struct, frozen=True):
 
 
 def derived_rows(events: Sequence[Event]) -> Derived:
-    """The rows of one execution, from its whole stream. What is stored apart from the events is not needed."""
+    """The rows of one execution, from its whole stream. Separately stored values are not needed."""
     first = events[0]
     requested = first.payload
     assert isinstance(requested, ExecutionRequested), "every stream begins with its request (SRV-01)"
@@ -101,7 +101,7 @@ class StoreFault(msgspec.Struct, frozen=True):
 
 
 class Inspection(msgspec.Struct, frozen=True, kw_only=True):
-    """`compared` executions were told anew from their logs; the other checks went over all of them. `hazards` are
+    """`compared` executions were rebuilt from their logs; the other checks covered all of them. `hazards` are
     settings under which a commit may be lost."""
 
     compared: int
@@ -116,7 +116,7 @@ class SqlStore(Store, Protocol):
         """The rows of a statement that only reads."""
 
     async def hazards(self) -> list[str]:
-        """What makes its commits less durable than they should be."""
+        """The settings that make its commits less durable than they should be."""
 
 
 async def inspected(store: SqlStore, *, sample: int) -> Inspection:

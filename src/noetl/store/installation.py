@@ -1,5 +1,5 @@
-"""What belongs to the installation and not to an execution: small things by kind and name, sealed credentials, schemas
-of results, and the catalogue of playbooks. The backends keep each in a table of its own.
+"""Data of the installation, not of an execution: small values by kind and name, sealed credentials, schemas of results,
+and the catalogue of playbooks. The backends keep each in a table of its own.
 
 Small things are tokens, pools, workers, schedules, webhooks, answers under an idempotency key. A writer
 replaces a thing only if it names the version that it replaces.
@@ -145,7 +145,7 @@ def _state(row: SealedCredential | None) -> tuple[int, str] | None:
     return (row.version, row.key_id) if row is not None else None
 
 
-# Schemas of results by name and version, kept on the key-value table (RES-07). What is registered stays as it was.
+# Schemas of results by name and version, kept on the key-value table (RES-07). A registered schema never changes.
 
 KIND = "result_schema"
 _NAME = re.compile(r"[A-Za-z_][\w.-]{0,99}")
@@ -205,7 +205,7 @@ def _read(thing: KeyValue) -> ResultSchema:
     return ResultSchema(name=name, version=int(version), schema=schema, registered_at=thing.updated_at)
 
 
-# Catalog: playbooks by path, in versions. What is registered stays as it was (SRV-10).
+# Catalog: playbooks by path, in versions. A registered version never changes (SRV-10).
 
 NEWEST = "latest"  # a version that people write for the newest one, as for none
 

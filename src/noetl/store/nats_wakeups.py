@@ -1,9 +1,8 @@
 """Wake-ups over NATS JetStream. The stream holds nothing that matters: delete it, or the server's data, at any
 moment, and it is made again (reliability.md §3.2).
 
-A message is {pool, times, from}, under 200 bytes, on `noetl.orders.<pool>`. Every listener has a consumer of its own
-that begins with what is new, and acknowledges as soon as it has heard: what becomes of an order is the store's
-business.
+A message is {pool, times, from}, under 200 bytes, on `noetl.orders.<pool>`. Every listener has its own consumer, which
+starts with new messages and acknowledges them on receipt: the state of an order is in the store.
 """
 
 from __future__ import annotations
@@ -116,7 +115,7 @@ def _token(pool: str) -> str:
 
 
 async def _connect(client: Client, url: str, credentials: dict[str, str]) -> None:
-    """Without the client's own reconnecting: a link that is lost is made anew as a whole, with its consumer."""
+    """Without the client's own reconnecting: a lost link is opened again as a whole, with its consumer."""
 
     async def ignore(problem: Exception) -> None:
         """It shows in the call that meets it."""

@@ -1,4 +1,4 @@
-"""Notices: what servers have to tell people and other programs about executions (NTF-01 to NTF-06).
+"""Notices: messages of servers to people and other programs about executions (NTF-01 to NTF-06).
 
 A notice is written in the commit of the event it tells of, so a crash loses none. It is sent at least once, under an id
 by which a receiver recognises a repetition, and by one server at a time: a claim lasts until `due_at`.
@@ -37,7 +37,7 @@ class NoticeRow(msgspec.Struct, frozen=True, kw_only=True):
     created_at: float
     # While it is pending, when it is to be sent; while a server has it, when others may take it.
     due_at: float
-    # Counts claims. Who settles an attempt names its number, so that a server that was too slow changes nothing.
+    # Counts claims. Settling an attempt requires its number, so that a server that was too slow changes nothing.
     attempts: int = 0
     # Notices with the same key are sent at most once in `throttle_s`: those that come meanwhile are folded into the
     # next one, whose `folded` counts them.
@@ -46,12 +46,12 @@ class NoticeRow(msgspec.Struct, frozen=True, kw_only=True):
     folded: int = 0
     error: str | None = None
     ended_at: float | None = None
-    # JSON: what has happened, and where it goes (`NoticeBody` of the control plane).
+    # JSON: the event, and the destination (`NoticeBody` of the control plane).
     body: bytes
 
 
 class Settlement(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of an attempt. Pending again: the next one is at `due_at`."""
+    """The outcome of an attempt. Pending again: the next one is at `due_at`."""
 
     state: NoticeState
     at: float

@@ -34,7 +34,7 @@ def refuse_mistyped(db: str | Path | None) -> None:
     """RefusedError for what is nearly an address: taken for a file, it would become an empty store of its own."""
     if not isinstance(db, str) or is_database(db) or not _NEARLY_ADDRESS.match(db):
         return
-    shown = db.rpartition("@")[2] if "@" in db else db  # what is before it may be a password
+    shown = db.rpartition("@")[2] if "@" in db else db  # the text before it may be a password
     raise RefusedError(f'"{shown}" is neither a file nor postgresql://user@host/database: a store is one of them')
 
 
@@ -50,8 +50,8 @@ def without_password(db: str) -> str:
 async def open_store(
     db: str | Path | None, results: str | None = None, *, reading_will_do: bool = False
 ) -> tuple[Store, ResultStore]:
-    """The store and its results; None is the user's own file, and the place that belongs to the store. With
-    `reading_will_do` a file that may not be written is opened as well, for those who only look."""
+    """The store and its results; None means the user's own file, and the default place for results. With
+    `reading_will_do` a read-only file is opened as well, for reading."""
     refuse_mistyped(db)
     if str(db) == MEMORY:
         from noetl.store.memory import MemoryStore
@@ -68,7 +68,7 @@ async def open_store(
 
 
 async def open_records(db: str | Path | None) -> Records:
-    """What a store has recorded, for reading only. BackendError when there is no store."""
+    """Read-only access to the record of a store. BackendError when there is no store."""
     if isinstance(db, str) and is_database(db):
         _postgres()
         from noetl.store.postgres.history import PostgresHistory

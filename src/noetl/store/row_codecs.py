@@ -1,7 +1,6 @@
 """Rows as the databases hold them, and the values they are made of. Columns are in the order of the fields; an event's
-payload, a message's data and a whole human task are JSON text. Beside a payload stands its checksum: a byte that has
-changed in the store is noticed when it is read, and not believed (reliability.md §4.2). Also the filters of executions
-for backends that have no SQL for them.
+payload, a message's data and a whole human task are JSON text. Next to a payload is its checksum: a corrupted byte is
+detected when it is read (reliability.md §4.2). Also the filters of executions for backends that have no SQL for them.
 """
 
 from __future__ import annotations
@@ -155,7 +154,7 @@ _CHECKSUM = re.compile(rb'"checksum"\s*:\s*"([0-9a-f]{64})"')
 
 
 def lowered(text: str) -> str:
-    """ASCII letters in lower case, all others as they are: what every database agrees on."""
+    """ASCII letters in lower case, all others as they are: the behaviour of every database."""
     return text.translate(_LOWER)
 
 

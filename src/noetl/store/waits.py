@@ -1,11 +1,11 @@
-"""What comes to executions from outside: the open waits for messages and signals, the messages that no wait has taken
-yet (MSG-01 to MSG-05), and what other processes ask of the one that drives an execution (SRV-07, SRV-11). Also the
-rows of waits and messages, made from the effects of decisions.
+"""Input to executions from outside: the open waits for messages and signals, the messages that no wait has taken yet
+(MSG-01 to MSG-05), and requests of other processes to the one that drives an execution (SRV-07, SRV-11). Also the rows
+of waits and messages, made from the effects of decisions.
 
 Rows of waits can be rebuilt from the log. Messages cannot: a message is stored here when it is accepted, until a wait
 has taken it, a person removes it, or it expires. A sender stores the message before it looks for a wait, and a wait is
-stored before it looks for messages, so neither misses the other. Requests are beside the log and no part of it: what
-was asked for takes effect when it is recorded as an event.
+stored before it looks for messages, so neither misses the other. Requests are not part of the log: a request takes
+effect when it is recorded as an event.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ class WaitRow(msgspec.Struct, frozen=True, kw_only=True):
     step_run_id: str
     kind: str  # MESSAGE or SIGNAL; timers and human tasks are no rows of this table
     name: str
-    # What a message must hold, as canonical text: an index finds it by equality with one of `parts_of` the message.
+    # The fields that a message must contain, as canonical text: an index finds it by equality with one of `parts_of`
+    # the message.
     correlation: str = "{}"
     opened_at: float
 
@@ -153,7 +154,7 @@ class MemoryWaits:
         self._waits = {key: wait for key, wait in self._waits.items() if wait.execution_id not in execution_ids}
 
     def texts(self) -> list[bytes]:
-        """What messages carry, as JSON."""
+        """The payloads of messages, as JSON."""
         return [msgspec.json.encode(message.payload) for message in self._messages.values()]
 
     async def waiting(self, kind: str, name: str, correlations: Collection[str] | None = None) -> list[WaitRow]:
@@ -327,7 +328,7 @@ class Requests(Protocol):
     async def get(self, request_id: int) -> RequestRow | None: ...
 
     async def answer(self, request_id: int, answer: str, *, at: float) -> None:
-        """Say what became of it; the first answer stands."""
+        """Store the outcome of a request; the first answer is kept."""
 
 
 class MemoryRequests:

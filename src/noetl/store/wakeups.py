@@ -42,7 +42,7 @@ class MemoryWakeups:
     since a worker that wakes looks for all work."""
 
     def __init__(self) -> None:
-        self._anywhere: deque[asyncio.Future[None]] = deque()  # those who wait for any pool
+        self._anywhere: deque[asyncio.Future[None]] = deque()  # waiters for any pool
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
         self._missed: set[str] = set()
 
@@ -204,7 +204,7 @@ class LinkedWakeups:
             while self._out:
                 pool, times = next(iter(self._out.items()))
                 await link.send(pool, times)
-                left = self._out.pop(pool) - times  # only now: what could not be sent is sent over the next link
+                left = self._out.pop(pool) - times  # only now: unsent wake-ups are sent over the next link
                 if left > 0:
                     # More work came while this was being sent, perhaps after the others had looked.
                     self._out[pool] = left

@@ -41,13 +41,13 @@ LOST = (
     asyncpg.TooManyConnectionsError,
     asyncpg.IdleInTransactionSessionTimeoutError,
 )
-# Others were at the same rows: nothing was stored, and deciding anew will do.
+# A conflict on the same rows: nothing was stored, and a new decision is sufficient.
 _CONTENDED = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError, asyncpg.LockNotAvailableError)
 
 
 class UncertainError(ConflictError, StoreUnreachableError):
-    """The connection was lost while something was stored: it may be stored or not. As with every conflict, who gets
-    this has to read again before deciding anything."""
+    """The connection was lost while something was stored: it may be stored or not. As with every conflict, the
+    caller has to read again before the next decision."""
 
 
 def is_lost(problem: BaseException) -> bool:
@@ -72,7 +72,7 @@ def explained(where: str, problem: BaseException) -> BackendError:
     match problem:
         case asyncpg.PostgresError(sqlstate=state) if state == CONFLICT:
             return ConflictError(_error_text(problem))
-        # A position or an id that another server has stored first. What it means is for `Written` to say.
+        # A position or an id that another server has stored first. `Written` interprets it.
         case asyncpg.UniqueViolationError():
             return ConflictError(_stored_already(problem))
         case problem if isinstance(problem, _CONTENDED):
@@ -133,7 +133,7 @@ _CLOSE_S = 5.0
 _ANSWER_S = 60.0  # past it, a connection is as good as lost
 
 
-# whatever the driver may raise; a time-out is an OSError
+# any exception of the driver; a time-out is an OSError
 DRIVER = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
@@ -147,7 +147,8 @@ _PLAIN_NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _PLANNING = {f"enable_{way}": "off" for way in ("seqscan", "bitmapscan", "hashjoin", "mergejoin")} | {"jit": "off"}
 
 
-# Who has fallen silent in the middle of a transaction holds locks that all others wait for; the server ends it.
+# A client that goes silent in the middle of a transaction holds locks that all others wait for; the server disconnects
+# it.
 _SILENCE = {
     "idle_in_transaction_session_timeout": "5s",
     "tcp_keepalives_idle": "10",
@@ -157,7 +158,7 @@ _SILENCE = {
 
 
 class Database:
-    """Queries by their names in queries.sql. Whatever goes wrong is a BackendError."""
+    """Queries by their names in queries.sql. Every failure is a BackendError."""
 
     def __init__(self, pool: Any, address: Address, *, patience_s: float = PATIENCE_S) -> None:
         self._pool, self.address, self.patience_s = pool, address, patience_s
@@ -208,7 +209,8 @@ class Database:
         return int(status.rpartition(" ")[2])
 
     async def read(self, work: Callable[[Any], Awaitable[_T]]) -> _T:
-        """What `work` gives for a connection; again when it was lost, since reading twice changes nothing."""
+        """The result of `work` with a connection; repeated after a lost connection, since reading twice changes
+        nothing."""
         return await self._patiently(work, repeats=lambda: True)
 
     async def write(self, work: Callable[[Any], Awaitable[_T]]) -> _T:
@@ -216,9 +218,9 @@ class Database:
         return self._written(await self._patiently(work, repeats=lambda: False))
 
     async def run_in_transaction(self, work: Callable[[Any], Awaitable[_T]], *, repeats: bool = False) -> _T:
-        """A write of several statements: all of them or none. A process that was stopped for long between two of them
-        has lost its connection, and nothing is stored: they are said again. `repeats` is for what leaves the same when
-        it is done twice; the commit of anything else is sent once."""
+        """A write of several statements: all of them or none. A process that was stopped for long between two of
+        them has lost its connection, and nothing is stored: they are executed again. `repeats` is for idempotent
+        writes; the commit of any other write is sent once."""
         is_committed = False
 
         async def in_transaction(connection: Any) -> _T:
@@ -226,7 +228,7 @@ class Database:
             is_committed = False
             async with connection.transaction():
                 given = await work(connection)
-                is_committed = not connection.is_closed()  # what follows is sent at once, whatever becomes of it
+                is_committed = not connection.is_closed()  # later statements are sent at once, regardless of its result
             return given
 
         return self._written(await self._patiently(in_transaction, repeats=lambda: repeats or not is_committed))
@@ -270,7 +272,7 @@ class Database:
                 raise UnfitError(f"the store {self.where} cannot hold this text: {problem}") from problem
 
     async def close(self) -> None:
-        """What does not end by itself is ended."""
+        """Remaining connections are closed."""
         try:
             async with asyncio.timeout(_CLOSE_S):
                 await self._pool.close()

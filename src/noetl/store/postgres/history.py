@@ -1,6 +1,6 @@
 """Reading a store in PostgreSQL: events, executions, orders and nets as they were committed.
 
-PostgreSQL keeps readers and writers apart by itself, so looking never holds up who writes.
+PostgreSQL keeps readers and writers apart by itself, so reading never delays a writer.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _FIRST_PAGE, _PAGE = 4, 100
 
 
 class PostgresHistory:
-    """What is recorded in one schema. `PostgresStore` adds writing."""
+    """The record in one schema. `PostgresStore` adds writing."""
 
     def __init__(self, database: Database, *, has_rows: bool = False) -> None:
         """`has_rows`: some executions lie in rows of an earlier program, and are not packed."""
@@ -156,7 +156,7 @@ class PostgresHistory:
 
 
 def like(pattern: str) -> str:
-    """A pattern for LIKE in which only `*` stands for any text."""
+    """A pattern for LIKE in which only `*` matches any text."""
     # The backslash first: else it would escape the escapes of the others.
     for special in ("\\", "%", "_"):
         pattern = pattern.replace(special, "\\" + special)

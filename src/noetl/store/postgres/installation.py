@@ -1,5 +1,5 @@
-"""What belongs to the installation and not to an execution, in PostgreSQL: the catalogue, key-values, sealed
-credentials and the audit log."""
+"""Data of the installation, not of an execution, in PostgreSQL: the catalogue, key-values, sealed credentials and
+the audit log."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class PostgresCredentials:
         return await self._db.change("delete_credential", name) == 1
 
 
-# The audit log in PostgreSQL; triggers refuse whatever is not a row behind the last one.
+# The audit log in PostgreSQL; triggers refuse every change except appending.
 _COLUMNS = ("seq", "at", "actor", "action", "object", "address", "outcome", "prev_hash", "hash")
 
 

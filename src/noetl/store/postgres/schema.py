@@ -98,7 +98,7 @@ async def pack(database: Database, *, at_once: int = _EVENTS_AT_ONCE) -> bool:
 
 
 class _Packer:
-    """One transaction of it. What it repeats after a lost connection begins at the same execution."""
+    """One transaction of it. A repetition after a lost connection starts at the same execution."""
 
     def __init__(self, beyond: str, at_once: int) -> None:
         self._beyond, self._at_once = beyond, at_once
@@ -153,7 +153,7 @@ def span_at(moment: float) -> HistorySpan:
 
 
 def first_id(moment: float) -> str:
-    """What the ids of executions that begin then, or later, do not sort before."""
+    """The lower bound of the ids of executions that start then or later."""
     digits = f"{int(moment * 1000) & 0xFFFF_FFFF_FFFF:012x}"
     return f"{digits[:8]}-{digits[8:]}"
 
@@ -205,8 +205,8 @@ class _Dropping:
         self.gone = dict(rows)
         await connection.execute(QUERIES["retire_rest_of_span"], self._suffix, timeout=_DROP_S)
         crash_point("retention.within")
-        # Last, since all servers wait for this lock: they can commit between two of the statements above. An
-        # execution that has come meanwhile stands, so the function refuses, and all of it is taken back.
+        # Last, since all servers wait for this lock: they can commit between two of the statements above. If an
+        # execution was added meanwhile, the function refuses, and all changes are rolled back.
         await connection.execute(QUERIES["drop_span"], self._suffix)
 
 

@@ -1,9 +1,9 @@
 """The store in PostgreSQL: one schema, one statement per commit, rows as locks. Any number of servers may share it.
 
 A commit whose answer was lost is sent again: should the first have been stored after all, the second is refused, and
-finds its own events in the log. So a lost connection or a restarted server is not felt, and nothing is stored twice.
-A commit becomes arrays, of rows or of columns, whatever the number of executions (`Written`): a batch costs as many
-round trips as a single step.
+finds its own events in the log. So a lost connection or a restarted server has no effect, and nothing is stored twice.
+A commit becomes arrays, of rows or of columns, for any number of executions (`Written`): a batch costs as many round
+trips as a single step.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ def columns(rows: Iterable[Sequence[Any]], width: int) -> list[Sequence[Any]]:
 
 
 class Written:
-    """What a batch of commits writes. Executions are sorted: two batches may wait for each other, but in no circle."""
+    """The rows that a batch of commits writes. Executions are sorted: two batches may wait for each other, but in no
+    circle."""
 
     def __init__(self, commits: Sequence[Commit]) -> None:
         self._commits = sorted(commits, key=lambda commit: commit.execution.execution_id)

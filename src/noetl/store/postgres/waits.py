@@ -1,4 +1,4 @@
-"""Waits, messages, human tasks and requests of processes, in PostgreSQL. What a commit does to them is in `store.py`.
+"""Waits, messages, human tasks and requests of processes, in PostgreSQL. Their part of a commit is in `store.py`.
 Also notices, likewise."""
 
 from __future__ import annotations
@@ -105,11 +105,11 @@ class PostgresRequests:
         return struct_of(RequestRow, row) if row else None
 
     async def answer(self, request_id: int, answer: str, *, at: float) -> None:
-        # Repeated after a lost connection: the first answer stands, so a second write of it changes nothing.
+        # Repeated after a lost connection: the first answer is kept, so a second write of it changes nothing.
         await self._db.assign("answer_request", answer, at, request_id)
 
 
-# Notices in PostgreSQL. What a commit writes of them is in `store.py`.
+# Notices in PostgreSQL. Their part of a commit is in `store.py`.
 
 
 class PostgresNotices:

@@ -1,8 +1,8 @@
-"""Result stores over a network: what they share, and the one in an object store (s3://, gs://, az://, memory://).
+"""Result stores over a network: common code, and the one in an object store (s3://, gs://, az://, memory://).
 
 Values are named by the SHA-256 of their content (RES-01, RES-02). Equal values have equal names, so a value is written
-once. While the store is away, reading and writing raise BackendError: no event refers to a value that is not stored.
-What the provider of an object store needs (region, keys, endpoint) comes from its usual environment variables.
+once. While the store is unavailable, reading and writing raise BackendError: no event refers to a value that is not
+stored. The settings of the provider (region, keys, endpoint) come from its usual environment variables.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ OLD_S = 3_600.0  # a value older than this is touched when it is put again, so t
 
 
 class RemoteResults(ABC):
-    """What a backend has to say: `send` and `fetch`, and what retention asks."""
+    """The methods of a backend: `send` and `fetch`, and those for retention."""
 
     store: str
     is_outside = True
@@ -139,7 +139,7 @@ class RemoteResults(ABC):
 
 
 def first_line(problem: BaseException) -> str:
-    """What follows is for who debugs the driver."""
+    """Further lines are for debugging the driver."""
     return (str(problem) or type(problem).__name__).partition("\n")[0]
 
 

@@ -1,8 +1,8 @@
 """Backups of a store in SQLite: one archive with the database, its large results and a manifest.
 
 A backup is taken while servers write. The database is copied in one read transaction, which in WAL mode neither waits
-for writers nor holds them up. Results are copied after it: a result is stored before an event names it, so whatever
-the copied events name is there by then.
+for writers nor holds them up. Results are copied after it: a result is stored before an event names it, so all results
+of the copied events exist by then.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _CHUNK = 1 << 20
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """What an archive holds. `migrations` is how far its database is migrated."""
+    """The contents of an archive. `migrations` is how far its database is migrated."""
 
     format: int
     migrations: int

@@ -21,8 +21,8 @@ Values = Sequence[Any] | Mapping[str, Any]
 _Decoded = TypeVar("_Decoded")
 
 
-# One write transaction. What went wrong inside is what its caller hears of, also where SQLite has rolled back by
-# itself, as it does when the disk is full.
+# One write transaction. The caller receives the error from inside, even if SQLite has rolled back by itself, as it does
+# when the disk is full.
 
 
 class transaction:  # noqa: N801  it reads as the verb of a `with`; a generator would cost twice as many calls a step

@@ -43,7 +43,7 @@ _log = logging.getLogger(__name__)
 
 
 class SqliteHistory(database.SqliteQueries):
-    """What is recorded in one file. `SqliteStore` adds writing."""
+    """The record in one file. `SqliteStore` adds writing."""
 
     def __init__(self, connection: sqlite3.Connection, where: str) -> None:
         self._db = connection
@@ -184,7 +184,7 @@ class SqliteHistory(database.SqliteQueries):
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """Whatever SQLite cannot do becomes our own error, naming the file."""
+        """Every SQLite error becomes our own error, which names the file."""
         # Only during an outage: this is called for every statement.
         changes = self._db.total_changes if self._outage.is_on else None
         if self._file is not None and file_identity(self._where) != self._file:

@@ -1,5 +1,5 @@
-"""What belongs to the installation and not to an execution, in the SQLite file of the store: the catalogue, key-values,
-sealed credentials and the audit log."""
+"""Data of the installation, not of an execution, in the SQLite file of the store: the catalogue, key-values, sealed
+credentials and the audit log."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class SqliteCredentials(SqliteTable):
         return self._change("delete_credential", (name,)) == 1
 
 
-# The audit log in the store's SQLite file; triggers refuse whatever is not a row behind the last one.
+# The audit log in the store's SQLite file; triggers refuse every change except appending.
 class SqliteAudit(SqliteTable):
     async def append(self, entries: Sequence[AuditEntry]) -> None:
         with self._explained(), transaction(self._db):

@@ -97,8 +97,8 @@ class SqliteStore(SqliteHistory):
                 refuse_others(connection, str(path))
                 is_up_to_date(connection, known_migrations(), str(path))  # a newer one is refused, never touched
                 connection.execute("PRAGMA journal_mode = WAL")
-                # In WAL mode NORMAL would not flush each commit, and a power cut could lose what a worker was told is
-                # stored.
+                # In WAL mode NORMAL would not flush each commit, and a power cut could lose data that was acknowledged
+                # to a worker.
                 connection.execute("PRAGMA synchronous = FULL")
                 connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
                 migrate(connection, known_migrations(), str(path))

@@ -61,7 +61,7 @@ class SqliteWaits(SqliteTable):
 
 
 def write_waits(db: sqlite3.Connection, commit: Commit) -> None:
-    """What one commit does to waits and messages. TakenError when a message was delivered elsewhere, or removed."""
+    """The writes of one commit to waits and messages. TakenError when a message was delivered elsewhere, or removed."""
     db.executemany(QUERIES["insert_wait"], [row_codecs.wait_values(wait) for wait in commit.waits])
     db.executemany(QUERIES["delete_wait"], [(wait_id,) for wait_id in commit.closed_waits])
     for message_id in commit.taken_messages:
