@@ -1,4 +1,5 @@
-"""What the syntax tree of a template tells without running it, for the checker and the analyser (TPL-05, beyond.md §2).
+"""Properties of a template from its syntax tree, without running it, for the checker and the analyser (TPL-05,
+beyond.md §2).
 
 References: which names a template reads from its scope; names that it binds itself (`for`, `set`, `with`) are left
 out. Guards: its boolean shape and its comparisons (templates.logic).
@@ -100,12 +101,12 @@ class _Search:
                 return
             case "And":
                 self.visit(node.left, own, tested)
-                # `a and a.b`: what was read on the left may be undefined on the right without being a mistake.
+                # `a and a.b`: a chain read on the left may be undefined on the right without being a mistake.
                 self.visit(node.right, own, tested | _chains(node.left))
                 return
             case "Or":
-                # `workload.a or 1`: a key that is not there is null, and the right side stands in for it. A bare name
-                # that is not there fails the template all the same.
+                # `workload.a or 1`: a missing key is null, and the right side is the default. A missing bare name fails
+                # the template nevertheless.
                 keyed = frozenset(read for read in _chains(node.left) if read[1])
                 self.visit(node.left, own, tested | keyed)
                 self.visit(node.right, own, tested)
@@ -134,7 +135,7 @@ class _Search:
             key = _key(node, kind)
             if key is None:
                 self.visit(node.arg, own, tested)
-                # What stands behind a computed key is not known: the read counts as one of what stands before it.
+                # The part after a computed key is unknown: the read counts as one of the part before it.
                 path.clear()
             else:
                 path.append(key)
@@ -176,7 +177,7 @@ def _bound(*targets: Any) -> frozenset[str]:
 
 
 def _chains(node: Any) -> frozenset[Chain]:
-    """Every chain read within a test: what its branches may rely on."""
+    """Every chain read within a test: its branches may rely on these."""
     found = chain(node)
     if found is not None:
         return frozenset({found})

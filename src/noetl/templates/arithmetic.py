@@ -49,7 +49,7 @@ def _times(run: Evaluation, left: Any, right: Any) -> Any:
             _bits(left.bit_length() + right.bit_length())
             run.spend(budget.multiplying(left, right))
         return left * right
-    # `3 * "ab"` as well as `"ab" * 3`: from here on the text or list stands on the left.
+    # `3 * "ab"` as well as `"ab" * 3`: from here on the text or list is on the left.
     if isinstance(left, int) and not is_number(right):
         left, right = right, left
     if isinstance(left, timedelta) and is_number(right):
@@ -119,7 +119,7 @@ def operator(name: str) -> Operator:
     def apply(run: Evaluation, left: Any, right: Any) -> Any:
         left, right = settled(left), settled(right)
         for operand in (left, right):
-            # Arithmetic with undefined is an error, unlike a comparison: no number could stand for it (TPL-03).
+            # Arithmetic with undefined is an error, unlike a comparison: no number could replace it (TPL-03).
             if isinstance(operand, Missing):
                 raise undefined_error(operand)
         try:

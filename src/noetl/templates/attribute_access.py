@@ -1,4 +1,5 @@
-"""What `a.b`, `a['b']`, `a[0]` and `a[1:3]` read, and what `for` and the list filters walk over.
+"""Attribute access: the values of `a.b`, `a['b']`, `a[0]` and `a[1:3]`, and the elements for `for` and the list
+filters.
 
 Only data can be read: keys of mappings, elements of lists, fields of views and a few parts of times. No attribute of a
 Python object is ever looked up by a template's word, so there is nothing to escape through (TPL-11). A key that is not
@@ -93,7 +94,7 @@ def follow_path(run: Evaluation, value: Any, path: tuple[str | int, ...]) -> Any
 def attribute_path(attribute: Any) -> tuple[str | int, ...]:
     """The path that `attribute='a.0.b'` names; a number is an index."""
     if is_number(attribute):
-        # Of a long number each element without that index would be told its digits, which cost the square of them.
+        # For a long number each message about a missing index would print its digits, at quadratic cost.
         return (checked_key(int(attribute)),)
     parts = attribute_text(attribute).split(".")
     for part in parts:
@@ -104,7 +105,7 @@ def attribute_path(attribute: Any) -> tuple[str | int, ...]:
 
 
 def attribute_text(attribute: Any) -> str:
-    """What `attribute='…'` says, refused when it is no text or too long to be a path."""
+    """The path in `attribute='…'`, refused if it is not text or too long."""
     if not isinstance(attribute, str):
         raise TemplateError("attribute must be text, e.g. attribute='name'")
     if len(attribute) > _LONGEST_ATTRIBUTE:
@@ -143,7 +144,7 @@ def _bound(bound: Any) -> int | None:
 
 
 def elements(run: Evaluation, value: Any) -> Sequence[Any]:
-    """What iterating over `value` gives: elements, keys of a mapping, characters; nothing for undefined."""
+    """The elements of iterating over `value`: elements, keys of a mapping, characters; nothing for undefined."""
     value = walked(value)
     if isinstance(value, Missing):
         return ()

@@ -1,8 +1,8 @@
 """One evaluation of one template, with the budgets that end a runaway as an ordinary error (reliability.md §2.1).
 
-Three budgets: steps (time), bytes of what the template makes (memory) and the length of any one text. They are
-counted before the work is done, so no single operation can overrun them. What the template made is remembered, so
-that only that has to be looked through when a value leaves; data of the scope passes untouched.
+Three budgets: steps (time), bytes of what the template makes (memory) and the length of any one text. They are counted
+before the work is done, so no single operation can overrun them. Values made by the template are remembered, so that
+only these are checked when a value leaves; data of the scope passes unchecked.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _SLOT_BYTES = 40  # a pointer and a small object; dictionaries cost more and are
 
 
 class Evaluation:
-    """The state of one evaluation. `lookup` gives a name's value or raises KeyError. `record`, where there is one, is
-    told each value that stands between text, with its expression, and gives what is written instead of it."""
+    """The state of one evaluation. `lookup` gives a name's value or raises KeyError. `record`, if given, receives
+    each value between text, with its expression, and returns the text for it."""
 
     __slots__ = ("_made", "_made_bytes", "_max_steps", "_steps", "locals", "lookup", "now", "out", "record", "strict")
 
@@ -45,7 +45,7 @@ class Evaluation:
         self.strict = strict
         # names that the template itself binds: `for`, `set`, `with`
         self.locals: dict[str, Any] = {}
-        # what the statements of a template with blocks have written so far
+        # the output of the statements of a template with blocks so far
         self.out: list[str] = []
         self.record: Callable[[Evaluation, Any, Any], str] | None = None
         self._max_steps = self._steps = max_steps
@@ -102,7 +102,7 @@ class Evaluation:
         return id(value) in self._made
 
     def missing(self, label: str) -> Missing:
-        """What an undefined read gives: Missing, or an error where the author asked for strictness (TPL-04)."""
+        """The result of an undefined read: Missing, or an error in strict mode (TPL-04)."""
         if self.strict:
             raise TemplateError(f'"{clipped(label)}" is undefined, and this condition is strict (spec.eval: strict)')
         return Missing(label)
@@ -115,11 +115,11 @@ class Evaluation:
             )
 
 
-# Prices: what an operation costs in steps of the budget, from the sizes of what it works on (reliability.md §2.1).
+# Prices: the cost of an operation in steps of the budget, by the sizes of its operands (reliability.md §2.1).
 #
-# A step stands for at most one microsecond of a processor, so a whole budget is spent in a quarter of a second. A price
-# is the worst case for values of these sizes, never a guess at what their content is. It is paid before the work is
-# done. `make bench` measures what a step costs in every operation.
+# A step means at most one microsecond of a processor, so a whole budget is spent in a quarter of a second. A price is
+# the worst case for values of these sizes, never a guess at what their content is. It is paid before the work is done.
+# `make bench` measures the cost of a step in every operation.
 
 _WORD_BITS = 64
 
@@ -135,7 +135,7 @@ def comparing(left: str, right: str) -> int:
 
 
 def searching(text: str, part: str) -> int:
-    """Looking for `part` in `text` from the left, once or for every place where it stands.
+    """Looking for `part` in `text` from the left, once or for every occurrence.
 
     CPython tries every place in short texts and with short parts, which costs both lengths multiplied. Otherwise it
     uses an algorithm that costs their sum (Objects/stringlib/fastsearch.h).

@@ -92,7 +92,7 @@ def contains(run: Evaluation, item: Any, box: Any) -> bool:
         return _within_text(run, item, box)
     if isinstance(box, dict):
         run.spend(1 + budget.key(item))
-        # What cannot be hashed is no key; Python would raise.
+        # An unhashable value is not a key; Python would raise.
         return not isinstance(item, dict | list | tuple | range) and item in box
     if isinstance(box, SEQUENCES):
         return _within_list(run, item, box)

@@ -24,7 +24,7 @@ MAX_CACHED = 4_096
 # Far below the budget of a run: the checker evaluates every constant template of a document.
 MAX_CONSTANT_STEPS = 5_000
 
-Record = Callable[[Evaluation, Any, Any], str]  # told the run, an expression's node and its value
+Record = Callable[[Evaluation, Any, Any], str]  # receives the run, an expression's node and its value
 
 
 class TemplateNames(Protocol):
@@ -62,7 +62,7 @@ class Template:
         strict: bool = False,
         marks: bool = False,
     ) -> Any:
-        """The value in `scope` as plain JSON data. TemplateError for whatever goes wrong.
+        """The value in `scope` as plain JSON data. TemplateError for every failure.
 
         `now` is the time for `now()`; `strict` makes undefined reads errors (TPL-04); `marks` keeps SQL marks on text.
         """
@@ -210,7 +210,7 @@ def _constant_run() -> Evaluation:
 
 
 def _program(tree: Any, single: bool) -> Callable[[Evaluation], Any]:
-    """What runs. Imported on first use, as the parser is."""
+    """The compiled program. Imported on first use, like the parser."""
     from noetl.templates.program import expression
     from noetl.templates.statements import document
 

@@ -1,10 +1,9 @@
 """The table of filters, an allow-list, and the filters on text and numbers; those on lists are in `list_filters.py`.
 
-What is not text is written as text first, as in Jinja2.
+Other values are converted to text first, as in Jinja2.
 
-Left out on purpose: `attr`, `pprint`, `urlize`, `xmlattr` (ways out of the sandbox, or expensive), `random`
-(a replay would differ), `forceescape` (nothing here is HTML), and anything that would parse text
-into another type (TPL-02).
+Left out on purpose: `attr`, `pprint`, `urlize`, `xmlattr` (sandbox escapes, or expensive), `random` (a replay would
+differ), `forceescape` (nothing here is HTML), and anything that would parse text into another type (TPL-02).
 """
 
 from __future__ import annotations
@@ -104,7 +103,7 @@ def escape(run: Evaluation, value: Any) -> str:
     text = written(run, value)
     run.fits(len(text))
     run.spend(_MARK_PASSES * budget.reading(text))
-    # `&quot;` is the longest of what may stand for one character: five more.
+    # `&quot;` is the longest replacement for one character: five more.
     run.fits(len(text) + 5 * sum(text.count(mark) for mark in "&<>'\""))
     return run.text(html.escape(text))
 
@@ -185,7 +184,7 @@ def absolute(run: Evaluation, value: Any) -> Any:
 
 def integer(run: Evaluation, value: Any, default: Any = 0, base: int = 10) -> Any:
     """A whole number, or `default` where it is none; `'42.9' | int` is 42."""
-    # Longer texts are no numbers that anybody means, and reading one costs the square of its length.
+    # Longer texts are not intended as numbers, and reading one has quadratic cost.
     if not isinstance(value, str | int | float) or (isinstance(value, str) and len(value) > _MAX_DIGITS):
         return default
     run.spend(len(value) >> 4 if isinstance(value, str) else 0)

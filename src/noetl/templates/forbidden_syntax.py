@@ -1,7 +1,7 @@
-"""What a template may not contain, told from its syntax tree alone (TPL-11, reliability.md §2.1).
+"""Forbidden parts of a template, found in its syntax tree alone (TPL-11, reliability.md §2.1).
 
 Size, depth and loop nesting; statements; functions, filters and tests outside the allow-lists; names with two
-underscores, wherever a constant can spell one. Whatever only shows itself at run time is refused there.
+underscores, wherever a constant can spell one. Anything that is visible only at run time is refused there.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Functions: what can be called by name in a template. Nothing else is global (reliability.md §2.1). Also what can
-stand after `is` (Jinja2's tests)."""
+"""Functions: the callable names of a template. Nothing else is global (reliability.md §2.1). Also the words after
+`is` (Jinja2's tests)."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def length_seconds(value: timedelta) -> int | float:
     return int(total) if total.is_integer() else total
 
 
-# What can stand after `is` (Jinja2's tests), an allow-list.
+# The words allowed after `is` (Jinja2's tests).
 
 
 def predicate(name: str) -> Predicate:

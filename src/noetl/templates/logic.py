@@ -1,9 +1,9 @@
-"""Logic: the boolean shape of a guard, as far as it can be told without running it. For the analyser.
+"""Logic: the boolean shape of a guard, as far as it is known without running it. For the analyser.
 
-A small closed set of plain values. What a guard tests is a `Compare` of one reference with constants; what cannot be
-told is `Opaque`, which equals another `Opaque` of the same text, so that `p` and `not p` still show as opposites.
-Where it is not opaque the shape is exact: the guard is true exactly when the shape is. One thing is set aside: flags
-that are text and say no (`"false"`, `"0"`), which TPL-08 takes for false as a whole guard but `not` and `and` do not.
+A small closed set of plain values. A test in a guard is a `Compare` of one reference with constants; an unknown part is
+`Opaque`, which equals another `Opaque` of the same text, so that `p` and `not p` still show as opposites. Where it is
+not opaque the shape is exact: the guard is true exactly when the shape is. One exception: false words as text
+(`"false"`, `"0"`), which TPL-08 treats as false as a whole guard but `not` and `and` do not.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class GuardReference(msgspec.Struct, frozen=True):
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """An equality or membership test of a reference against constants, wherever it stands in a template."""
+    """An equality or membership test of a reference against constants, anywhere in a template."""
 
     root: str
     path: Path
@@ -68,7 +68,7 @@ class Const(msgspec.Struct, frozen=True):
 
 
 class Opaque(msgspec.Struct, frozen=True):
-    """Something that cannot be told; `text` is the same for the same expression."""
+    """An unknown expression; `text` is equal for equal expressions."""
 
     text: str
 

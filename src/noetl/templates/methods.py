@@ -55,7 +55,7 @@ def call_method(run: Evaluation, value: Any, name: str, args: list[Any]) -> Any:
 
 
 def methods_of(value: Any) -> dict[str, Method]:
-    """What can be called on a value of this kind, by name."""
+    """The methods of a value of this kind, by name."""
     match value:
         case str():
             return _TEXT

@@ -1,7 +1,7 @@
 """From a value inside a template to plain JSON data, or to text (TPL-02, TPL-10).
 
-Data of the scope leaves as it is, shared and unwalked: treat what a template gives as read-only. What the template
-made is walked and weighed as if written out, so that shared parts cannot hide an exponentially large value.
+Data of the scope is returned shared and unchecked: treat the value of a template as read-only. Values made by the
+template are checked and counted as if written out, so that shared parts cannot hide an exponentially large value.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def leave(run: Evaluation, value: Any, *, marks: bool = False) -> Any:
 
 def of_scope(value: Any) -> Any:
     """Data of the scope, as it is. A namespace such as `event` may hold views one level down: they are asked."""
-    # Namespaces have a dozen names; what is larger is data, and data holds no views.
+    # Namespaces have a dozen names; a larger mapping is data, and data contains no views.
     if type(value) is not dict or len(value) > _LARGEST_NAMESPACE:
         return value
     if all(type(item) in _JSON for item in value.values()):

@@ -1,7 +1,7 @@
 """Paths: templates that are only text, lookups (`{{ a.b[0].c }}`) and constants (`{{ 1 }}`).
 
 Most templates are, and they are recognised, checked and evaluated here without Jinja2: it is not even imported
-(performance.md). What this recogniser does not know for sure it leaves to the full parser.
+(performance.md). Any other template is left to the full parser.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ def expression(node: Any, lenient: bool = False) -> Code:
 
 
 def label(node: Any) -> str:
-    """What a lookup is called in messages: as written, as far as it is constant."""
+    """The name of a lookup in messages: as written, as far as it is constant."""
     read = chain(node)
     if read is None:
         return str(getattr(node, "attr", "value"))
@@ -239,7 +239,7 @@ def _applied(node: Any, kind: str) -> Code:
     word = f'{"filter" if kind == "Filter" else "test"} "{node.name}"'
     operand = expression(node.node, node.name in _DEFAULTING)
     args, options = _arguments(node)
-    # List filters take a result proxy for the list that it stands for; all others for its whole value.
+    # List filters use the list of a result proxy; all others use its whole value.
     whole = walked if kind == "Filter" and node.name in LIST_FILTERS else settled
 
     def run_filter(run: Evaluation) -> Any:
@@ -252,7 +252,7 @@ def _applied(node: Any, kind: str) -> Code:
 def guarded(
     apply: Callable[..., Any], word: str, run: Evaluation, value: Any, args: list[Code], options: dict[str, Code]
 ) -> Any:
-    """Call a filter, a test or a function; what Python says of wrong arguments becomes a plain sentence."""
+    """Call a filter, a test or a function; Python's message on wrong arguments becomes a plain sentence."""
     given = [settled(arg(run)) for arg in args]
     named = {key: settled(option(run)) for key, option in options.items()}
     before = () if value is ABSENT else (value,)

@@ -18,7 +18,7 @@ from noetl.templates.values import Authored, clipped
 __all__ = ["holds", "render", "render_within", "truth"]
 
 MAX_DEPTH = 100
-_PARSING_STEPS = 50  # what reading a short template costs, in steps of its budget
+_PARSING_STEPS = 50  # the cost of reading a short template, in steps of its budget
 
 ScopeLike = TemplateNames | Mapping[str, Any]
 

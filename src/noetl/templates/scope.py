@@ -1,4 +1,5 @@
-"""Scope: what a name means at one place of one execution (TPL-06), and which reserved names can be read at which place.
+"""Scope: the meaning of a name at one place of one execution (TPL-06), and which reserved names can be read at which
+place.
 
 It looks up and does not decide what is visible: the caller gives the namespaces that `visible` lists for the place.
 Values are plain data or views; nothing is copied and nothing can be changed through it.
@@ -223,7 +224,7 @@ _CASE_NAMES = {"outcome": "response in when, this in then", "_prev": "result, or
 _CONDITION_NAMES = {"_prev": "response", "error": "response.error", "status_code": "response.status_code"}
 _ACTION_NAMES = {"error": "response.error", "status_code": "response.status_code"}
 _ACTIONS = frozenset({TemplateSite.CASE_THEN, TemplateSite.SINK, TemplateSite.ARC, TemplateSite.VARS})
-# Places where a further name is read only by those who know it: elsewhere a step may be called so.
+# Places with a further name: elsewhere a step may have that name.
 _NARROW = frozenset(
     {
         TemplateSite.RETRY,
@@ -249,8 +250,8 @@ def visible(site: TemplateSite, dialect: str) -> frozenset[str]:
 
 
 def foreign(name: str, dialect: str, site: TemplateSite | None = None) -> str | None:
-    """What to write instead of `name` when it belongs to another dialect (C-26); None when it does not, or is
-    visible at `site` all the same."""
+    """The replacement of `name` if it belongs to another dialect (C-26); None if it does not, or is visible at
+    `site` nevertheless."""
     if site is not None and name in visible(site, dialect):
         return None
     if dialect == V2_CASE:

@@ -1,7 +1,7 @@
 """Commands: authored command text and a scope to what `sh` is given (design.md §8, reliability.md §2.2).
 
-Every template becomes a variable that is set before the command begins, and stands there in quotes: no value is ever
-read as code, split into words or expanded. A list is an argument vector; one of its items may itself give a list.
+Every template becomes a variable that is set before the command begins, and is used in quotes: no value is ever read as
+code, split into words or expanded. A list is an argument vector; one of its items may itself give a list.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _vector(authored: list[Any], scope: ScopeLike, now: float | None) -> list[st
         parts = pieces(item) if isinstance(item, str) else ()
         if not any(isinstance(part, Template) for part in parts):
             words.append(_word(item))
-            # After the author's own `--` nothing is an option, whatever it begins with.
+            # After the author's own `--` nothing is an option, even with a leading dash.
             guarded = guarded and item != "--"
             continue
         value = parse(item).evaluate(scope, now)
@@ -110,8 +110,7 @@ class _Filling:
             else:
                 self._walk.take(part)
                 self._written.append(part)
-        # Values stand only here, in quotes made by shlex, before the author's text: that text is the same whatever the
-        # values are.
+        # Values are only here, quoted by shlex, before the author's text: that text is the same for all values.
         set_first = "".join(f"{_VARIABLE}{n}={shlex.quote(value)}; " for n, value in enumerate(self._values, 1))
         return set_first + "".join(self._written)
 

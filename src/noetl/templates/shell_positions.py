@@ -1,4 +1,4 @@
-"""Where in a command a template stands, as `sh` reads quotes, comments, substitutions and here-documents.
+"""The place of a template in a command, as `sh` reads quotes, comments, substitutions and here-documents.
 
 Values are never written into the command, only names of variables; so what is misjudged here can spoil an argument
 but never run one. Positions where the shell would evaluate a variable, or not expand it, are refused.
@@ -35,11 +35,11 @@ class _Here(msgspec.Struct, frozen=True):
 
 
 class _Command(msgspec.Struct):
-    """The command at hand: `word` is what is there of the current word, `first` whether that is the command's name."""
+    """The current command: `word` is the current word so far, `first` whether that is the command's name."""
 
     word: str = ""
     first: bool = True
-    dashes: bool = False  # `--` has been: what follows is no option
+    dashes: bool = False  # `--` was read: later words are not options
     redirected: bool = False  # the word is the name of a file
 
 
@@ -47,7 +47,7 @@ class ShellScanner:
     """Reads a command piece by piece and knows where it is."""
 
     def __init__(self) -> None:
-        self._inside: list[ShellPosition | str] = []  # what is open, innermost last; "(" for $(…) and subshells
+        self._inside: list[ShellPosition | str] = []  # open constructs, innermost last; "(" for $(…) and subshells
         # One for each level of `(…)`, `$(…)` and backquotes: a command inside another has words of its own.
         self._commands = [_Command()]
         # Here-documents whose text begins on the next line, in the order they were announced.
@@ -84,8 +84,8 @@ class ShellScanner:
         return begins and not (command.first or command.dashes or command.redirected)
 
     def hole(self) -> None:
-        """A template stands here."""
-        # Something stands here, whatever its value: the word has begun, so a value behind it begins no argument.
+        """The place of a template."""
+        # There is a part of any value: the word has started, so a value after it starts no argument.
         self._commands[-1].word += "\0"
         if self.place in (ShellPosition.HERE, ShellPosition.QUOTED_HERE):
             self._line += "\0"
@@ -117,7 +117,7 @@ class ShellScanner:
                 return self._expansion(text, at) or self._bare(text, at)
 
     def _expansion(self, text: str, at: int) -> int:
-        """What means the same bare, in double quotes and in braces; nothing for all else."""
+        """The text if it means the same bare, in double quotes and in braces; else nothing."""
         if text[at] == "\\":
             self._commands[-1].word += text[at : at + 2]
             return 2

@@ -1,6 +1,6 @@
 """Statements: `if`, `for`, `set`, `with` and `filter` blocks, and the text between, as functions that write into a run.
 
-A loop pays for the size of its body before every round, so the budget holds whatever the body does.
+A loop pays for the size of its body before every round, so the budget applies to any body.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _for(node: Any) -> Code:
         for index, item in enumerate(items):
             run.spend(weight + names)
             state.move(index)
-            # A copy for each round: what a round sets is gone with it, as in Jinja2.
+            # A copy for each round: assignments of a round end with it, as in Jinja2.
             run.locals = {**outer, "loop": state}
             bind(run, item)
             body(run)

@@ -170,7 +170,7 @@ def _line_start(text: str, line: int) -> int:
 
 
 def place_of(text: str, word: str, line: int | None) -> int | None:
-    """Where `word` stands in the text, at or after `line`; for refusals, whose nodes know their line only."""
+    """The place of `word` in the text, at or after `line`; for refusals, whose nodes know their line only."""
     line = line or 1
     start = _line_start(text, line)
     inside = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)").search(text, start)

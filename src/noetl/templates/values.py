@@ -1,8 +1,8 @@
 """Values a template works with, and what they are called in messages.
 
-Plain JSON values, times and lengths of time, ranges, tuples, views of the scope and `Missing`, which stands for what
-is not there; nothing else can occur. Also marked texts: those of an author that may be templates (`Authored`), and
-those that SQL tools may use as they are.
+Plain JSON values, times and lengths of time, ranges, tuples, views of the scope and `Missing`, which represents a
+missing value; nothing else can occur. Also marked texts: those of an author that may be templates (`Authored`), and
+those that SQL tools may use verbatim.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from noetl.base.errors import TemplateError
 SEQUENCES = (list, tuple, range)
 
 
-# What a template gets when it reads something that is not there (TPL-03).
+# The value that a template gets when it reads a missing name (TPL-03).
 #
-# It is falsy, equals nothing that is defined, and never leaves a template: a single expression that is missing
-# leaves as null. It knows what was read, so that an error can name it. A name that nothing defines is an error instead,
-# unless the template asks whether it is defined or gives it a default.
+# It is falsy, equals nothing that is defined, and never leaves a template: a single expression that is missing leaves
+# as null. It holds the name that was read, for error messages. An undefined name is an error instead, unless the
+# template asks whether it is defined or gives it a default.
 
 
 class Missing:
@@ -63,7 +63,7 @@ def is_number(value: Any) -> bool:
 
 
 def described(value: Any) -> str:
-    """What a value is, for messages: its kind, never its content, which may be large or secret."""
+    """The kind of a value, for messages: its kind, never its content, which may be large or secret."""
     match value:
         case None:
             return "null"
@@ -182,7 +182,7 @@ def clipped(word: str) -> str:
     return word if word.isprintable() else repr(word)[1:-1]
 
 
-# What other systems call things, and where this language has them.
+# Names in other systems, and their equivalents in this language.
 _FROM_KEYCHAIN = "write keychain.NAME, declared as keychain: [{name: NAME, kind: credential}]"
 _FROM_WORKLOAD = "inputs are read as workload.NAME"
 _FROM_STEP = "a result is read by the name of its step, as in STEP.data"
@@ -206,14 +206,14 @@ class UndefinedNameError(KeyError):
 
     @property
     def message(self) -> str:
-        """What to say of it: made only when it is said, since tools ask for many names that are not there."""
+        """The message: built only on demand, since tools ask for many missing names."""
         near = nearest_word(self._name, {name for names in self._known for name in names})
         way_out = f'did you mean "{near}"?' if near else "declare it under workload, or test it with is defined"
         way_out = NAMES_OF_OTHERS.get(self._name, way_out)
         return f'nothing is called "{clipped(self._name)}" here: {way_out}'
 
 
-# What to say about a filter, test or function that does not exist here.
+# The message about a filter, test or function that does not exist here.
 
 _WAYS_OUT = {
     "attr": "write a.b or a['b']",
@@ -241,6 +241,6 @@ def unknown(kind: str, name: str, known: Collection[str]) -> TemplateError:
     near = nearest_word(name, known, cutoff=0.7)
     if way_out is None and near:
         way_out = f'did you mean "{near}"?'
-    if way_out is None:  # all of them: who comes from another system cannot guess which of Jinja's are here
+    if way_out is None:  # all of them: users of other systems cannot guess which of Jinja's exist here
         way_out = f"there are {', '.join(sorted(name for name in known if name[0].isalpha()))}"
     return TemplateError(f'there is no {kind} "{clipped(name)}": {way_out}')

@@ -1,4 +1,4 @@
-"""Views: what a scope offers instead of plain data when reading it costs something (TPL-07, RES-06).
+"""Views: objects in a scope instead of plain data when reading it is costly (TPL-07, RES-06).
 
 A view answers `lookup` for its fields and `value` for the whole as plain data. Templates see nothing else of it:
 no attribute of the Python object can be reached, and nothing can be written through it.
@@ -16,8 +16,8 @@ from noetl.templates.values import Missing, with_headers
 _STATEMENT = re.compile(r"command_\d+\Z")
 # A mark of its own, since None is a value that a result may have.
 _NOT_LOADED: Any = object()
-_PAYLOAD = ("data", "result")  # what authors call a payload inside of it
-_LIST_NAMES = ("rows", "results")  # what authors call a payload that is a list
+_PAYLOAD = ("data", "result")  # authors' name for a payload inside it
+_LIST_NAMES = ("rows", "results")  # authors' name for a payload that is a list
 OWN_KEYS = frozenset({"status", "error", "ref"})  # of the envelope, unless the payload has such a key itself
 _REFERENCE = frozenset({"store", "key", "checksum"})  # of one that can be read back (RES-02)
 
@@ -145,7 +145,7 @@ def _full_view(full: Any, wrapped: bool) -> Any:
 
 
 def own_keys(payload: Any) -> tuple[str, ...]:
-    """The words of the envelope that a payload has as keys of its own: told of one that is stored apart."""
+    """The words of the envelope that a payload has as keys of its own: known for a separately stored one."""
     return tuple(sorted(name for name in OWN_KEYS if own_field(payload, name) is not ABSENT))
 
 
@@ -167,10 +167,10 @@ class TaskViews:
 class ResultProxy:
     """The latest result of a task or step under its name (TPL-07).
 
-    `unwrap`: the payload is the `data` member of the result, as for http, SQL and playbook results (O-22).
-    `load` fetches the full result when a template first needs it; `._ref`, the envelope's fields and the `inline` ones
+    `unwrap`: the payload is the `data` member of the result, as for http, SQL and playbook results (O-22). `load`
+    fetches the full result when a template first needs it; `._ref`, the envelope's fields and the `inline` ones
     (`output_select`, design.md §5) never do, unless `own` names one of them as the payload's. `tasks` are the results
-    of a step's tasks. Whatever `load` raises is the reader's to handle (`result.missing`).
+    of a step's tasks. Exceptions of `load` are handled by the reader (`result.missing`).
     """
 
     __slots__ = ("_error", "_inline", "_load", "_own", "_ref", "_result", "_shown", "_status", "_tasks", "_unwrap")
@@ -250,8 +250,8 @@ class ResultProxy:
         return self._status if name == "status" else self._error
 
     def _reference(self) -> Any:
-        """Where the result is kept. A payload that is a reference itself is one: what a task gives that puts something
-        away (RES-05). KeyError where there is none."""
+        """The reference to the stored result. A payload that is a reference itself counts: the result of a storing
+        task (RES-05). KeyError where there is none."""
         if self._ref is not None:
             return self._ref
         # Not where it would have to be loaded: a question for a reference must cost nothing.
@@ -261,7 +261,7 @@ class ResultProxy:
         raise KeyError("_ref")
 
     def _envelope(self) -> dict[str, Any]:
-        """Status, error, reference, results of tasks and payload, whatever keys the payload has."""
+        """Status, error, reference, results of tasks and payload, for any keys of the payload."""
         reference = {"ref": self._ref} if self._ref is not None else {}
         tasks = {"results": TaskViews(self._tasks)} if self._tasks is not None else {}
         return {

@@ -1,10 +1,9 @@
 """SQL for which the syntax tree of a template is needed: blocks, and idioms of those for whom SQL is text.
 
 Imported with the first such template, as the parser is. Blocks (`{% if %}`, `{% for %}`, `{% set %}` and `{% with %}`)
-choose and repeat text of the author. The template is run with every value left out and remembered, so that the text
-which comes out is the author's alone; what a value may do in it is then settled as in SQL without blocks. Blocks that
-would make a value out of text (`{% set x %}…{% endset %}`, `{% filter %}`) are refused: SQL and values would be mixed
-in it.
+choose and repeat text of the author. The template is run with every value replaced by a placeholder, so that the
+resulting text is the author's alone; the use of each value is then decided as in SQL without blocks. Blocks that would
+make a value out of text (`{% set x %}…{% endset %}`, `{% filter %}`) are refused: SQL and values would be mixed in it.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from noetl.templates.sql.plan import ESCAPING, WRITTEN
 from noetl.templates.syntax import children, read_tree
 from noetl.templates.values import Missing
 
-# What authors write between the rounds of a loop: `{{ "," if not loop.last }}`.
+# A separator between the rounds of a loop: `{{ "," if not loop.last }}`.
 _SEPARATOR = re.compile(r"\s*(?:[,;()]|AND|OR|UNION(?:\s+ALL)?)?\s*\Z", re.IGNORECASE)
 _CAPTURES = {"AssignBlock": "{% set … %}…{% endset %}", "FilterBlock": "{% filter … %}"}
 
@@ -92,7 +91,7 @@ class _Recording:
         self._lists: dict[int, Callable[[Evaluation], Any]] = {}
 
     def __call__(self, run: Evaluation, node: Any, value: Any) -> str:
-        # A separator is the author's own text and no value: it stays where it stands.
+        # A separator is the author's own text and not a value: it is unchanged.
         if _separates(node):
             return "" if isinstance(value, Missing) else str(value)
         given = leave(run, value, marks=True)
@@ -120,7 +119,8 @@ class _Recording:
         return (items, between) if isinstance(items, list) else (None, "")
 
     def _roots_of(self, node: Any) -> frozenset[str]:
-        """What the expression reads. A name that the template itself bound stands for all that the template reads."""
+        """The names that the expression reads. A name bound by the template itself counts as all names that the
+        template reads."""
         if id(node) not in self._roots:
             names = {each.name for each in _all_nodes(node) if type(each).__name__ == "Name"}
             self._roots[id(node)] = self._whole | names if names & self._bound else frozenset(names)
@@ -135,7 +135,7 @@ def _separates(node: Any) -> bool:
 
 
 def _choices(node: Any) -> list[Any]:
-    """What an expression chooses between, as far as it is constant; a branch that is left out is no text."""
+    """The alternatives of an expression, as far as they are constant; an omitted branch is no text."""
     if type(node).__name__ == "CondExpr":
         return [*_choices(node.expr1), *(_choices(node.expr2) if node.expr2 is not None else ("",))]
     return [constant(node)]
@@ -181,12 +181,12 @@ def read_values(tree: Any) -> tuple[bool, bool]:
 
 
 def read_block_values(tree: Any) -> bool:
-    """Read every expression of a template with blocks that stands outside of quotes; whether that changed one."""
+    """Read every expression outside of quotes in a template with blocks; return whether one changed."""
     reading, inside = _Reading(_MOMENTS), 0
     for output in _outputs(tree):
         for index, node in enumerate(output.nodes):
             if type(node).__name__ == "TemplateData":
-                # An odd number of quotes before it: the expression stands inside of a quoted constant.
+                # An odd number of quotes before it: the expression is inside a quoted constant.
                 inside += node.data.count("'")
             elif inside % 2 == 0:
                 output.nodes[index] = reading.value(node)
@@ -194,7 +194,7 @@ def read_block_values(tree: Any) -> bool:
 
 
 def joining(node: Any) -> str | None:
-    """What `list | join('…')` puts between the items, where it is a constant; None for every other expression."""
+    """The separator in `list | join('…')` if it is a constant; None for every other expression."""
     if type(node).__name__ != "Filter" or node.name != "join" or node.kwargs or len(node.args) != 1:
         return None
     between = node.args[0]
@@ -202,7 +202,7 @@ def joining(node: Any) -> str | None:
 
 
 def _outputs(node: Any) -> Iterator[Any]:
-    """What a template writes, in the order of its text."""
+    """The outputs of a template, in the order of its text."""
     if type(node).__name__ == "Output":
         yield node
         return
@@ -227,7 +227,7 @@ def _drop(holder: list[Any], index: int, quote: str) -> bool:
     return dropped
 
 
-# Where in an expression the text stands that comes out of it.
+# The part of an expression that holds its resulting text.
 _COMES_OUT = {
     "Filter": ("node",),
     "Call": ("node",),

@@ -20,7 +20,7 @@ from noetl.base.errors import ToolError
 from noetl.templates.expression import Template, parse
 from noetl.templates.render import ScopeLike
 
-HOLE = "\x00"  # stands for one template
+HOLE = "\x00"  # represents one template
 
 
 class Kind(StrEnum):
@@ -32,7 +32,7 @@ class Kind(StrEnum):
     NUMBER = "number"
     PLACE = "place"  # $1
     OPERATOR = "operator"
-    SIGN = "sign"  # ( ) [ ] { } , ; . : and whatever is left
+    SIGN = "sign"  # ( ) [ ] { } , ; . : and all others
 
 
 class SqlToken(NamedTuple):
@@ -124,7 +124,7 @@ def _open(text: str, at: int) -> ToolError:
     return ToolError("sql.fragment", f"the SQL holds a quote or comment that is never closed: {begin}")
 
 
-# What is SQL and what is `{{ … }}`.
+# Split the text into SQL and `{{ … }}`.
 
 _OPENING = re.compile(r"\{\{[-+]?|\{#")
 _INSIDE = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[({\[]|-?\}\}|[)}\]]", re.DOTALL)

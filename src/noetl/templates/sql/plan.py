@@ -1,4 +1,4 @@
-"""Plans: SQL text cut into statements, every template with the place it stands in. Nothing is evaluated here.
+"""Plans: SQL text cut into statements, every template with its place. Nothing is evaluated here.
 
 A plan depends on the author's text alone, so what a value can do to a statement is settled before there is a value.
 """
@@ -22,7 +22,7 @@ _TAKE_PARAMETERS = frozenset(
     {"SELECT", "INSERT", "UPDATE", "DELETE", "MERGE", "VALUES", "WITH", "TABLE", "CALL", "FROM"}
 )
 
-# What takes arguments of any type, and so tells a parameter none (PostgreSQL's `"any"`, `anyelement`).
+# Functions with arguments of any type, which give a parameter no type (PostgreSQL's `"any"`, `anyelement`).
 _ANY_TYPE = words(
     "ROW CONCAT CONCAT_WS FORMAT JSON_BUILD_OBJECT JSONB_BUILD_OBJECT JSON_BUILD_ARRAY JSONB_BUILD_ARRAY TO_JSON "
     "TO_JSONB JSON_AGG JSONB_AGG JSON_OBJECT_AGG JSONB_OBJECT_AGG ARRAY_AGG COUNT NUM_NULLS NUM_NONNULLS PG_TYPEOF "
@@ -33,9 +33,9 @@ Texts = tuple[str | Hole, ...]
 
 
 class Bare(msgspec.Struct, frozen=True):
-    """A template that stands by itself. `listed`: where a list stands for its items. `single`: part of a qualified
-    name, a call or a cast, where a list of names would mean something else. `quoted`: in quotes of its own, which
-    matter unless it gives a list. `in_untyped_place`: nothing around it tells a type."""
+    """A template on its own. `listed`: a list expands to its items. `single`: part of a qualified name, a call or a
+    cast, where a list of names would mean something else. `quoted`: in quotes of its own, which matter unless it
+    gives a list. `in_untyped_place`: the context gives no type."""
 
     hole: Hole
     place: SqlPosition
@@ -78,7 +78,7 @@ Piece = str | Bare | Word | QuotedName | QuotedText | Code
 
 
 class MisplacedError(ToolError):
-    """A template that stands where nothing can fill it."""
+    """A template in a place where no value is possible."""
 
     def __init__(self, hole: Hole, part_of: str) -> None:
         message = f"a template cannot be part of {part_of}; let it stand by itself, or in '…'"
@@ -93,12 +93,12 @@ class PlannedStatement(msgspec.Struct, frozen=True):
 
 @lru_cache(maxsize=2_048)
 def plan(text: str) -> tuple[PlannedStatement, ...]:
-    """The statements of authored SQL. MisplacedError where a template stands that nothing can fill."""
+    """The statements of authored SQL. MisplacedError for a template in a place where no value is possible."""
     return planned(*cut(text))
 
 
 def bound_lists(text: str) -> frozenset[int]:
-    """Where in SQL without blocks the templates stand that are bound as lists, such as the whole of an `IN (…)`."""
+    """The templates in SQL without blocks that are bound as lists, such as the whole of an `IN (…)`."""
     pieces = (piece for statement in plan(text) for piece in statement.pieces if isinstance(piece, Bare))
     return frozenset(one.hole.at for one in pieces if one.listed and one.bindable and not is_joined(one.hole))
 
@@ -180,7 +180,7 @@ class _Planning:
 
     def _bare(self, index: int) -> Bare:
         place, following = self._walk.place, self._next(index)
-        # Before a dot or a parenthesis stands the name of a schema or a function, never a value.
+        # Before a dot or a parenthesis is the name of a schema or a function, never a value.
         if following in (".", "("):
             place = SqlPosition.NAME
         elif following == "::" and place is SqlPosition.OPEN:  # a cast shows that it is a value
@@ -231,7 +231,7 @@ class _Planning:
         texts = self._texts(token.text[len(tag) : -len(tag)])
         if not self._binds:
             return Code(tag, texts)
-        # Doubled, since the text of a QuotedText is read as it stands between plain quotes.
+        # Doubled, since the text of a QuotedText is read as written between plain quotes.
         return QuotedText(tuple(t.replace("'", "''") if isinstance(t, str) else t for t in texts), True)
 
     def _refuse(self, token: SqlToken) -> str:
@@ -284,8 +284,8 @@ def unescaped(hole: Hole, quote: str = "'") -> Hole:
 
 
 def as_value(hole: Hole) -> tuple[Hole, bool]:
-    """A template that stands where a value stands, as the value that its text would be in SQL; and whether it writes
-    the quotes itself, so that it can be no name."""
+    """A template in the place of a value, as the value of its text in SQL; and whether it writes the quotes itself,
+    so that it cannot be a name."""
     hole = unescaped(hole)
     if type(hole) is not Hole or not WRITTEN.search(hole.source):
         return hole, False
@@ -299,7 +299,7 @@ def _unescaped_templates(source: str, quote: str) -> tuple[Template | None, Temp
     from noetl.templates.sql.blocks import drop_escapes
     from noetl.templates.syntax import read_tree
 
-    # read anew, since the trees of parsed templates are shared
+    # read again, since the trees of parsed templates are shared
     tree, text = read_tree(source), read_tree(f".{source}")
     if not drop_escapes(tree, quote):
         return None, None
@@ -318,13 +318,13 @@ def _value_template(source: str) -> tuple[Template | None, bool]:
     return (template_of(source, tree), quotes) if changed else (None, False)
 
 
-# Impossible SQL: what can be told from the author's text alone, before there is a value (design.md §8).
+# Impossible SQL: mistakes in the author's text alone, before there is a value (design.md §8).
 
 KEYCHAIN = ("keychain",)
 
 
 class Impossible(msgspec.Struct, frozen=True):
-    """Why SQL can never run, and where in the text that is, if it can be told."""
+    """The reason why SQL can never run, and its place in the text, if known."""
 
     why: str
     at: int | None = None
@@ -336,7 +336,7 @@ def impossible(text: str) -> Impossible | None:
         if has_blocks(text):
             from noetl.templates.sql.blocks import usable
 
-            usable(text)  # where values will stand is known only when the blocks have run
+            usable(text)  # the places of values are known only when the blocks have run
             return None
         statements = plan(text)
     except MisplacedError as problem:
@@ -353,7 +353,7 @@ def impossible(text: str) -> Impossible | None:
 
 
 def _unbound(piece: Piece) -> Iterator[Hole]:
-    """The templates of a piece that become text of the statement whatever they give."""
+    """The templates of a piece that always become text of the statement."""
     match piece:
         case Bare(hole, place, bindable) if place is SqlPosition.NAME or not bindable:
             yield hole

@@ -1,9 +1,10 @@
-"""What may stand at each point of a statement, told from the tokens before it (design.md §8).
+"""What is allowed at each point of a statement, known from the tokens before it (design.md §8).
 
-A VALUE is taken after an operator, in the value list of VALUES and IN, in the arguments of a call, and after words
-such as LIMIT and THEN. A NAME is taken after FROM, BY, INTO and their kin, and after a finished operand. Where both
-may stand (a select list, a condition) the place is OPEN. This is no grammar: what is not surely a VALUE is not one.
-In some places a list stands for its items: which these are (`ListPlace`), and what it becomes there, is here too.
+A VALUE is allowed after an operator, in the value list of VALUES and IN, in the arguments of a call, and after words
+such as LIMIT and THEN. A NAME is allowed after FROM, BY, INTO and similar words, and after a finished operand. Where
+both are allowed (a select list, a condition) the place is OPEN. This is not a full grammar: a place counts as VALUE
+only if that is certain. In some places a list expands to its items: these places (`ListPlace`), and the expansion, are
+here too.
 """
 
 from __future__ import annotations
@@ -40,14 +41,14 @@ _NAME_WORDS = words(
 _VALUE_LISTS = words("VALUES IN ANY ALL SOME ROW ARRAY")
 _KEYWORDS = _VALUE_WORDS | _OPEN_WORDS | _NAME_WORDS | _VALUE_LISTS
 _CLAUSES = words("SELECT FROM WHERE SET BY HAVING RETURNING LIMIT OFFSET ON USING VALUES WITH QUALIFY")
-# `INTO t (`, `TABLE t (`, `AS t (`: what follows the name in parentheses are columns, not arguments.
+# `INTO t (`, `TABLE t (`, `AS t (`: the parentheses after the name contain columns, not arguments.
 _OWNERS = words("INTO TABLE REFERENCES COPY WITH RECURSIVE AS VIEW")
 _IN_CREATE = frozenset({"ON", "EXISTS"})
 
 
 class _Frame:
-    """One level of parentheses: what begins each item of its list, whose parentheses they are (VALUES, IN, `[`, the
-    name of a function), and open BETWEENs."""
+    """One level of parentheses: the start of each item of its list, their owner (VALUES, IN, `[`, the name of a
+    function), and open BETWEENs."""
 
     __slots__ = ("between", "call", "item", "owner", "selects", "values")
 
@@ -181,7 +182,7 @@ class SqlScanner:
         self.place = frame.item
 
     def _inside(self) -> _Frame:
-        """What a parenthesis opened here holds."""
+        """The contents of a parenthesis opened here."""
         before = self._before[1]
         if before == "," and self._frame.values:
             return _Frame(SqlPosition.VALUE, owner="VALUES")
@@ -195,14 +196,14 @@ class SqlScanner:
         return _Frame(self.place)
 
 
-# Lists: the parameters that stand for a list where SQL takes its items.
+# Lists: the parameters for a list where SQL takes its items.
 
 # `IN (` and `NOT IN (` as comparisons with a list, the empty one too
 ANY_OF, ALL_OF = "= ANY (", "<> ALL ("
 
 
 def add_list(listed: PlacedList, source: str, value: list[Any], parts: list[Part]) -> str:
-    """Put a list where it stands; the sign that comes after it and belongs to what it has taken the place of."""
+    """Insert a list in its place; return the sign after it that belongs to the replaced part."""
     whole = Parameter(value, source=source)
     match listed.place:
         case ListPlace.IN | ListPlace.NOT_IN:
@@ -233,7 +234,7 @@ def add_list(listed: PlacedList, source: str, value: list[Any], parts: list[Part
 
 
 def _take_back(words: str, parts: list[Part]) -> None:
-    """Take words off the end of a statement, with what stands after them."""
+    """Remove words from the end of a statement, with the tokens after them."""
     left = words.split()
     while left:
         if str(parts.pop()).upper() == left[-1]:
@@ -277,7 +278,7 @@ def _cells(listed: PlacedList, row: Any, source: str) -> list[Any]:
     return row if isinstance(row, list) else [row]
 
 
-# List places: where in a statement a list may stand for its items, told from the author's text alone.
+# List places: the places of a statement where a list expands to its items, known from the author's text alone.
 
 _COMPARED = frozenset({"ANY", "ALL", "SOME"})
 
@@ -289,7 +290,7 @@ class ListPlace(StrEnum):
     AFTER_NOT_IN = "AFTER NOT IN"
     ANY = "ANY"  # the whole of ANY (…)
     ITEMS = "ITEMS"  # an item of ARRAY[…] or […]
-    ARRAY = "ARRAY"  # the whole of ARRAY[…], where another array may stand
+    ARRAY = "ARRAY"  # the whole of ARRAY[…], where another array is allowed
     ROW = "ROW"  # the whole of one row of VALUES
     ROWS = "ROWS"  # after VALUES, in place of all rows
     ROWS_INSIDE = "ROWS INSIDE"  # rows of one item between one pair of parentheses: VALUES ({{ x | join('),(') }})
@@ -303,7 +304,7 @@ class PlacedList(msgspec.Struct, frozen=True):
 
 
 def list_place(tokens: list[SqlToken], index: int, walk: SqlScanner) -> PlacedList | None:
-    """What a list may do at the template `tokens[index]`; None where it is a value like any other."""
+    """The expansion of a list at the template `tokens[index]`; None if it is an ordinary value."""
     before, after = _before(tokens, index), _after(tokens, index)
     match before[-1:], after:
         case (["("], ")") if walk.within == "IN":
@@ -324,7 +325,7 @@ def list_place(tokens: list[SqlToken], index: int, walk: SqlScanner) -> PlacedLi
 
 
 def _takes_array(tokens: list[SqlToken], before: list[str]) -> bool:
-    """Whether ARRAY[…] stands after a parenthesis, a comma or an operator."""
+    """Whether ARRAY[…] follows a parenthesis, a comma or an operator."""
     if len(before) < 3 or before[-3] in ("(", ","):
         return len(before) > 2
     return any(token.kind is Kind.OPERATOR and token.text == before[-3] for token in tokens)

@@ -1,9 +1,9 @@
 """Statements ready to run: text with numbered placeholders, and the values that belong to them. Also the author's own
 placeholders, filled from `params`, by position or by name (TOOL-05).
 
-By position: `$1`, `%s`, and `?` where the database has no operator of that name. By name: `:name`, `%(name)s`,
-`$name`, for names that `params` holds; whatever else looks like one is left to the database. In a statement that has a
-placeholder with `%`, `%%` is a plain `%`, wherever it stands, as it is for drivers that know these placeholders.
+By position: `$1`, `%s`, and `?` where the database has no operator of that name. By name: `:name`, `%(name)s`, `$name`,
+for names that `params` holds; anything else that looks like one is left to the database. In a statement that has a
+placeholder with `%`, `%%` is a plain `%` everywhere, as in drivers with these placeholders.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Statement(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """The statement with `$1`, `$2`, … where its parameters stand."""
+        """The statement with `$1`, `$2`, … in place of its parameters."""
         numbers = iter(numbering(self.parts)[0])
         return "".join(part if isinstance(part, str) else f"${next(numbers)}" for part in self.parts)
 
@@ -66,7 +66,7 @@ class Bound(msgspec.Struct, frozen=True):
 
 
 def numbering(parts: tuple[Part, ...]) -> tuple[list[int], list[Parameter]]:
-    """The number of each parameter where it stands, from one, and the parameters by number, each once. A database that
+    """The number of each parameter in its place, from one, and the parameters by number, each once. A database that
     compares expressions (GROUP BY) sees the same template as the same parameter."""
     numbers: list[int] = []
     found: list[Parameter] = []
@@ -130,7 +130,7 @@ def as_text(value: Any) -> str:
 
 
 def unquoted(text: str, *, escapes: bool) -> str:
-    """What quoted text means, given what stands between its quotes; `escapes` as in E'…'."""
+    """The value of quoted text, given the text between its quotes; `escapes` as in E'…'."""
     return _ESCAPE.sub(_unescaped, text) if escapes else text.replace("''", "'")
 
 
@@ -164,7 +164,7 @@ def with_params(bound: Bound, params: Any, *, question_marks: bool = False) -> B
 
 
 def _filled(filling: _Numbered | _Named, parts: tuple[Part, ...]) -> tuple[Part, ...]:
-    # For each statement anew: `%%` is a plain `%` only beside a placeholder with `%`.
+    # For each statement separately: `%%` is a plain `%` only beside a placeholder with `%`.
     filling.percents = False
     found = tuple(filling.filled(tuple(_split_placeholders(parts, filling.signs))))
     if not filling.percents:
@@ -173,7 +173,7 @@ def _filled(filling: _Numbered | _Named, parts: tuple[Part, ...]) -> tuple[Part,
 
 
 def _split_placeholders(parts: tuple[Part, ...], signs: tuple[str, ...]) -> Iterator[Part]:
-    """`=%s` was cut as an operator `=%` and a word, `=?` as an operator: here placeholders stand by themselves."""
+    """`=%s` was cut as an operator `=%` and a word, `=?` as an operator: here placeholders become separate tokens."""
     for part, following in zip(parts, (*parts[1:], ""), strict=True):
         if not isinstance(part, str) or not _OPERATOR.fullmatch(part):
             yield part
@@ -238,7 +238,7 @@ class _Named:
             index += taken
 
     def _placeholder(self, parts: tuple[Part, ...], index: int) -> tuple[int, Part]:
-        """How many parts the placeholder at `index` takes, and what stands there now."""
+        """The number of tokens of the placeholder at `index`, and its replacement."""
         # `%(name)s` was cut into four or five tokens, `:name` and `$name` into two.
         for taken in (5, 4, 2):
             group = parts[index : index + taken]
