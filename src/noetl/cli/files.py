@@ -149,7 +149,8 @@ def _migrated(source: Source, kinds: Kinds) -> Source | None:
 
 
 def migration_offer(source: Source, kinds: Kinds) -> str | None:
-    """What `noetl migrate` can do about a refused text; None if it would be refused as well."""
+    """The changes that `noetl migrate` can make to a refused text; None if the migrated text would be refused as
+    well."""
     from noetl.language.conversion import ConversionOutcome, convert
     from noetl.language.reading.playbook import Dialect
 

@@ -22,7 +22,7 @@ from noetl.events.waits import HumanCreated, MessageAwaited, SignalAwaited, Time
 
 # The width of a message in a list. The error that ended an execution is shown up to WHOLE.
 WIDEST = 160
-# Large, because the way out is at the end of a message.
+# Large, because the fix is at the end of a message.
 WHOLE = 2_000
 # The width of one line of a service's answer.
 ANSWER_WIDEST = 500
@@ -110,7 +110,7 @@ def local_time(moment: float) -> str:
 
 
 def counted(loop: LoopProgress, retries: int = 0) -> str:
-    """A loop in words: 4,500 of 10,000 (45 %), 3 failed, 7,012/s, 0.8 s left."""
+    """A loop as text: 4,500 of 10,000 (45 %), 3 failed, 7,012/s, 0.8 s left."""
     level = loop.level
     # Rounded down, so that 100 % means that all of them have ended.
     percent = 100 * level.ended // level.total if level.total else 100
@@ -128,7 +128,7 @@ def counted(loop: LoopProgress, retries: int = 0) -> str:
 
 
 def activity_text(view: StepRunView, now: float) -> str:
-    """What a step run does at this moment."""
+    """The present activity of a step run."""
     pipeline = view.pipeline
     if view.loop is not None:
         return counted(view.loop, pipeline.retries)
@@ -157,7 +157,7 @@ def limit_words(payload: LimitChanged) -> str:
 
 
 def awaited(payload: Awaited) -> str:
-    """What is waited for, without the verb: until 2025-01-01 06:00:00, for message "paid" (order 7)."""
+    """The awaited thing without the verb: until 2025-01-01 06:00:00, for message "paid" (order 7)."""
     match payload:
         case TimerScheduled():
             return f"until {local_time(payload.due_at)}"

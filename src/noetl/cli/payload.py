@@ -87,7 +87,7 @@ def labels_from(pairs: Iterable[str]) -> dict[str, str]:
 
 
 def _pair(pair: str, option: str) -> tuple[str, Any]:
-    """`n=3` is a number, `n="3"` and `n=three` are text: what is JSON is taken as JSON."""
+    """`n=3` is a number, `n="3"` and `n=three` are text: valid JSON is read as JSON."""
     key, text = _split(pair, option)
     try:
         return key, msgspec.json.decode(text)

@@ -43,7 +43,7 @@ def _blocks(checked: Checked, paint: Paint) -> list[str]:
 
 
 def _shown_lines(checked: Checked) -> list[str]:
-    """The lines of the text, with asterisks where secrets stand: many people read the output of a build."""
+    """The lines of the text, with asterisks in place of secrets: many people read the output of a build."""
     lines = checked.source.text.split("\n")
     for span in (one.span for one in checked.diagnostics if one.code == "W_SECRET"):
         for number in range(span.line, min(span.end_line, len(lines)) + 1):

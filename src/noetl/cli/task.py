@@ -198,7 +198,7 @@ def _act(
                 await it.release_task(task.task_id, version=version)
             case _:
                 await it.complete_task(task.task_id, values, version=version)
-        # Asked of the place where it was done: on a server the token decides who it is, not --as.
+        # Asked of the server or store that recorded it: on a server the token identifies the user, not --as.
         return task, (await it.who_am_i()).subject, await is_abandoned_run(it, task.execution_id)
 
     task, who, is_alone = ask(db, act, actor=actor, roles=roles)

@@ -258,7 +258,8 @@ def run_interruptibly(
 
 @contextmanager
 def _handling_signals(hear: Callable[[], None]) -> Iterator[None]:
-    """Call `hear` on signals in the block; where the loop does not support that, Python's own Ctrl-C handling stays."""
+    """Call `hear` for signals during the block; where the loop does not support that, Python's own Ctrl-C handling
+    stays."""
     loop = asyncio.get_running_loop()
     with suppress(NotImplementedError, ValueError, RuntimeError):
         for number in _SIGNALS:

@@ -1,4 +1,4 @@
-"""What a server opens beside its store: wake-ups, the clock, the keychain; and the check that the store is writable.
+"""Resources of a server besides its store: wake-ups, the clock, the keychain; and the check that the store is writable.
 
 With a file, wake-ups stay within the process; servers that share a store use the database or a broker. Leases, timers
 and schedules are times in the store that several servers compare. So that servers agree even if the clocks of their

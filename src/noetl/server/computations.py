@@ -1,9 +1,9 @@
-"""What requests ask for and what would hold up the event loop: checks and drawings of texts, replays of logs, pages of
+"""Computations of requests that would block the event loop: checks and drawings of texts, replays of logs, pages of
 large values.
 
 Computations run in a few threads of their own. Those of `asyncio.to_thread` store and load the results of executions:
-24 checks of one large text once took all of them, and every execution stood still for a minute. What looks at something
-has other threads than what starts something, so that no row of checks delays a start.
+24 checks of one large text once took all of them, and every execution waited for a minute. Reading and starting have
+separate threads, so that a series of checks delays no start.
 
 Decoding or encoding tens of megabytes is one call that holds up the event loop, in a thread too. So a large value is
 sent on in the form it is stored in, and where a part of it is wanted, a process of its own decodes it, and takes its
@@ -40,12 +40,12 @@ _STARTS = ThreadPoolExecutor(max_workers=2, thread_name_prefix="start")
 async def computed(
     compute: Callable[Parameters, Found], /, *arguments: Parameters.args, **named: Parameters.kwargs
 ) -> Found:
-    """What `compute` gives, for a request that looks at something."""
+    """The result of `compute`, for a reading request."""
     return await asyncio.get_running_loop().run_in_executor(_VIEWS, partial(compute, *arguments, **named))
 
 
 async def computed_for_start(compute: Callable[[], Found]) -> Found:
-    """What `compute` gives, for a request that starts or registers something."""
+    """The result of `compute`, for a request that starts or registers something."""
     return await asyncio.get_running_loop().run_in_executor(_STARTS, compute)
 
 

@@ -41,7 +41,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     no_proxy: tuple[str, ...] = ()
     data_folders: tuple[str, ...] = ()
     provider_stand_ins: tuple[str, ...] = ()
-    # What keychain entries of kind env and file may read on a server that is not local.
+    # The variables and files that keychain entries may read on a server that is not local.
     secret_variables: tuple[str, ...] = ()
     secret_folders: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()  # names people reach it by, besides the loopback ones

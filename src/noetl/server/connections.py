@@ -179,7 +179,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._stop_answer_timer()
         super().resume_writing()
 
-    # what the parser finds
+    # events of the parser
 
     def on_message_begin(self) -> None:
         super().on_message_begin()

@@ -1,5 +1,5 @@
-"""What lists of executions say beside their rows: which are trials (drafts, which ran a text that is not registered,
-and tests of a single step), and which are stuck, since no worker takes their orders.
+"""Marks in lists of executions: trials (drafts, which ran an unregistered text, and tests of a single step), and stuck
+executions, whose orders no worker claims.
 
 No row says what is a trial: a draft is pinned to a net like every execution, and its text may be registered later. The
 catalogue knows the nets of all registered versions. Stuck executions cost one count of the store where every pool is
@@ -62,8 +62,8 @@ class StuckExecutions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def stuck_executions(services: Services, execution_id: str | None = None) -> StuckExecutions:
-    """Executions with an order in a pool that no worker serves, or one that needs what none of its workers runs; with
-    `execution_id` that one alone. Of an order that nobody was offered yet, what it needs is not known here."""
+    """Executions with an order in a pool that no worker serves, or with needs that none of its workers meets; with
+    `execution_id` that one alone. The needs of an order that was never offered are unknown here."""
     now = services.clock.now()
     if execution_id is not None:
         own = [row for row in await services.store.orders(execution_id) if row.is_claimable(now)]

@@ -1,7 +1,7 @@
 """A whole server in this process, from opening its store to the last answer (design.md §2).
 
 `serve` is the life of one: the store opened, the port bound, background work and the worker beside it begun, and all of
-it ended in the right order. Nothing new is taken once it is to stop; what is under way is answered first.
+it ended in the right order. After a stop request nothing new is accepted; requests in progress are answered first.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def log_level(settings: ServerSettings) -> int:
     chosen = logging.getLevelNamesMapping().get(settings.log_level.upper())
     if chosen is None:
         raise RefusedError(f'log_level is debug, info, warning or error, found "{settings.log_level}"')
-    # Asking for debug is asking for more, so it stands; info is the default, and would cover the author's terminal.
+    # Debug is an explicit choice, so it is used; info is the default, and would flood the author's terminal.
     return max(chosen, logging.WARNING) if settings.local and chosen >= logging.INFO else chosen
 
 
@@ -138,7 +138,7 @@ async def serving(settings: ServerSettings, shared: socket.socket | None = None)
                 # After the last request has been answered, so that what strangers did until then is counted too.
                 await services.access.audit.write_folded()
                 if worker is not None and working is not None:
-                    worker.drain()  # what its tools are at is finished and recorded, if that takes no longer
+                    worker.drain()  # running tools finish and are recorded, if that takes no longer
                     await asyncio.wait({working}, timeout=settings.drain_s)
                     background_tasks.append(working)
                 await cancel_tasks(background_tasks)
@@ -168,7 +168,7 @@ async def _stop(services: Services, server: _Server, http: asyncio.Task[None]) -
     # Workers in a long poll are answered without an order and come back, or go to another server.
     services.stopping = True
     services.listeners.hub.close()
-    # The children go on: their workers hear that this server stops, and ask another one for the same child.
+    # The children go on: their workers learn that this server stops, and ask another one for the same child.
     for waiting in list(services.calls.values()):
         waiting.cancel()
     server.should_exit = True
@@ -216,7 +216,7 @@ def _bounded_protocol(settings: ServerSettings) -> type[asyncio.Protocol]:
     by_address = None if has_proxy else min(settings.max_connections_per_address, max(1, most // 2))
     limits = ConnectionLimits(
         most=most,
-        # The other half is left for callers with a token, whatever strangers do.
+        # The other half is reserved for callers with a token.
         strangers=max(1, most // 2),
         strangers_by_address=by_address,
         head_s=settings.head_timeout_s,
@@ -247,13 +247,13 @@ def bound(host: str, port: int) -> Iterator[socket.socket]:
 
 
 def url_of(host: str, port: int, *, tls: bool) -> str:
-    # 0.0.0.0 and :: stand for every address; a browser opens one, and the loopback one is among them.
+    # 0.0.0.0 and :: mean every address; a browser opens one, and the loopback one is among them.
     shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)  # noqa: S104
     return f"{'https' if tls else 'http'}://{shown}:{port}"
 
 
 def background(services: Services) -> list[Coroutine[Any, Any, None]]:
-    """What runs beside the HTTP server."""
+    """The background tasks next to the HTTP server."""
     # The name by which other processes on the store see that this one is alive.
     running = services.control.background_jobs.all(shared_as=own_worker_id())
     running += [_measure_lag(services), housekeeping(services), serve_triggers(services)]
@@ -310,7 +310,7 @@ async def work(services: Services, worker: Worker) -> None:
         await worker.serve()
     finally:
         seen.cancel()
-        # Broad: the process ends. What is not given back runs out by itself.
+        # Broad: the process ends. Leases that are not returned expire.
         with suppress(Exception):
             await services.roster.remove(worker_id)
             await services.control.for_workers.give_back(worker_id)
@@ -319,7 +319,7 @@ async def work(services: Services, worker: Worker) -> None:
 async def _report_presence(services: Services, worker_id: str) -> None:
     outage = Outage(_log, "the worker of this server is not seen", "the worker of this server is seen again")
     while True:
-        # Often enough: the roster counts a worker as live for 60 s after it was heard of.
+        # Often enough: the roster counts a worker as live for 60 s after its last request.
         await asyncio.sleep(10.0)
         try:
             await services.roster.note_contact(worker_id)

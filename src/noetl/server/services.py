@@ -66,8 +66,8 @@ class CommitListeners(msgspec.Struct, frozen=True, kw_only=True):
     """Listeners of every commit in a server. None of them decides anything: a lost listener loses no state."""
 
     hub: Hub  # wakes streams and requests that wait for an end
-    live_output: LiveOutput  # what running tasks print; forgotten when their results are stored
-    usage: Usage  # what executions cost, for quotas
+    live_output: LiveOutput  # output of running tasks; dropped when their results are stored
+    usage: Usage  # usage of executions, for quotas
     sender: NoticeSender  # sends notices that were stored with the commit
     meters: Meters
     tracing: Tracing | None  # None unless an exporter of traces is configured
@@ -80,7 +80,7 @@ class CommitListeners(msgspec.Struct, frozen=True, kw_only=True):
             log_ends(events)
             # The end of an execution is the last event of its commit, so that one look is enough.
             if any(isinstance(event.payload, PlaybookProcessed) for event in events[-1:]):
-                tools.release(events[-1].execution_id)  # what a worker in this process kept for it
+                tools.release(events[-1].execution_id)  # resources of a worker in this process for it
 
         waited_for = (self.sender.stored, self.live_output.stored, self.hub.stored, self.usage.count_commits)
         traced = (self.tracing.stored,) if self.tracing is not None else ()
@@ -105,7 +105,7 @@ class Services(msgspec.Struct, kw_only=True):
     histories: StateHistories  # of executions that clients look at
     step_durations: StepDurations  # of executions that are over, for the cost of nets
     roster: Roster  # the workers that are known
-    access: Access  # what the guard keeps: tokens, sessions, webhooks, the audit log
+    access: Access  # state of the gate: tokens, sessions, webhooks, the audit log
     readiness: Readiness
     notifications: Notifications
     queue_depths: QueueDepths
@@ -148,7 +148,7 @@ def tools_of(settings: ServerSettings) -> Registry:
 
 
 def addresses_of(settings: ServerSettings) -> AddressPolicy:
-    """What tools and token requests of this server may reach."""
+    """The addresses that tools and token requests of this server may reach."""
     proxies = outbound_proxies(settings.proxy, settings.no_proxy, os.environ)
     return AddressPolicy(allow_private=settings.local, allow=settings.allow_addresses, proxies=proxies)
 

@@ -114,7 +114,7 @@ async def start(
     )
     if stored.answer is not None:
         return stored.answer.encode(), True
-    # Id and version were chosen by the first request; what this one would have chosen is dropped.
+    # Id and version were chosen by the first request; the choices of this one are dropped.
     execution_id, _, version = stored.created.partition(" ")
     row = await services.store.catalog.find(row.path, version) or row  # the one that was newest at the first request
     # A repeat without an answer may find nothing begun: the server died between key and start.
@@ -203,7 +203,7 @@ async def _start(
     # Before the start: a short execution may end, and be traced, before anything after it is run.
     if services.listeners.tracing is not None and caller is not None:
         await services.listeners.tracing.remember_caller(execution_id, caller, services.clock.now())
-    # Counted around the commit: what `_check_load` bounds is how many wait for the store.
+    # Counted around the commit: `_check_load` bounds the number that wait for the store.
     services.starting += 1
     try:
         await services.control.executions.start(

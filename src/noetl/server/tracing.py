@@ -1,9 +1,9 @@
 """Traces for OpenTelemetry: the server that stored the end of an execution makes its spans from the log.
 
 It is off unless OTEL_EXPORTER_OTLP_ENDPOINT (or its variant for traces) names a collector; the other variables of the
-exporter hold as well. No execution waits for a collector: what cannot be sent is dropped and counted. There is one span
-for the execution, one for each step run and one for each task run. Span ids follow from those of the log, so that a
-trace that is sent twice is the same trace. No payload is in them.
+exporter hold as well. No execution waits for a collector: spans that cannot be sent are dropped and counted. There is
+one span for the execution, one for each step run and one for each task run. Span ids follow from those of the log, so
+that a trace that is sent twice is the same trace. No payload is in them.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class TraceSpan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Trace:
-    """Events of one execution in their order; `spans` once there are no more. `caller` is the span of who asked for it,
-    in another program."""
+    """Events of one execution in their order; `spans` once there are no more. `caller` is the span of the requesting
+    program."""
 
     def __init__(self, execution_id: str, caller: int | None = None) -> None:
         self._execution_id, self._caller = execution_id, caller

@@ -1,5 +1,5 @@
-"""The roster: which workers there are, their pools, labels and tool kinds, and when each was last heard of (SRV-08).
-Also obstacles: why no worker takes the orders that wait.
+"""The roster: which workers there are, their pools, labels and tool kinds, and the last request of each (SRV-08). Also
+obstacles: why no worker takes the orders that wait.
 
 It is used for views, for the limits of a token, and to choose workers that can run an order; no lease depends on it.
 It is stored, so that every server can read it; changes by heartbeats are written twice a minute at most.
@@ -284,7 +284,7 @@ async def obstacles(services: Services, crew: Crew, waiting: int) -> list[str]:
     """Why no worker of a pool can run its `waiting` orders: each reason once, with the number of orders it holds."""
     if not waiting:
         return []
-    if (why := crew.obstacle(())) is not None:  # it holds all orders, whatever they need
+    if (why := crew.obstacle(())) is not None:  # it holds all orders, with any needs
         return [_waiting_line(waiting, why)]
     numbers: Counter[str] = Counter()
     for needs, number in (await _needed(services, crew.pool.name)).items():

@@ -16,7 +16,7 @@ from noetl.base.clock import Clock, rfc3339
 from noetl.server.access.hosts import network_of
 from noetl.store.audit import Audit, AuditEntry
 
-# The page asks who is signed in before it shows the sign-in form: without a token the answer is no, and no refusal.
+# The page reads the session before it shows the sign-in form: without a token the answer is "none", not a refusal.
 SESSION_PROBE = ("GET /api/session", "no token", 401)
 # Keys in the scope of a request. A route sets the actor if no token names it, and the object if the path does not.
 ACTOR = "noetl.actor"
@@ -134,7 +134,8 @@ class AuditWriter:
 def object_with(address: str, /, **details: object) -> str:
     """The path of a request with what it does not say itself: names, roles, times and reasons, never bodies."""
     named = {name: str(value)[:_LONGEST_DETAIL] for name, value in details.items() if value not in (None, "")}
-    # Readable as it stands for `noetl audit list`: only what would end a detail, or is not printable, is quoted.
+    # Readable without decoding in `noetl audit list`: only characters that would end a detail, or are not printable,
+    # are quoted.
     return f"{address}?{urlencode(named, safe='/:, ', quote_via=quote)}" if named else address
 
 

@@ -1,4 +1,4 @@
-"""Callers: who sends a request, identified by exactly one bearer token or session cookie.
+"""Callers: the sender of a request, identified by exactly one bearer token or session cookie.
 
 A browser uses a session instead of a token. The cookie has a random id; the session is stored under its hash. A session
 ends with its token, when it is idle for too long, and after a week in any case. A changing request by cookie must come

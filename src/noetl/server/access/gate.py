@@ -137,8 +137,7 @@ class Gate:
             raise ProblemDetails(
                 403, "a change by cookie needs the header Noetl-CSRF and comes from a page of this server"
             )
-        # Programs send no Origin and may sign in. A page of another origin must not sign its reader in as somebody
-        # else.
+        # Programs send no Origin and may sign in. A page of another origin must not sign its reader in as another user.
         comes_from_a_page = any(name == b"origin" for name, _ in headers)
         if route.rule(scope["method"]) is SIGNS_IN and comes_from_a_page and not is_own_origin(headers, scheme):
             raise ProblemDetails(403, "this is not for pages of other origins")

@@ -57,8 +57,8 @@ class Hosts:
 
 
 def check_bind(host: str, *, tls: bool, proxy_flag: bool, has_tokens: bool) -> None:
-    """Check that a server may listen on `host`: on loopback always; elsewhere only with tokens, and with TLS or a proxy
-    that terminates it. RefusedError names the way out (reliability.md §3.9)."""
+    """Check that a server may listen on `host`: on loopback always; elsewhere only with tokens, and with TLS or a
+    proxy that terminates it. RefusedError names the fix (reliability.md §3.9)."""
     if is_loopback(host):
         return
     where = f'"{host}" can be reached from other machines'

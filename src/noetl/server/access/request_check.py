@@ -1,4 +1,4 @@
-"""One request at the gate, and its answer on the way out.
+"""One request at the gate, and its response.
 
 The answer is audited where the rule of the route says so, gets the security headers that browsers need, and ends early
 if the caller's token is revoked meanwhile. No answer has a CORS header: pages of other origins may not use this API

@@ -1,4 +1,4 @@
-"""Who may call which route: the table of roles, and the routes of the live application with their rules.
+"""Permissions of routes: the table of roles, and the routes of the live application with their rules.
 
 A route without a rule is closed. Routes are read from the application itself, so that none is forgotten (static files,
 documentation, streams).
@@ -49,7 +49,7 @@ OPERATES, WRITES, ADMINISTERS = (_changing(role) for role in (Role.OPERATOR, Rol
 VIEWER_OR_WORKER = _reading(Role.VIEWER, Role.WORKER)
 WORKER = AccessRule(
     roles=frozenset({Role.WORKER})
-)  # not audited: what workers change is in the event log, with their names
+)  # not audited: changes by workers are in the event log, with their names
 WORKER_OR_ADMIN = AccessRule(roles=frozenset({Role.WORKER, Role.ADMIN}), is_audited=True)
 TASKS = AccessRule(roles=at_least(Role.OPERATOR), takes_human_roles=True, is_audited=True)
 SIGNS_IN = AccessRule(is_public=True, is_audited=True)  # the token, or the signature, is in the request itself
@@ -102,7 +102,7 @@ RULES: dict[tuple[str, str], AccessRule] = {
     ("PUT", "/api/notification-rules/{name}"): ADMINISTERS,
     ("DELETE", "/api/notification-rules/{name}"): ADMINISTERS,
     ("POST", "/api/notification-rules/{name}/test"): ADMINISTERS,
-    # what anybody may see before signing in
+    # readable before signing in
     ("GET", "/api/health/live"): PUBLIC,
     ("GET", "/api/health/ready"): PUBLIC,
     # the API's own description, and what is measured

@@ -87,7 +87,7 @@ class ServerSources:
                     raise
             reference = missing.pop()
             loaded[reference.key] = await self._services.control.executions.values.read(_loaded(reference))
-            # Whatever else was missed comes up again: with this value the computation may take another way.
+            # Other missing values are found in the next round: with this value the computation may take another path.
             missing.clear()
         raise ToolError("result.missing", f"it reads more than {_TRIES} stored results")
 
@@ -152,7 +152,7 @@ async def compare(
     return Json(await compare_executions(services.store, row, other, lambda one: state_of(services, one)))
 
 
-# Routes to test one step of a text: what it read in an earlier run, and an execution in which it runs alone.
+# Routes to test one step of a text: its inputs in an earlier run, and an execution in which it runs alone.
 
 step_tests_router = GuardedRouter(tags=["authoring"])
 

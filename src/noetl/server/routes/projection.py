@@ -197,7 +197,7 @@ async def iteration(
     return Json(await iteration_of(services_of(request), execution_id, history, step_run_id, _indices(path)))
 
 
-# A person types it. What a template may cost is bounded besides, by its budget.
+# A person types it. The budget of a template bounds its cost as well.
 _LONGEST = 65_536
 # Callers write these templates, so they never run on the event loop. They have one thread to themselves: those of
 # `computed` check playbooks and replay logs, and a row of callers could take all of them.

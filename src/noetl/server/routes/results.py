@@ -185,7 +185,7 @@ async def store_table(request: Request, checksum: str, worker_id: WorkerId, exec
             raise ProblemDetails(422, "the body does not match its checksum", kind="checksum")
         forms = (await services.control.for_workers.mask(execution_id)).redactor.forms
         try:
-            await tables.shape(execution_id, file)  # whatever a worker sends as a table is one
+            await tables.shape(execution_id, file)  # accepts any table that a worker sends
             await tables.mask(execution_id, file, forms)
         except ToolError as problem:
             if problem.kind == "tool.unknown_kind":

@@ -133,7 +133,7 @@ async def _events(services: Services, execution_id: str, after: int, names: Name
                 # Many events go out in one piece: a long log is read in a second that way.
                 piece, count = _piece(page, names)
                 after, last = page[count - 1].seq, page[count - 1].payload
-                # What did not fit is read again: twice as many as fitted, so that little is read for nothing.
+                # Rows that did not fit are read again: twice as many as fitted, so that few are read in vain.
                 limit = min(_PAGE, 2 * count)
                 del page  # while the reader takes its time, the piece alone stays in memory
                 yield piece

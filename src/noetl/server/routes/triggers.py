@@ -110,7 +110,7 @@ async def discard(request: Request, name: str, item: Item = None) -> Response:
     return Json(DeadLettersChanged(count=await _operations(request).discard(name, item)))
 
 
-# Routes of webhooks: made by administrators; deliveries come from anybody who can sign them (reliability.md §2.4).
+# Routes of webhooks: made by administrators; deliveries come from any sender with the key (reliability.md §2.4).
 #
 # A delivery is checked from the outside in: content type, size, shape of the signature, signature, then JSON. A wrong
 # address, time or signature gets one and the same 404. Its effect, an execution or a message, has the identity of the

@@ -1,1 +1,1 @@
-"""What the log says, in the shapes the API answers with. Read first: `timeline.py`, `states.py`, `projection.py`."""
+"""Views of the log, in the shapes of the API. Read first: `timeline.py`, `states.py`, `projection.py`."""

@@ -140,7 +140,7 @@ class _CachedHistory(msgspec.Struct):
 
 
 class StateHistories:
-    """What is kept, least recently viewed first."""
+    """Histories in memory, least recently viewed first."""
 
     def __init__(self, store: History, most_bytes: int = MOST_BYTES) -> None:
         self._store, self._most_bytes = store, most_bytes
@@ -150,7 +150,7 @@ class StateHistories:
         return len(self._kept)
 
     async def of(self, row: ExecutionRow) -> StateHistory:
-        """The fold of an execution with all events that are stored. Two who ask at once read its log once."""
+        """The fold of an execution with all events that are stored. Two concurrent callers read its log once."""
         cached = self._kept.setdefault(row.execution_id, _CachedHistory())
         self._kept.move_to_end(row.execution_id)
         async with cached.reading:

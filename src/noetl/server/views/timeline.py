@@ -2,7 +2,7 @@
 Iterations are counted, not listed.
 
 A step run ends with the event its arcs are evaluated on: one that waits for time, a message or a person has not ended
-when its pipeline has. What happened is read from the log by its projection; here it gets the shape of the API.
+when its pipeline has. The projection reads the log; this module converts it to the shape of the API.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def _side_run_bar(view: StepRunView) -> SideRunBar:
 
 
 def _shared_fields(view: StepRunView | TaskRunView, shape: type[msgspec.Struct], **about: Any) -> dict[str, Any]:
-    """What a shape has of a view, times and errors as people read them."""
+    """The fields that a shape shares with a view, with times and errors in readable form."""
     for name in {*shape.__struct_fields__} & {*view.__struct_fields__} - {*about, "waits_for"}:
         value = getattr(view, name)
         about[name] = rfc3339(value) if name.endswith("_at") and value is not None else value
