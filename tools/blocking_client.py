@@ -12,7 +12,7 @@ import unasync
 ROOT = Path(__file__).parent.parent
 CLIENT = ROOT / "src" / "noetl" / "client"
 MODULES = {"async_calls": "blocking_calls", "async_client": "blocking_client"}
-# What unasync does not know by itself. `asyncio.sleep` is imported by its name, and `time` has one of the same name.
+# Replacements that unasync does not know. `asyncio.sleep` is imported by its name, and `time` has one of the same name.
 NAMES = {
     **MODULES,
     "AsyncBaseTransport": "BaseTransport",

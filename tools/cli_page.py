@@ -1,4 +1,5 @@
-"""docs/cli.md: every command with its options and an example, told by the command tree. `make docs` writes it."""
+"""docs/cli.md: every command with its options and an example, generated from the command tree. `make docs` writes
+it."""
 
 from __future__ import annotations
 

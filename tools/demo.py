@@ -1,4 +1,4 @@
-"""`make demo`: what NoETL does, from nothing, each command as you would type it.
+"""`make demo`: a tour of NoETL from an empty folder, each command as you would type it.
 
 A short tour of what is known before a playbook runs, then a run against a small API on this machine: pages are read,
 a busy API is waited for, and rows end up in a DuckDB file.
@@ -72,7 +72,7 @@ def _build_ui() -> None:
 
 
 def _show_rows() -> None:
-    """A few of the rows, read by somebody else than the playbook."""
+    """A few of the rows, read without the playbook."""
     import duckdb
 
     query = "SELECT shop, count(*) AS orders, sum(total) AS total FROM orders GROUP BY shop ORDER BY shop"

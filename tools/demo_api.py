@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-TOKEN = "demo-token-4711"  # what /private wants to see
+TOKEN = "demo-token-4711"  # the token that /private requires
 # orders of each shop
 SHOPS = {"cairo": 95, "delhi": 150, "kyoto": 70, "lima": 40, "oslo": 130, "perth": 55, "quito": 60, "rome": 110}
 LISTS = {"orders": 450, "returns": 60}

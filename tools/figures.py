@@ -1,5 +1,4 @@
-"""What the lines of the package consist of, by sub-package: fails where a figure that the project wants held has
-drifted (docs/style.md).
+"""Statistics of the lines of the package, by sub-package: fails if a figure has drifted from its limit (docs/style.md).
 
 Held are the number of modules, the share of import lines (continued lines counted) and that of comment lines. Public
 class names that two classes have are found by `tools/old_names.py`.
@@ -24,8 +23,8 @@ _TABLE_LINES = 4  # a literal of a module with fewer lines is a constant
 
 @dataclass
 class Figures:
-    """How many lines of each kind a module or package has; every line is of one kind. `beside` counts comments
-    that stand behind code: their lines are code."""
+    """How many lines of each kind a module or package has; every line is of one kind. `beside` counts comments after
+    code: their lines are code."""
 
     modules: int = 0
     lines: int = 0
@@ -103,7 +102,7 @@ def figures() -> dict[str, Figures]:
 
 
 def drifted(whole: Figures) -> list[str]:
-    """What is not as the project wants it held, as lines to print."""
+    """The figures beyond their limits, as lines to print."""
     imports, comments = whole.imports / whole.lines, (whole.comments + whole.beside) / whole.lines
     problems = []
     if whole.modules > MOST_MODULES:

@@ -19,7 +19,7 @@ required. A key that only some dialects have names them. The last column names t
 [which names can be seen where](scopes.md), where a key and what is inside it may hold templates. The inputs of each
 tool are on [its own page](../tools/README.md); [keys of a playbook](spec.md) tells how the constructs work together.
 """
-# Constructs that stand in a list or beside another form, where the walk from the root does not reach them.
+# Constructs in a list or next to another form, where the walk from the root does not reach them.
 _INSIDE = (STEP, JOIN, TASK, *SUGAR.values(), DIRECTIVE, ADMISSION, EMITTED_EVENT, PARTITIONING, ON_EVENT, HANDLER)
 
 
@@ -90,7 +90,7 @@ _TYPES = {"object": "mapping", "array": "list", "string": "text", "boolean": "tr
 
 
 def _forms(shape: Schema) -> Iterator[str]:
-    """The forms that a shape takes, in words."""
+    """The forms that a shape takes, as text."""
     if shape == DURATION:
         yield "length of time"
     elif "enum" in shape:

@@ -13,7 +13,7 @@ PLACE = Path(__file__).parents[1] / "ui" / "openapi.json"
 
 
 def application() -> FastAPI:
-    """A server's application that serves nobody."""
+    """A server's application without a server."""
     from noetl.base.clock import SystemClock
     from noetl.server.app import build
     from noetl.server.configuration import ServerSettings

@@ -1,4 +1,4 @@
-"""docs/patterns.md: all 43 workflow control-flow patterns, told by the playbooks that show them."""
+"""docs/patterns.md: all 43 workflow control-flow patterns, generated from the playbooks that show them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""docs/routes.md and docs/shapes.md: every route of the HTTP API with its role, what it takes and gives, and the shapes
-of both, told by the application itself. `make docs` writes them."""
+"""docs/routes.md and docs/shapes.md: every route of the HTTP API with its role, its request and response, and the
+shapes of both, generated from the application itself. `make docs` writes them."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def _shape(name: str, schema: Schema) -> str:
 
 
 def _value(schema: Schema) -> str:
-    """What may stand there, in words."""
+    """The allowed values, as text."""
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
         return f"[{name}](shapes.md#{name.lower()})"

@@ -1,6 +1,6 @@
 """The tables of accepted spellings in docs/conventions.md and docs/migration.md, made from the table the readers use.
 
-Both pages are written by hand around a pair of comments; what stands between them is rewritten by `make docs`.
+Both pages are written by hand around a pair of comments; the part between them is rewritten by `make docs`.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def form(schema: dict[str, Any]) -> str:
-    """What a value may be, in words."""
+    """The allowed values, as text."""
     if "enum" in schema:
         return _listed(
             dict.fromkeys(word.upper() if word.upper() in schema["enum"] else word for word in schema["enum"])

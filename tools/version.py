@@ -56,7 +56,7 @@ def _build_number(root: Path) -> str:
 
 
 def _git(root: Path, *words: str) -> str | None:
-    """What git answers; none where it is not installed, or refuses."""
+    """The output of git; none if it is not installed, or fails."""
     try:
         done = subprocess.run(["git", "-C", str(root), *words], capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):

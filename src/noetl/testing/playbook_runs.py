@@ -1,4 +1,4 @@
-"""Running a playbook in a test: in memory, in virtual time, with every event at hand afterwards.
+"""Running a playbook in a test: in memory, in virtual time, with all events available afterwards.
 
 Credentials of a test are in memory only; nothing is read from the user's own store. A value is a text or the
 fields of a credential; its field `type` says which type it is (`bearer`, `postgres`, …), as `noetl credential set
@@ -165,7 +165,7 @@ class _GivenVault(Vault):
 
 
 class _GivenResolvers(Resolvers):
-    """An entry of a given name stands for what was given, whatever its kind: no token is fetched for it."""
+    """An entry with a given name has the given value, for any kind: no token is fetched for it."""
 
     def __init__(self, given: Mapping[str, Fields]) -> None:
         super().__init__()
@@ -232,8 +232,8 @@ class Ran(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Story(msgspec.Struct, frozen=True, kw_only=True):
-    """What a test gives a run: inputs, fakes by kind, credentials by name, messages as (name, correlation, payload),
-    and what people fill into the forms of steps."""
+    """The surroundings of a run in a test: inputs, fakes by kind, credentials by name, messages as (name,
+    correlation, payload), and what people fill into the forms of steps."""
 
     workload: Mapping[str, Any]
     tools: Mapping[str, Any]

@@ -15,8 +15,8 @@ _YEAR_S = 366 * 86_400.0
 
 
 class RunPlaybook(Protocol):
-    """What the fixture gives. `playbook` is a file, relative to the test's own folder or to where pytest was started,
-    or the text of one; `within_s` are seconds of virtual time."""
+    """The type of the fixture. `playbook` is a file, relative to the test's own folder or to where pytest was
+    started, or the text of one; `within_s` are seconds of virtual time."""
 
     def __call__(
         self,

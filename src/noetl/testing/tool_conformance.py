@@ -112,7 +112,7 @@ async def listening(answer: bytes | None = None) -> AsyncIterator[Listener]:
     finally:
         server.close()
         for writer in listener.open:
-            # Whoever has not hung up is cut off.
+            # Open connections are closed.
             writer.transport.abort()
         await asyncio.sleep(_CLOSING_S)
 

@@ -26,13 +26,13 @@ class _Selector(selectors.DefaultSelector):
     def select(self, timeout: float | None = None) -> Any:
         if timeout is None or timeout <= 0:
             return super().select(timeout)
-        # What is ready comes first: only where nothing is, time moves on.
+        # Ready callbacks run first: time advances only if there are none.
         return super().select(0) or self.wait(timeout, super().select)
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """`counts_work`: what takes real time takes as much of the loop's, so that its timeouts hold. Else time stands
-    still meanwhile, and nothing depends on how fast the machine is."""
+    """`counts_work`: real work takes as much time of the loop, so that its timeouts apply. Else virtual time does
+    not advance meanwhile, and nothing depends on how fast the machine is."""
 
     def __init__(self, *, counts_work: bool = True) -> None:
         self._now, self._busy, self._counts_work = 0.0, 0, counts_work
@@ -45,7 +45,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def _wait(self, seconds: float, select: Callable[[float], Any]) -> Any:
         if not self._busy:
-            # Nobody works, so nothing can happen before the next timer: its time comes at once.
+            # No real work is in progress, so nothing can happen before the next timer: the clock jumps to it.
             self._now += seconds
             return []
         begun = time.monotonic()
@@ -63,7 +63,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     @contextmanager
     def working(self) -> Iterator[None]:
-        """Somebody does what takes real time."""
+        """Real work is in progress."""
         self._busy += 1
         try:
             yield

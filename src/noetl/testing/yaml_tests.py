@@ -20,14 +20,14 @@ from noetl.language.reading.yaml import read_yaml
 from noetl.testing.playbook_runs import Ran, Story, Stuck, run_story
 from noetl.tools.kinds import load_kinds
 
-# Mistakes of a test file: all of them at once, each with its place, what was found there and what is allowed.
+# Mistakes of a test file: all of them at once, each with its place, the found and the allowed value.
 #
-# The shapes of `yaml_tests` say what a file may hold. Decoding by them stops at the first mistake and knows no lines,
-# so the tree of the reader, which does, is compared with the same shapes here. What a shape cannot say is added: kinds
-# that do not exist, and expectations about tools that the test does not fake.
+# The shapes of `yaml_tests` define the contents of a file. Decoding by them stops at the first mistake and knows no
+# lines, so the tree of the reader, which does, is compared with the same shapes here. Checks that a shape cannot
+# express are added: kinds that do not exist, and expectations about tools that the test does not fake.
 
 STATUSES = ("completed", "failed", "cancelled")
-# What each type of a shape is called in a message, and the nodes that it takes.
+# The name of each type of a shape in messages, and the nodes that it accepts.
 _SCALARS: dict[type, tuple[str, tuple[type, ...]]] = {
     msgspec.inspect.StrType: ("text", (str,)),
     msgspec.inspect.BoolType: ("true or false", (bool,)),
@@ -108,7 +108,7 @@ def _struct_mistakes(node: Mapping, wanted: msgspec.inspect.StructType) -> Itera
 
 
 def allowed(found: str, known: Collection[str]) -> str:
-    """What is allowed instead: the name that was probably meant, and all there are."""
+    """The allowed values: the nearest name, and all names."""
     near = get_close_matches(found, known, n=1)
     return (f'did you mean "{near[0]}"? ' if near else "") + f"allowed: {', '.join(known)}"
 
@@ -118,7 +118,7 @@ def _name(node: Node) -> str:
 
 
 def meaning_mistakes(node: Mapping, kinds: Collection[str]) -> Iterator[Mistake]:
-    """What the shapes cannot say, for each test of a file that has them."""
+    """Mistakes that the shapes cannot express, for each test of a file."""
     tests = node.get("tests")
     for test in tests if isinstance(tests, Sequence) else ():
         if isinstance(test, Mapping):
@@ -189,7 +189,7 @@ class SentMessage(_Shape, frozen=True, kw_only=True):
 
 
 class Expected(_Shape, frozen=True, kw_only=True):
-    """What must hold at the end; what is left out may be anything. Of `ctx` only the keys that are named are compared;
+    """The expected end; omitted fields may have any value. Of `ctx` only the keys that are named are compared;
     `steps` are the steps that were done, in order; `calls` is how often each faked kind was called."""
 
     status: str = "completed"

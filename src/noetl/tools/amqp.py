@@ -202,7 +202,7 @@ class AmqpTool(BrokerInputs, OwningTool):
         returned: Sequence[TriggerItem],
         context: ToolContext,
     ) -> None:
-        """What is held no more is handed out again by the broker, and finds its execution then."""
+        """A message that is no longer held is redelivered by the broker, and finds its execution then."""
         owner = context.task_run.execution_id
         async with _errors_of("acknowledge"):
             await settle(self._connections, owner, [one.receipt for one in accepted], how="ack")
@@ -287,10 +287,10 @@ def _item(message: DeliveredMessage, receipt: str, queue: str, identity: Any) ->
     return TriggerItem(item_id=f"{queue}:{digest}", value=row, receipt=receipt, refusal=why)
 
 
-# What a broker's refusal means: the kind of the error, the broker's own code, and whether another try may help.
+# The meaning of a broker's refusal: the kind of the error, the broker's own code, and whether another try may help.
 # Reply codes of AMQP 0-9-1: no route, access refused, not found, locked, precondition failed, not allowed.
 _KINDS = {312: "missing", 403: "denied", 404: "missing", 405: "conflict", 406: "conflict", 530: "denied"}
-# The library keeps only the text of these errors; the class stands for the code.
+# The library keeps only the text of these errors; the class determines the code.
 _CODES: dict[type[Exception], int] = {
     exceptions.ChannelAccessRefused: 403,
     exceptions.ChannelNotFoundEntity: 404,

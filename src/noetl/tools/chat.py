@@ -1,6 +1,6 @@
 """`slack` and `teams`: one POST to a webhook, through the `http` tool and under its rules.
 
-The URL of a webhook is a secret: anyone who has it can post. It comes from a credential and is never shown.
+The URL of a webhook is a secret: every holder can post. It comes from a credential and is never shown.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class _WebhookTool(Tool):
         return ToolError(problem.kind, message, retryable=problem.retryable, status=status, code=code)
 
 
-# What Slack answers to a message without any text, once it has found the webhook.
+# Slack's response to a message without text, if the webhook exists.
 _EMPTY_MESSAGE = ("no_text", "invalid_payload", "missing_text_or_fallback_or_attachments")
 
 
@@ -94,7 +94,7 @@ class TeamsTool(_WebhookTool):
         try:
             await self._request({"method": "GET", "url": url}, context)
         except ToolError as problem:
-            # A workflow is started by POST alone: whatever it says to GET, it is there.
+            # A workflow is started by POST alone: any response to GET shows that it exists.
             status = problem.details.get("status")
             if not isinstance(status, int) or not 400 <= status < 500:
                 raise

@@ -119,7 +119,7 @@ class Child:
 class ChildPool:
     """Idle and busy children of one program, for one tool.
 
-    A child serves one execution only: what it holds in memory must not reach another execution.
+    A child serves one execution only: its memory must not reach another execution.
     """
 
     def __init__(self, program: Program) -> None:

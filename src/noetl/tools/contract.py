@@ -82,10 +82,10 @@ class TaskRunIdentity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToolPermissions(msgspec.Struct, frozen=True, kw_only=True):
-    """What the operator of the worker allows a tool."""
+    """The permissions that the operator of the worker gives a tool."""
 
     data_folders: tuple[str, ...] = ()  # folders of files that a tool may open for a playbook (design.md §7)
-    sandbox: bool = False  # code of the playbook runs in a sandbox only, whatever the playbook says
+    sandbox: bool = False  # code of the playbook runs in a sandbox only, regardless of the playbook
     kinds: frozenset[str] = frozenset()  # kinds that run programs of this machine and are turned on
     provider_stand_ins: tuple[str, ...] = ()  # the operator's stand-ins for providers (QNT-03)
 
@@ -100,11 +100,12 @@ class ResultsAccess(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LiveReports(msgspec.Struct, frozen=True, kw_only=True):
-    """What a tool tells its worker while it runs, before its outcome."""
+    """Reports of a tool to its worker while it runs, before its outcome."""
 
     remark: Callable[..., None] = _record_nothing  # records an event of the task run
     # Receives the output of the task as it is read, for people who watch the run. It masks, and never waits. The event
-    # log keeps the `stdout` of the outcome; of a task that is stopped at its time limit it keeps what came this way.
+    # log keeps the `stdout` of the outcome; of a task that is stopped at its time limit it keeps the output received
+    # here.
     write_output: OutputWriter | None = None
     # Functions that end what the tool has begun elsewhere, under names that the tool chooses. The worker calls them if
     # the order is cancelled; the tool removes each when its work has ended (SRV-11).
@@ -160,7 +161,7 @@ class Tool(Protocol):
 
     async def close(self) -> None:
         """Release all connections and processes: the worker ends."""
-        return  # a body, so that the method is not abstract for those who inherit it
+        return  # a body, so that the method is not abstract for subclasses
 
     def helpers(self) -> dict[str, dict[str, Any]]:
         """The kind's names on an outcome that the tool did not make (a timeout, a template error), each null."""
@@ -168,7 +169,7 @@ class Tool(Protocol):
 
 
 class Owned(Protocol):
-    """What a tool keeps between tasks: child processes, connections, files."""
+    """Resources of a tool between tasks: child processes, connections, files."""
 
     def release(self, execution_id: str) -> None:
         """Free what is kept for an execution that is over. Callers are synchronous, so this does not wait."""

@@ -62,7 +62,7 @@ class EmailTool(Tool):
 
     async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
         server = server_of(inputs.get("auth"), context)
-        # In a thread, here and in `deliver`: what was made to be slow to parse or to fold takes the library seconds.
+        # In a thread, here and in `deliver`: hostile input can take the library seconds to parse or fold.
         sender = str(inputs.get("from") or server.sender)
         message, recipients = await asyncio.to_thread(message_of, inputs, sender, context)
         client = await open_session(server, context)
@@ -258,7 +258,7 @@ def addresses_in(written: Any, name: str) -> list[Address]:
     for text in texts:
         try:
             addresses = () if _CONTROL.search(text) else _PARSE_HEADER("to", text).addresses
-        # What the parser of the library fails with where a text is none of its grammar.
+        # The exceptions of the library's parser for invalid text.
         except (AttributeError, IndexError, RecursionError, ValueError):
             addresses = ()
         if not addresses or not all(address.username and address.domain for address in addresses):

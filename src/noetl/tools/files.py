@@ -34,7 +34,7 @@ NO_FOLDER = (
 
 
 def outside(folders: Sequence[str]) -> str:
-    """What is said of a path that is in none of the folders. They are the operator's setting, and no secret."""
+    """The error for a path outside all folders. They are the operator's setting, and no secret."""
     opened = ", ".join(os.path.abspath(folder) for folder in folders)
     return (
         f"outside the folders that are open here: {opened}. The operator of this worker opens more with data_folders "

@@ -17,7 +17,7 @@ from noetl.tools.contract import ToolContext
 from noetl.tools.input_shapes import UNRESOLVED
 
 _LEVELS = "\x1f"  # between the levels of a namespace in a URL
-# What catalogues vend, by the names of Iceberg and of the credentials of `storage`.
+# Vended credential fields, by the names of Iceberg and of the credentials of `storage`.
 _VENDED = {
     "s3.access-key-id": "access_key_id",
     "s3.secret-access-key": "secret_access_key",

@@ -172,7 +172,7 @@ class TableReadTool(DuckdbTool):
             async with served_bucket(place, inputs.get("storage_auth"), context, vended) as bucket:
                 return await self._rows(place, bucket, inputs, context)
         except ToolError as problem:
-            # What a catalogue vends is in no credential, so that the worker does not know it.
+            # A vended secret is in no stored credential, so that the worker does not know it.
             message = without_secrets([vended[name] for name in VENDED_SECRETS if name in vended], problem.message)
             raise ToolError(problem.kind, message, retryable=problem.retryable, **problem.details) from None
 

@@ -122,7 +122,7 @@ async def _program(request: McpRequest) -> AsyncIterator[tuple[Any, Any]]:
         *request.command,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
-        # Nobody would read it, and a program blocks on a full pipe.
+        # It is not read, and a program blocks on a full pipe.
         stderr=asyncio.subprocess.DEVNULL,
         env={**{name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR") if name in os.environ}}
         | request.environment,

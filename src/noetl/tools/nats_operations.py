@@ -144,7 +144,7 @@ def _item(message: Msg) -> TriggerItem:
     return TriggerItem(item_id=f"{metadata.stream}:{metadata.sequence.stream}", value=value, receipt=message.reply)
 
 
-# What NATS allows. Checked here, since dots and wildcards in a name would reach other subjects.
+# The names that NATS allows. Checked here, since dots and wildcards in a name would reach other subjects.
 _BUCKET = re.compile(r"[a-zA-Z0-9_-]{1,200}\Z")
 _KEY = re.compile(r"[-/_=a-zA-Z0-9]+(?:\.[-/_=a-zA-Z0-9]+)*\Z")
 
@@ -281,7 +281,7 @@ _KEPT_S = 60.0  # the consumer, if we go away before we can remove it
 
 
 async def keys_of(stream: JetStreamContext, bucket: str, *, timeout_s: float) -> list[str]:
-    """Sorted. What is written meanwhile may be among them or not."""
+    """Sorted. Keys written meanwhile may or may not be included."""
     prefix, kept_in = f"$KV.{bucket}.", f"KV_{bucket}"
     config = ConsumerConfig(
         deliver_policy=DeliverPolicy.LAST_PER_SUBJECT,

@@ -1,7 +1,7 @@
 """`pgp`: encrypts files for the keys of others, and decrypts files with a key of one's own.
 
 The work is done by a child process, which has the private key only for its call and ends when the task is cancelled.
-The target appears whole or not at all: what was changed on its way is never left as a file.
+The target appears whole or not at all: a manipulated message never leaves a file.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ def serve() -> None:
 
 def _answer_to(call: dict[str, Any]) -> bytes:
     request = msgspec.convert(call, PgpRequest)
-    # What a message expands to is known only when it is written: the kernel stops it there.
+    # The expanded size of a message is known only when it is written: the kernel stops it there.
     _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (request.max_bytes, most))
     try:
@@ -96,7 +96,7 @@ def _public(text: str, name: str) -> list[pysequoia.Cert]:
     try:
         # A text may hold several keys, one after another.
         found = pysequoia.Cert.split_bytes(text.encode())
-    except Exception:  # whatever it says, it may hold the key
+    except Exception:  # any message may contain the key
         found = []
     if not found:
         raise ToolError(INPUT, f"{name} holds no public key: write it as text, -----BEGIN PGP PUBLIC KEY BLOCK----- …")

@@ -46,12 +46,12 @@ def denied_kinds(names: Iterable[str]) -> frozenset[str]:
 
 
 class Permissions(msgspec.Struct, frozen=True, kw_only=True):
-    """What the operator of a worker allows and denies."""
+    """The kinds that the operator of a worker allows and denies."""
 
     kinds: frozenset[str] = frozenset()  # turned on, of the kinds that are off by default
     denied: frozenset[str] = frozenset()  # turned off; this wins over `kinds`
     data_folders: tuple[str, ...] = ()  # folders of files that tools may open for a playbook
-    provider_stand_ins: tuple[str, ...] = ()  # stand-ins for providers of jobs: `ibm=simulator` (QNT-03)
+    provider_stand_ins: tuple[str, ...] = ()  # substitutes for providers of jobs: `ibm=simulator` (QNT-03)
     sandbox: bool = False  # code of playbooks runs in a sandbox only
     addresses: AddressPolicy = OPEN  # the addresses that tools may connect to: all but cloud metadata
 
@@ -204,7 +204,7 @@ class Registry:
         return bound
 
     def refusal(self, kind: str) -> str | None:
-        """Why a known kind cannot run here, and the way out; None if it can, or if the kind is unknown."""
+        """The reason why a known kind cannot run here, with a fix; None if it can, or if the kind is unknown."""
         return self.permissions.refusal(kind) or self._missing_extra(kind) if self.runs(kind) else None
 
     def helpers(self, kind: str) -> dict[str, dict[str, Any]]:
@@ -217,7 +217,7 @@ class Registry:
     def _make(self, kind: str) -> Tool:
         path = self._paths.get(kind) or plugin_kinds().get(kind)
         if refusal := self.refusal(kind):
-            # Turned off by the operator and not installed are two error kinds: each has another way out.
+            # Turned off by the operator and not installed are two error kinds: each has another fix.
             denied = self.permissions.refusal(kind) is not None and path is not None
             raise ToolError("tool.not_allowed" if denied else "tool.unknown_kind", refusal)
         if path is None:
@@ -233,7 +233,7 @@ class Registry:
         return made
 
     def _missing_extra(self, kind: str) -> str | None:
-        """What to install for a built-in kind, known before a run begins; None if it is installed."""
+        """The extra to install for a built-in kind, known before a run begins; None if it is installed."""
         extra = self._extras.get(kind)
         if extra is None or self._paths.get(kind) != BUILT_IN.get(kind) or is_installed(extra):
             return None

@@ -1,5 +1,5 @@
-"""What code of a playbook may use on this machine: limits of its process, from `spec.resources` (TOOL-07), and a
-sandbox, in which bubblewrap runs the process of one task in its own namespaces (reliability.md §2.2).
+"""Resources of playbook code on this machine: limits of its process, from `spec.resources` (TOOL-07), and a sandbox, in
+which bubblewrap runs the process of one task in its own namespaces (reliability.md §2.2).
 
 In a sandbox the process has no network, sees only its own processes, runs as another user, and finds read-only system
 files and an empty temporary folder that is deleted with it. A task that asks for a sandbox fails with the reason where
@@ -89,8 +89,8 @@ TMP_BYTES = 256 << 20  # size of /tmp and of /dev/shm, which are in memory; noth
 # Code that makes user namespaces of its own reaches parts of the kernel that it does not need, and has file systems in
 # memory without a limit. Only bubblewrap 0.8 and newer can forbid it.
 _NO_NAMESPACES = ("--unshare-user", "--disable-userns")
-# What a program needs to start: libraries and the loader. Of /etc only the files below; nothing of /home, /root or
-# /var, where credentials and data are.
+# Files that a program needs to start: libraries and the loader. Of /etc only the files below; nothing of /home, /root
+# or /var, where credentials and data are.
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _FILES = ("/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime")
 _NETWORK_FILES = ("/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf", "/etc/ssl", "/etc/ca-certificates")
@@ -108,7 +108,7 @@ _trials: dict[str, _Trial] = {}  # by the path of bubblewrap
 
 
 class Sandbox(msgspec.Struct, frozen=True, kw_only=True):
-    """What a task may reach besides its own folder. `network`: the network of the machine."""
+    """The folders and network of a task besides its own folder. `network`: the network of the machine."""
 
     network: bool = False
 

@@ -43,7 +43,7 @@ from noetl.tools.table_sql import (
 DUCKDB = Program(module="noetl.tools.duckdb.child", name="DuckDB", error="duckdb.error")
 # Memory of DuckDB in the child. Larger intermediate data goes to the disk, in the folder of the task.
 MEMORY_BYTES = 512 << 20
-# With more, DuckDB reads ahead while it waits to write rows in their order. What it holds then grew with the file, past
+# With more, DuckDB reads ahead while it waits to write rows in their order. Its memory then grew with the file, past
 # its limit: 481 MiB for 4 million rows of a CSV, and 184 MiB with one thread, which also took less processor time.
 _THREADS = 1
 

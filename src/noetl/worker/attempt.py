@@ -188,7 +188,7 @@ def internal_retry(written: Any) -> InternalRetry:
 # Schemas of results: an outcome whose payload does not match its schema is an error that policies can handle (RES-07).
 #
 # `spec.result_schema` names the schema of the result of a task. A reference whose `schema_hint` names a schema is
-# checked when an artifact is read. What `artifact` puts is checked before it is stored, and its reference has the name.
+# checked when an artifact is read. An artifact is checked before it is stored, and its reference has the name.
 
 
 async def checked_outcome(kind: str, prepared: Prepared, outcome: Outcome, schema_of: SchemaOf) -> Outcome:

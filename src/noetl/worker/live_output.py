@@ -68,7 +68,7 @@ class TaskOutput:
     def __init__(self, of: OutputChunk, mask: Mask, pending: Callable[[TaskOutput], None] | None = None) -> None:
         self._of, self._mask, self._tell_pending = of, mask, pending
         self._printed = PrintedLines()
-        # Incremental: what a tool reads may end in the middle of a character.
+        # Incremental: a chunk may end in the middle of a character.
         self._decoders: dict[OutputStream, codecs.IncrementalDecoder] = {}
         self._masked: dict[OutputStream, MaskedLines] = {}
         self._lines: deque[tuple[OutputStream, str]] = deque()
@@ -96,7 +96,7 @@ class TaskOutput:
             self._tell_pending(self)
 
     def printed(self) -> str | None:
-        """What the task has printed, masked, its beginning and its end; for a report whose tool was stopped."""
+        """The output of the task, masked, its beginning and its end; for a report whose tool was stopped."""
         return self._printed.text([line for masked in self._masked.values() for line in masked.rest()])
 
     def end(self) -> None:

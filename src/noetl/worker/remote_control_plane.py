@@ -217,7 +217,7 @@ class RemoteControlPlane:
                 return
             await self._sleep(PAUSE_S)
 
-    # what an order needs
+    # the needs of an order
 
     async def net(self, net_hash: str) -> Net:
         if net_hash not in self._nets:

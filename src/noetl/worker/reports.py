@@ -1,4 +1,5 @@
-"""Reports: what a worker tells its control plane, masked, with large values stored apart, and sent in batches.
+"""Reports: entries from a worker to its control plane, masked, with large values stored separately, and sent in
+batches.
 
 `ReportQueue` collects everything and sends it, one batch per turn (performance.md §2); a `Journal` has the entries of
 one order. No timer delays anything. While one turn is in progress, the next batch collects. When none is, the first

@@ -104,8 +104,8 @@ class Worker:
         try:
             async with asyncio.TaskGroup() as group:
                 self._at_work = Slots(group, self._slot, self._dispatch.notify_workers, self._handle.idle)
-                # In the same event loop only for a worker in the server's process: what blocks this loop blocks the
-                # server as well. A remote worker has a heartbeat thread (leases.py).
+                # In the same event loop only for a worker in the server's process: blocking this loop blocks the server
+                # as well. A remote worker has a heartbeat thread (leases.py).
                 beating = group.create_task(self._heartbeat()) if self._beats_itself else None
                 self._at_work.open(self._slots)
                 if self._is_draining:
@@ -165,8 +165,8 @@ class Worker:
             begun = context.cleanups
             try:
                 report = await run_order(context)
-            # What its tools have begun elsewhere is ended only if the order was withdrawn: another worker may hold it
-            # now, and continues with the same jobs (`CancelledOrders`).
+            # Jobs that its tools have started elsewhere are ended only if the order was withdrawn: another worker may
+            # hold it now, and continues with the same jobs (`CancelledOrders`).
             except LeaseLost as lost:
                 self._cancelled_orders.end(order, begun, ReportResult(str(lost)))
             begun = _NOTHING_BEGUN
@@ -174,8 +174,8 @@ class Worker:
         except asyncio.CancelledError:
             if self._handle.is_stopped(order):
                 self._cancelled_orders.end(order, begun)
-                # The count shows who cancelled: 0 means only the stop of this order. Anything else is the end of the
-                # worker, and is raised again.
+                # The count shows the cause of the cancellation: 0 means only the stop of this order. Anything else is
+                # the end of the worker, and is raised again.
                 if slot.uncancel() == 0:
                     return None  # the order was withdrawn; the slot goes on
             raise

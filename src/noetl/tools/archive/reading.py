@@ -1,5 +1,5 @@
-"""Members of an archive, one after another, each with the stream of its bytes; whatever is unsafe is refused. Also
-requests: what the tool asks its child process to do with an archive."""
+"""Members of an archive, one after another, each with the stream of its bytes; unsafe members are refused. Also the
+requests of the tool to its child process."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from noetl.tools.input_shapes import whole_number
 from noetl.tools.kinds.files import ARCHIVE_FORMATS, ARCHIVE_OPS
 
 INPUT = "archive.input"
-_OWN = re.compile(r"^\..*\.[0-9a-f]{12}\.part$")  # what another task is just writing
+_OWN = re.compile(r"^\..*\.[0-9a-f]{12}\.part$")  # files that another task is writing
 _PROGRAM = Program(module="noetl.tools.archive.child", name="archive", error="archive.error")
 _ENDINGS = {
     ".zip": "zip",
@@ -64,7 +64,7 @@ class ArchiveTool(OwningTool):
         if folder.exists() and not folder.is_dir():
             raise ToolError(INPUT, f'"{target.written}" is a file: name a folder')
         folder.parent.mkdir(parents=True, exist_ok=True)
-        # What a killed attempt left under the same name goes first: the child insists on a new folder.
+        # Leftovers of a killed attempt under the same name are deleted first: the child insists on a new folder.
         part = place.part_of(folder)
         place.clear(part)
         request = await _reading("unpack", end, inputs, context, place)
@@ -163,7 +163,7 @@ async def _files(inputs: Mapping[str, Any], place: TaskFolder, max_files: int, m
 
 
 def _local(end: FileEnd, place: TaskFolder, members: list[str]) -> Iterator[tuple[str, Path]]:
-    """The files that a path stands for: itself, or what is below it, by the names they get."""
+    """The files of a path: itself, or the files below it, by their names in the archive."""
     from noetl.tools.archive.reading import matches
 
     path = place.allowed(end.written)

@@ -1,5 +1,5 @@
-"""What a task of kind `container` asks for, checked: the same for every service that may run it. Also
-its output, passed on as it arrives and kept up to a limit, and how it ended."""
+"""The inputs of a task of kind `container`, checked: the same for every service that may run it. Also its output,
+passed on as it arrives and kept up to a limit, and how it ended."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def container_name(context: ToolContext) -> str:
 
 
 def container_task(inputs: Mapping[str, Any], context: ToolContext) -> ContainerTask:
-    """What to run. ToolError `container.input` says what is wrong with the inputs."""
+    """The container to run. ToolError `container.input` names the mistake in the inputs."""
     inputs = _with_runtime(inputs)
     command, args = _command(inputs.get("command")), tuple(arguments_of(inputs.get("args"), kind=INPUT))
     _check_arguments((*command, *args), context)
@@ -250,9 +250,9 @@ class ContainerOutput:
         return self._kept[stream].decode("utf-8", "replace")
 
     async def take_frames(self, parts: AsyncIterator[bytes], *, from_beginning: bool = False) -> None:
-        """Docker's log: each piece behind a header that says whose it is. A piece is never held as a whole, however
-        long its header says it is. What was taken before is passed over when it comes once more `from_beginning`.
-        ValueError where it is no such log."""
+        """Docker's log: each frame has a header with its stream. A frame is never held as a whole, for any length in
+        its header. Output read before is skipped when the log is read again `from_beginning`. ValueError if it is
+        not such a log."""
         header, left, stream = b"", 0, _STREAMS[1]
         known = dict(self._taken) if from_beginning else dict.fromkeys(self._taken, 0)
         async for part in parts:
@@ -301,7 +301,7 @@ def _how(ended: EndedContainer, task: ContainerTask) -> str:
     limit = f" of {task.memory_bytes >> 20} MiB" if task.memory_bytes else ""
     if ended.is_out_of_memory:
         return f"was killed: it needed more memory than its limit{limit} (spec.resources.memory)"
-    # Some engines do not say who killed it; with a limit of memory that is the likeliest reason.
+    # Some engines do not report the cause of a kill; with a memory limit that is the likeliest one.
     hint = f", perhaps for more memory than its limit{limit}" if ended.exit_code == 137 and limit else ""
     return f"ended with code {ended.exit_code}{hint}"
 

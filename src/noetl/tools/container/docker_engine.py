@@ -37,7 +37,7 @@ class DockerEngine:
         self.has_begun = False  # there is, or may be, a container of this task
 
     async def check(self) -> str:
-        """What answers there."""
+        """The version of the engine."""
         found = await self._api.answer("GET", f"/{VERSION}/version")
         names = [str(one.get("Name")) for one in found.get("Components") or () if isinstance(one, dict)]
         name = self._api.readable_text(names[0] if names else "an engine")
@@ -145,7 +145,7 @@ class DockerEngine:
 
     async def _wait(self, name: str) -> None:
         async for _ in self._api.stream("POST", f"{_place(name)}/wait"):
-            pass  # the answer comes when the container has ended; what it says is asked for below
+            pass  # the response arrives when the container has ended; the exit code is read below
 
     async def _end(self, task: ContainerTask) -> EndedContainer:
         state = await self._state(task.name)
@@ -201,7 +201,7 @@ def _settings(task: ContainerTask) -> dict[str, Any]:
 
 
 class _Parts:
-    """What a thread reads as a file while the event loop fills it."""
+    """A file for a thread that the event loop fills."""
 
     def __init__(self) -> None:
         self.queue: queue.Queue[bytes] = queue.Queue()
@@ -241,7 +241,7 @@ def _written(artifact: Artifact, source: _Parts) -> dict[str, Any]:
     try:
         with tarfile.open(fileobj=source, mode="r|") as archive:  # type: ignore[call-overload]
             for member in archive:
-                # No links, devices or folders: what a tar says of those could lead out of the folder.
+                # No links, devices or folders: such entries of a tar could lead out of the folder.
                 if not member.isfile():
                     continue
                 files, size = files + 1, size + member.size
@@ -264,7 +264,7 @@ def _write(archive: tarfile.TarFile, member: tarfile.TarInfo, place: Path) -> No
     place.parent.mkdir(parents=True, exist_ok=True)
     source = archive.extractfile(member)
     assert source is not None, "it is a file"
-    # No link: somebody else may have left one in the data folder.
+    # No link: another program may have left one in the data folder.
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     with os.fdopen(os.open(place, flags, 0o644), "wb") as target:
         while chunk := source.read(_CHUNK):

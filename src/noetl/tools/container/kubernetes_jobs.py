@@ -1,7 +1,7 @@
 """Kubernetes: one Job of one pod, by the API server, from its manifest to its end.
 
 The Job is found by its name, as containers are (`docker_engine`). Secrets among the variables are kept in a Secret that
-the Job owns, so that they stand in no manifest and go when the Job goes.
+the Job owns, so that they are in no manifest and are deleted with the Job.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ def job_manifest(task: ContainerTask, secrets: frozenset[str]) -> dict[str, Any]
     labels = {"app.kubernetes.io/managed-by": "noetl", **{name: _label(text) for name, text in task.labels.items()}}
     pod: dict[str, Any] = {
         "restartPolicy": "Never",
-        "automountServiceAccountToken": False,  # what the playbook runs is not given the rights of an account
+        "automountServiceAccountToken": False,  # the container gets no permissions of a service account
         "containers": [_container(task, secrets)],
         "volumes": [
             {"name": f"volume-{number}", "persistentVolumeClaim": {"claimName": mount.claim}}

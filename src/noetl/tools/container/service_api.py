@@ -1,4 +1,4 @@
-"""The HTTP API of a container service: where it is, who we are, requests and streams, and its errors as ours.
+"""The HTTP API of a container service: address, authentication, requests and streams, and its errors as ours.
 
 Plain HTTP on the client the project has: the SDKs of Docker and Kubernetes bring connection pools of their own, which
 the address policy would not hold.

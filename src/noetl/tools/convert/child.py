@@ -106,16 +106,16 @@ def _type(connection: Any, wanted: Column) -> str:
 SAMPLE_ROWS = 10_000
 _DIGITS = 38  # of a DECIMAL
 _MOMENT = "[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,6})?)?"
-# No leading zeros: "007" is a code that somebody wrote, not the number seven.
+# No leading zeros: "007" is a code, not the number seven.
 _DECIMAL = "-?(0|[1-9][0-9]*)([.][0-9]+)?"
-# In this order: what fits the first of them is that. {} is the column.
+# In this order: the first matching type is used. {} is the column.
 _TESTS = {
     "BOOLEAN": "lower({0}) IN ('true', 'false')",
     "BIGINT": "regexp_full_match({0}, '0|-?[1-9][0-9]{{0,18}}') AND TRY_CAST({0} AS BIGINT) IS NOT NULL",
     "DECIMAL": f"regexp_full_match({{0}}, '{_DECIMAL.replace('{', '{{').replace('}', '}}')}') AND length({{0}}) <= 40",
     "DOUBLE": "regexp_full_match({0}, '-?(0|[1-9][0-9]*)([.][0-9]+)?([eE][+-]?[0-9]{{1,3}})?') "
     "AND isfinite(TRY_CAST({0} AS DOUBLE)) "
-    "AND length(regexp_replace(split_part(lower({0}), 'e', 1), '[^0-9]', '', 'g')) <= 17",  # what a DOUBLE can hold
+    "AND length(regexp_replace(split_part(lower({0}), 'e', 1), '[^0-9]', '', 'g')) <= 17",  # the range of a DOUBLE
     "DATE": "regexp_full_match({0}, '[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}') AND TRY_CAST({0} AS DATE) IS NOT NULL",
     "TIMESTAMP": f"regexp_full_match({{0}}, '{_MOMENT.replace('{', '{{').replace('}', '}}')}') "
     "AND TRY_CAST({0} AS TIMESTAMP) IS NOT NULL",

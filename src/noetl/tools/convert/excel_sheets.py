@@ -20,7 +20,7 @@ from noetl.base.errors import ToolError
 from noetl.tools.convert.tables import DATA, TableFile, distinct_names
 from noetl.tools.sql.answers import plain
 
-# A workbook is a zip: what it expands to is bounded before it is read.
+# A workbook is a zip: its expanded size is checked before it is read.
 _EXPANDED_BYTES = 2 << 30
 _TEXTS_BYTES = 256 << 20  # all texts of a workbook are in memory
 _MIDNIGHT = time()
@@ -53,7 +53,8 @@ def stage_sheet(file: TableFile, folder: Path) -> tuple[Path, list[tuple[str, st
 
 
 def _check_size(file: TableFile) -> None:
-    """A workbook is a zip file: what it expands to is bounded before it is opened. A zip gives no more than it says."""
+    """A workbook is a zip file: its expanded size is checked before it is opened. A zip never expands to more than
+    it declares."""
     try:
         with zipfile.ZipFile(file.path) as archive:
             sizes = {member.filename: member.file_size for member in archive.infolist()}
@@ -85,7 +86,7 @@ def _sheet(book: Any, file: TableFile) -> Any:
     if found is None:
         listed = ", ".join(f'"{name}"' for name in names)
         raise ToolError(DATA, f'{file.name} has no sheet "{file.sheet}"; it has {listed}')
-    found.reset_dimensions()  # what a file says of them may be wrong
+    found.reset_dimensions()  # the numbers in a file may be wrong
     return found
 
 
@@ -167,7 +168,7 @@ def _type(kinds: set[str]) -> str:
 # A sheet of Excel, written row by row. Numbers that Excel would round, and times with a zone, are text.
 _MOST_ROWS, _MOST_COLUMNS = 1 << 20, 1 << 14
 _LONGEST = 32_767  # signs of a cell
-_EXACT = 10**15  # what Excel keeps of a whole number
+_EXACT = 10**15  # Excel's precision of a whole number
 _SHEET_SIGNS = frozenset("[]:*?/\\")
 
 

@@ -52,7 +52,7 @@ def compressed(path: Path, target: Path, compression: str) -> None:
 
 
 def as_utf8(path: Path, file: TableFile, request: ConvertRequest) -> Path:
-    """The text as UTF-8. ToolError `convert.data` says on which line it is not what it is said to be."""
+    """The text as UTF-8. ToolError `convert.data` names the line that is not in the declared encoding."""
     if file.encoding == "utf-8" or file.format == "xml":  # XML says itself what it is in
         return path
     made, line = Path(request.folder) / "utf-8", 1
@@ -273,8 +273,8 @@ _STEPS = bytes({ord("["): 2, ord("{"): 2}.get(byte, 0) for byte in range(256))
 
 
 def check_depth(path: Path, name: str) -> None:
-    """Refuse what is nested deeper than anybody needs: its reader would end with its process. Brackets are counted
-    outside of texts; nothing is parsed."""
+    """Refuse excessively nested text: its reader would crash with its process. Brackets are counted outside of
+    texts; nothing is parsed."""
     depth, rest = 0, b""
     with path.open("rb") as file:
         while chunk := file.read(_CHUNK):
@@ -297,7 +297,7 @@ def _brackets(text: bytes) -> tuple[bytes, bytes]:
     inside = marks.find(b'"')
     if inside < 0:
         return marks, held
-    return marks[:inside], b'"' + held  # whatever it holds so far, it is text
+    return marks[:inside], b'"' + held  # it is text, with any contents so far
 
 
 def stage_records(path: Path, file: TableFile, folder: Path) -> Path:

@@ -74,7 +74,7 @@ class Converted(msgspec.Struct, frozen=True, kw_only=True):
     checksum: str | None = None
 
 
-# Problems of a conversion, as error outcomes: what was found where, under the names that the task uses.
+# Problems of a conversion, as error outcomes: the mistake and its place, under the names that the task uses.
 
 
 def problem_of(problem: Exception, request: ConvertRequest) -> ToolError:

@@ -38,7 +38,7 @@ def write_target(connection: Any, table: Table, target: TableFile, request: Conv
     final = Path(target.path)
     if target.compression == "none" and (target.encoding == "utf-8" or target.format in ("parquet", "excel", "xml")):
         return _written(connection, table, target, final, request)
-    # DuckDB writes UTF-8 without compression; what else is wanted is made of that, in the folder of the task.
+    # DuckDB writes UTF-8 without compression; other forms are converted from that, in the folder of the task.
     plain_file, coded = Path(request.folder) / "written", Path(request.folder) / "written-coded"
     rows = _written(connection, table, target, plain_file, request)
     if target.encoding != "utf-8" and target.format != "xml":
@@ -125,7 +125,7 @@ def _for_csv(column: TableColumn) -> str:
 
 
 def _for_json(column: TableColumn) -> str:
-    """What JSON numbers would round is text; what they cannot say at all is null."""
+    """Values that JSON numbers would round become text; values without a JSON number become null."""
     if column.type == "BLOB":
         return f"base64({column.typed})"
     if _is_rounded(column):

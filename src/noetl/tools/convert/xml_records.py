@@ -29,7 +29,7 @@ ShapePath = tuple[str, ...]
 
 
 class Shape:
-    """What the records of a file have in common: which of their parts repeat, and which have parts of their own."""
+    """The common structure of the records of a file: which of their parts repeat, and which have parts of their own."""
 
     def __init__(self, lists: list[str]) -> None:
         self.names = frozenset(lists)

@@ -12,7 +12,7 @@ class ObjectFolder(msgspec.Struct, frozen=True, kw_only=True):
 
     socket: str
     schemes: tuple[str, ...]  # of the URLs of its objects
-    roots: tuple[str, ...]  # what those URLs begin with
+    roots: tuple[str, ...]  # the schemes of those URLs
     # Paths below this folder are of the bucket too: FOLDER/s3://bucket/key. Tables of Delta are read so.
     folder: str = ""
 

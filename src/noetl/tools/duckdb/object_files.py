@@ -80,7 +80,7 @@ class ObjectFiles:
                 self._found[path] = found
         return found
 
-    # What DuckDB calls, by fsspec's names.
+    # The functions that DuckDB calls, by fsspec's names.
 
     def open(self, path: str, mode: str = "rb", **_: Any) -> _Reading | _Writing:
         if "r" not in mode:

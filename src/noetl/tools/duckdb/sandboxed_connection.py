@@ -40,7 +40,7 @@ def load(connection: Any, name: str) -> None:
     an installed extension of that name."""
     try:
         connection.execute(f"LOAD {quoted(str(_extension_file(name) or name))}")
-    except Exception:  # whatever is missing, this is the way out
+    except Exception:  # this installs any missing part
         extra, known = _EXTRAS.get(name, "ducklake"), name.removesuffix("_scanner")
         message = f"this DuckDB cannot load the {known} extension here: install noetl-engine[{extra}]"
         raise ToolError("duckdb.error", message) from None
@@ -65,7 +65,7 @@ class CheckedExtensions:
         self._known: set[_FileState] = set()
 
     def states(self, attachment: Attachment) -> frozenset[_FileState]:
-        """What identifies the files that this attachment loads; empty if one of them has no wheel, so that DuckDB
+        """The identity of the files that this attachment loads; empty if one of them has no wheel, so that DuckDB
         chooses the file."""
         files = [_extension_file(name) for name in _needed(attachment)]
         found = [file for file in files if file is not None]
@@ -209,7 +209,7 @@ _CONFIG = {
 
 # The postgres extension fails if persistent secrets are off. So they are on, in a place where nothing can be stored.
 _FOR_ATTACHING = {"allow_persistent_secrets": "true", "secret_directory": "/dev/null/secrets"}
-# What a confined process still reads: the size of its machine, without which DuckDB fails, and system libraries.
+# Files that a confined process still reads: the size of its machine, without which DuckDB fails, and system libraries.
 _SYSTEM = ("/proc/self/cgroup", "/sys/fs/cgroup", "/etc/ld.so.cache", "/lib", "/lib64", "/usr/lib", "/usr/lib64")
 
 

@@ -1,8 +1,8 @@
 """`duckdb`: runs SQL on DuckDB, in memory or on a database file (TOOL-06).
 
 It runs in a child process that can open nothing but the data folders of the worker. A database in memory lives as long
-as its task: what must outlive it belongs in a file, since the next task may run elsewhere after a crash. One process at
-a time may have a file open, so the tasks of a worker that use the same one take turns, as long as their timeout lasts.
+as its task: persistent data belongs in a file, since the next task may run elsewhere after a crash. One process at a
+time may have a file open, so the tasks of a worker that use the same one take turns, as long as their timeout lasts.
 
 DuckDB gives a parameter the type of its value. A number with a point is a DECIMAL there, not a DOUBLE; and text in an
 `IN (…)` takes the type it is compared with, while a list of texts does not.
@@ -127,7 +127,7 @@ MAX_THREADS = 64
 
 
 class DuckdbTool(OwningTool):
-    store = STORE  # what a reference to inserted rows says
+    store = STORE  # the contents of a reference to inserted rows
 
     def __init__(self, program: Program = DUCKDB) -> None:
         self._children, self._tables = ChildPool(program), TableFiles()

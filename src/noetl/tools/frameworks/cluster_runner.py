@@ -1,8 +1,8 @@
-"""What runs where distributed or Ray is installed: a client that hands one call to a cluster. It imports nothing of
-NoETL.
+"""The program that runs where distributed or Ray is installed: a client that hands one call to a cluster. It imports
+nothing of NoETL.
 
-The code runs on a worker of the cluster, and its result is made JSON there: what comes back from the cluster is
-unpickled in this process alone, which ends with the task.
+The code runs on a worker of the cluster, and its result is made JSON there: the response of the cluster is unpickled in
+this process alone, which ends with the task.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-_LOGS_S = 1.0  # what a task of Ray prints comes by another way than its result, and later
+_LOGS_S = 1.0  # output of a Ray task arrives separately from its result, and later
 
 
 def call(request: dict[str, Any]) -> str:
@@ -44,7 +44,7 @@ def call(request: dict[str, Any]) -> str:
 
 
 def _work(request: dict[str, Any]) -> dict[str, Any]:
-    """What the cluster gets to see of a request: not the key of the client's certificate, above all."""
+    """The part of a request that is sent to the cluster: without the key of the client's certificate."""
     return {name: request[name] for name in ("kind", "code", "function", "args")}
 
 

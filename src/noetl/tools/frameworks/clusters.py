@@ -21,7 +21,7 @@ _TLS = {"ca": "ca_file", "cert": "client_cert", "key": "client_key"}
 
 
 class _ClusterTool(Tool):
-    """What the two have in common: a request, a client elsewhere, an answer."""
+    """The common part of both: a request, a remote client, a response."""
 
     kind_name: ClassVar[str]
     address_shape: ClassVar[str]  # of the credential's url

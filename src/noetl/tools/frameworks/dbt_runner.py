@@ -1,4 +1,5 @@
-"""What runs where dbt is installed: one invocation, then what it did, node by node. It imports nothing of NoETL.
+"""The program that runs where dbt is installed: one invocation, then its results, node by node. It imports nothing of
+NoETL.
 
 It is started with the file for its answer, and a request as JSON on its standard input. dbt prints its log itself.
 """
@@ -52,7 +53,7 @@ def _reached(runner: Any, arguments: list[str], folder: Path) -> dict[str, Any]:
     )
     if done.success:
         return {"reached": True}
-    # What the database said stands behind ">", up to an empty line, in the last of dbt's messages that has one.
+    # The database message follows ">", up to an empty line, in the last of dbt's messages that has one.
     reasons = [text.split("\n  >", 1)[1].split("\n\n")[0] for text in messages if "\n  >" in text]
     why = str(done.exception or (reasons or ["dbt could not connect, and its log says why"])[-1])
     return {"error": {"kind": "denied", "message": why, "code": "connection"}}

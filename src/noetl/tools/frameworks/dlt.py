@@ -88,13 +88,13 @@ def _destination_of(url: str) -> str:
 
 
 def _credentials(inputs: Mapping[str, Any], context: ToolContext) -> Any:
-    """What the destination connects with: a URL or a path, else fields by their names."""
+    """The connection data of the destination: a URL or a path, else fields by their names."""
     if inputs.get("auth") is None:
         return None
     fields = connection_fields(inputs["auth"], context, kind="dlt", address="url")
     if fields.get("url"):
         url = str(fields["url"])
-        # dlt would take it from the folder that the worker was started in, where no other kind finds it. What has a
+        # dlt would take it from the folder that the worker was started in, where no other kind finds it. A value with a
         # colon is an address, or DuckDB's :memory:.
         is_file = inputs.get("destination") == "duckdb" and ":" not in url
         return allowed_path(url, context.permissions.data_folders, kind=INPUT) if is_file and not isabs(url) else url

@@ -1,4 +1,4 @@
-"""What runs where dlt is installed: one pipeline, then what it loaded. It imports nothing of NoETL.
+"""The program that runs where dlt is installed: one pipeline, then the loaded rows. It imports nothing of NoETL.
 
 It is started with the file for its answer, and a request as JSON on its standard input.
 """

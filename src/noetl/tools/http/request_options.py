@@ -103,7 +103,7 @@ AUTH_FORMS = "the name of a credential, {credential: NAME}, or its fields such a
 
 
 class AttachedCredential(msgspec.Struct, frozen=True):
-    """What a credential adds to a request."""
+    """The additions of a credential to a request."""
 
     headers: dict[str, str] = {}
     params: dict[str, str] = {}

@@ -26,7 +26,7 @@ _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _SHORTEST_WAIT_S = 0.5  # records that are there take their way too
 _IDLE_S = 10.0  # without an answer while records are known to be there
 
-_why: list[BaseException] = []  # what went wrong with the last connection; the library only logs it
+_why: list[BaseException] = []  # the error of the last connection; the library only logs it
 _connect = aiokafka.client.create_conn
 
 
@@ -60,7 +60,7 @@ async def perform(request: MessagingRequest) -> dict[str, Any]:
 
 
 def read_error(problem: Exception) -> tuple[str, str | None, bool]:
-    """What an error is, the code of the protocol, and whether another try may help."""
+    """The kind of an error, the code of the protocol, and whether a retry may help."""
     cause = _why[0] if _why else problem
     names = {type(one).__name__ for one in (problem, cause)}
     if names & {"AuthenticationFailedError", "SaslAuthenticationFailed", "SaslAuthenticationFailedError"}:
@@ -118,7 +118,7 @@ async def _stopped(client: Any) -> None:
 
 
 async def _produce(request: MessagingRequest) -> dict[str, Any]:
-    """Every replica has it when this is done. What the library repeats is not stored twice."""
+    """Every replica has it when this is done. A repetition by the library is not stored twice."""
     topic, records = request.text("topic"), _records(request)
     producer = AIOKafkaProducer(
         **_connection(request), acks="all", enable_idempotence=True, max_request_size=MAX_BYTES, linger_ms=0
@@ -204,7 +204,7 @@ async def _ready(consumer: Any, topic: str, request: MessagingRequest) -> dict[T
         if at > ends[part]:
             message = f'partition {part.partition} of "{topic}" ends at {ends[part]}, before offset {at}'
             raise ToolError("kafka.conflict", f"{message}: the topic was made anew", code="1")
-        consumer.seek(part, max(at, first[part]))  # what was deleted by age is gone
+        consumer.seek(part, max(at, first[part]))  # records deleted by age are gone
     return dict(ends)
 
 

@@ -33,7 +33,7 @@ async def perform(request: MessagingRequest) -> dict[str, Any]:
 
 
 def read_error(problem: Exception) -> tuple[str, str | None, bool]:
-    """What an error is, the broker's reason code, and whether another try may help."""
+    """The kind of an error, the broker's reason code, and whether a retry may help."""
     code = getattr(problem, "rc", None)
     value = getattr(code, "value", code)
     if value in (4, 5, 134, 135):  # bad login, not authorised, in MQTT 3.1.1 and 5

@@ -41,7 +41,7 @@ async def perform(request: MessagingRequest) -> dict[str, Any]:
 
 
 def read_error(problem: Exception) -> tuple[str, str | None, bool]:
-    """What an error is, its code (the first word of what Redis says), and whether another try may help."""
+    """The kind of an error, its code (the first word of Redis's message), and whether a retry may help."""
     if isinstance(problem, exceptions.AuthenticationError | exceptions.NoPermissionError):
         return "denied", _word(problem), False
     if isinstance(problem, exceptions.ConnectionError | exceptions.TimeoutError | OSError):
@@ -125,7 +125,7 @@ async def _pop(client: Any, request: MessagingRequest) -> dict[str, Any]:
     """From the other end: a list is a queue."""
     key = request.text("key")
     if request.wait_s:
-        # BLPOP takes one value. What else is there is taken without waiting.
+        # BLPOP takes one value. Further values are taken without waiting.
         first = await client.blpop([key], timeout=request.wait_s)
         found = [first[1]] if first else []
         found += (await client.lpop(key, request.limit - 1) or []) if found and request.limit > 1 else []

@@ -62,7 +62,7 @@ class MessagingRequest(msgspec.Struct, frozen=True, kw_only=True):
         return str(value)
 
 
-# Messages of one task: what is taken becomes one result.
+# Messages of one task: the received ones become one result.
 LIMIT, MOST = 100, 10_000
 
 
@@ -141,7 +141,7 @@ _TIMEOUT_S = 30.0
 
 
 class BrokerTool(BrokerInputs, OwningTool):
-    """What the kinds with a child process share."""
+    """The base of the kinds with a child process."""
 
     def __init__(self) -> None:
         self._children = ChildPool(

@@ -1,8 +1,8 @@
 """Parameters: plain values to what the server takes, each meaning what it would mean written as a constant.
 
-A number or a boolean that stands by itself has the type PostgreSQL gives such a constant. Everything else goes as text
-and is read by the server itself as the type it asks for at that place: so a date, a uuid or an enum is exactly as
-valid as it would be in quotes, and the error is the server's own (22P02).
+A number or a boolean on its own has the type PostgreSQL gives such a constant. Everything else goes as text and is read
+by the server itself as the type it asks for at that place: so a date, a uuid or an enum is exactly as valid as it would
+be in quotes, and the error is the server's own (22P02).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _INT8 = 1 << 63
 
 
 class Typed:
-    """A statement and its values, as the server is to see them. A template that stands there twice is two parameters,
+    """A statement and its values, as the server is to see them. A template that occurs twice is two parameters,
     since each place may ask for another type, unless `shared`: then the server sees the same expression."""
 
     def __init__(self, statement: Statement, *, shared: bool = False) -> None:
@@ -84,7 +84,7 @@ def _constant_type(parameter: Parameter) -> str | None:
 
 
 def shares_templates(statement: Statement) -> bool:
-    """Whether a template stands in it twice that takes its type from its place."""
+    """Whether a template that takes its type from its place occurs twice."""
     alike, apart = numbering(statement.parts)[1], numbering(tuple(_split_parameters(statement.parts)))[1]
     return len(alike) != len(apart)
 
@@ -136,7 +136,7 @@ def _interval(parts: tuple[int, int, int]) -> str:
 # type, format, reader; in binary, since records and arrays of what is read as text cannot be read at all
 CODECS = (
     ("json", "binary", json.loads),
-    ("jsonb", "binary", lambda body: json.loads(body[1:])),  # a version byte stands before the text
+    ("jsonb", "binary", lambda body: json.loads(body[1:])),  # a version byte precedes the text
     ("interval", "tuple", _interval),
 )
 

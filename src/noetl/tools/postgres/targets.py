@@ -71,7 +71,7 @@ def target_of(auth: Any, context: ToolContext, *, kind: str = "postgres") -> Pos
     given = connection_fields(auth, context, kind=kind, address=ADDRESS)
     try:
         fields = _fields(given)
-        if "host" not in fields:  # never this machine, because somebody forgot to say which
+        if "host" not in fields:  # never this machine as a default
             message = f'"auth" does not say which server: it needs a host or a dsn; it is {auth_forms(ADDRESS)}'
             raise ToolError("keychain.unresolved", message)
         return msgspec.convert(fields, PostgresTarget, strict=False)

@@ -11,7 +11,7 @@ NAME = "_noetl_child"  # hardly the name of a module that the author imports
 
 
 def load() -> None:
-    """Make the package `child` importable as `NAME`, whatever is installed."""
+    """Make the package `child` importable as `NAME`, independent of installed packages."""
     folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "child")
     first = os.path.join(folder, "__init__.py")
     spec = spec_from_file_location(NAME, first, submodule_search_locations=[folder])

@@ -38,11 +38,11 @@ _CONTINUATION_BYTES = bytes(range(0x80, 0xC0))  # bytes of UTF-8 that begin no c
 
 
 class Output:
-    """What a child, or a process it starts, writes straight to its standard output and error (O-11).
+    """Output that a child, or a process it starts, writes straight to its standard output and error (O-11).
 
-    The pipe is read as data arrives, so that the child never blocks, and all but the beginning is dropped. If somebody
-    watches the run, the printed output of the code comes this way too. `writer` is the child's end of the pipe; close
-    it once the child has it.
+    The pipe is read as data arrives, so that the child never blocks, and all but the beginning is dropped. If the run
+    is watched, the printed output of the code is sent this way too. `writer` is the child's end of the pipe; close it
+    once the child has it.
     """
 
     def __init__(self) -> None:

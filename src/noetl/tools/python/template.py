@@ -129,7 +129,7 @@ class TemplateClient:
                 self._alive.pop(int(pid)).set_result(int(code))
 
     def _watch(self, pid: int) -> None:
-        """See the end of a child without the template, too: who waits for it must not wait for a stopped template."""
+        """See the end of a child without the template, too: a waiting task must not depend on a stopped template."""
         with suppress(OSError):  # it has ended meanwhile, and is reported
             self._pidfds[pid] = os.pidfd_open(pid)
             self._loop.add_reader(self._pidfds[pid], self._child_ended, pid)

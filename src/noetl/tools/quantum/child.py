@@ -35,7 +35,7 @@ def serve(engine: str) -> None:
             _hold_to_policy(call.pop("policy", None))
             return msgspec.json.encode({"answer": imported[0](call)})
         except Exception as problem:
-            if _sockets.refusal is not None:  # whatever the package made of it
+            if _sockets.refusal is not None:  # the package's own exception
                 return refusal("tool.not_allowed", _sockets.refusal)
             if isinstance(problem, ToolError):
                 return refusal(problem.kind, problem.message, retryable=problem.retryable)

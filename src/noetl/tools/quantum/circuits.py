@@ -16,7 +16,7 @@ from noetl.base.ids import derived
 INVALID = "quantum.circuit"
 MEASURE, RESET, BARRIER = "measure", "reset", "barrier"
 MAX_OPERATIONS = 100_000
-MAX_QUBITS = 1_000  # of a circuit at all; what a backend can run is its own business
+MAX_QUBITS = 1_000  # of any circuit; each backend has its own limit
 _ANGLES = ("theta", "phi", "lambda")
 Matrix = tuple[complex, complex, complex, complex]  # row by row
 _HALF = 1 / sqrt(2)
@@ -134,7 +134,7 @@ def _number(value: Any, where: str, parameters: Mapping[str, float]) -> float:
     return float(value)
 
 
-# Gates: what each does to one qubit, and how many qubits control it. Names are those of OpenQASM's own library.
+# Gates: the effect of each on one qubit, and how many qubits control it. Names are those of OpenQASM's own library.
 
 
 def _u(theta: float, phi: float, lam: float) -> Matrix:

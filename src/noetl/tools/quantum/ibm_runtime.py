@@ -121,7 +121,7 @@ def _tag(key: str) -> str:
 
 
 def _state(job: Any) -> JobState:
-    """Whatever comes before the queue counts as being in it."""
+    """States before the queue count as queued."""
     status = job.status()
     name = str(getattr(status, "name", status))  # a text of the service's, an enumeration of local jobs
     return JobState(name) if name in JobState.__members__ else JobState.QUEUED

@@ -45,8 +45,8 @@ class JobRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a job. `counts` are there once it is done, `error` where it failed; `details` is whatever else
-    the provider wants to have in the log, versions above all (QNT-05)."""
+    """The state of a job. `counts` are there once it is done, `error` where it failed; `details` are further data of
+    the provider for the log, versions above all (QNT-05)."""
 
     job_id: str
     state: JobState
@@ -56,8 +56,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobContext(msgspec.Struct, frozen=True, kw_only=True):
-    """What a provider may use: the clock, the results store, and the credential that the task names. It connects only
-    to addresses that `addresses` gives."""
+    """The resources of a provider: the clock, the results store, and the credential that the task names. It connects
+    only to addresses that `addresses` gives."""
 
     now: Callable[[], float]
     credential: Mapping[str, Any] | None = None
@@ -73,7 +73,7 @@ class Provider(Protocol):
         """Hand the job in, and return at once."""
 
     async def status(self, job_id: str, around: JobContext) -> Job:
-        """How it stands; without counts."""
+        """The status of a job, without counts."""
 
     async def results(self, job_id: str, around: JobContext) -> Job:
         """The job with its counts, if it is done."""

@@ -42,7 +42,7 @@ class Providers:
         }
 
     def provider(self, name: str) -> Provider:
-        """ToolError `quantum.provider_unavailable` says what there is, and the way out."""
+        """ToolError `quantum.provider_unavailable` lists the providers, with a hint."""
         made = self._made.get(name)
         if made is None:
             made = self._made[name] = self._load(name)
@@ -95,7 +95,7 @@ class Backend(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Considered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A backend as it was weighed: what the job would cost there, and why it was out of the question."""
+    """A backend considered for a job: the cost there, and the reason if it was excluded."""
 
     name: str
     cost: float
@@ -164,8 +164,8 @@ def _rank(backend: Backend, prefer: str) -> float:
 
 
 PACKAGE, EXTRA = "qiskit-ibm-runtime", "quantum-ibm"
-_ACCOUNT = ("channel", "instance", "url", "region")  # what besides the token may say whose jobs they are, and where
-_DETAILS = ("backend", "versions")  # what goes into the log besides (QNT-05)
+_ACCOUNT = ("channel", "instance", "url", "region")  # further fields for owner and place of the jobs
+_DETAILS = ("backend", "versions")  # further data for the log (QNT-05)
 _LOCAL = "local"  # the package's own testing mode, which has no account
 
 
@@ -228,7 +228,7 @@ async def _check_host(url: Any, addresses: AddressGuard) -> None:
 
 
 def account_of(credential: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What an account is opened with. ToolError `quantum.provider_unavailable` says what is missing."""
+    """The fields for opening an account. ToolError `quantum.provider_unavailable` names the missing ones."""
     fields = credential or {}
     account = {name: fields[name] for name in _ACCOUNT if fields.get(name)}
     if account.get("channel") == _LOCAL:

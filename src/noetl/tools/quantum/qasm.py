@@ -210,7 +210,7 @@ def _call(words: Sequence[str], where: str) -> tuple[str, list[list[str]], list[
 
 
 def _split(words: Sequence[str], at: str) -> list[list[str]]:
-    """The parts between separators that stand in no parentheses."""
+    """The parts between separators outside of parentheses."""
     parts: list[list[str]] = [[]]
     depth = 0
     for word in words:

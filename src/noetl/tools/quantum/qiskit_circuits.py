@@ -53,6 +53,6 @@ def counted(call: dict[str, Any]) -> dict[str, Any]:
     try:
         ready = transpile(qiskit_circuit(circuit), simulator, seed_transpiler=seed)
         counts = simulator.run(ready, shots=call["shots"]).result().get_counts()
-    except QiskitError as problem:  # no memory is left after all, or whatever else Aer finds wrong
+    except QiskitError as problem:  # no memory is left after all, or another error of Aer
         return {"error": problem.message or type(problem).__name__}
     return {"counts": {outcome: int(number) for outcome, number in sorted(counts.items())}}

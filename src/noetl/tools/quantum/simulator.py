@@ -1,8 +1,8 @@
 """The simulators: `simulator`, exact and built in, and `aer`, which is Qiskit's (QNT-03). No queue unless asked for.
 
-A job is a promise and no process: its identity leads to everything it was asked for, so any worker can tell how it
-stands and what it gives, before or after a crash. Which of the two counts is settled when a job is submitted: the same
-circuit, shots and seed give the same counts, whatever else is installed where they are asked for.
+A job is a promise and no process: its id leads to all its inputs, so any worker can compute its status and results,
+before or after a crash. The simulator is chosen when a job is submitted: the same circuit, shots and seed give the same
+counts, regardless of the packages where they are read.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LARGER = "provider: aer of noetl-engine[quantum] takes larger ones"
 
 
 class _Ticket(msgspec.Struct, frozen=True, array_like=True):
-    """What a job's identity says: where its circuit is kept, and what is done with it, when."""
+    """The contents of a job id: the place of its circuit, and the times of its states."""
 
     circuit: Reference
     shots: int
@@ -251,7 +251,7 @@ def _split(branch: _Branch, operation: Operation) -> list[_Branch]:
         part = _Branch(branch.weight * weight, [one / norm for one in state], dict(branch.bits))
         if operation.bit is not None:
             part.bits[operation.bit] = value
-        elif value:  # reset: whatever it was, it is 0 now
+        elif value:  # reset: the qubit is 0 now
             _turn(part.state, (), operation.qubits[0], (0, 1, 1, 0))
         parts.append(part)
     return parts

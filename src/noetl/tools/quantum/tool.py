@@ -1,7 +1,7 @@
 """`quantum`: jobs on quantum computers and simulators (QNT-01, QNT-02).
 
-A job's identity begins with its provider, so that a later task needs nothing else to ask about it. Whatever the counts
-depend on is in the results, and so in the log (QNT-05).
+A job's identity begins with its provider, so that a later task needs nothing else to query it. Everything that the
+counts depend on is in the results, and so in the log (QNT-05).
 """
 
 from __future__ import annotations

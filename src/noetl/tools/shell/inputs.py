@@ -46,7 +46,7 @@ def _sandbox(inputs: Mapping[str, Any], context: ToolContext) -> Sandbox | None:
 
 
 def check_arguments(argv: Sequence[str], context: ToolContext, *, kind: str = INPUT, way_out: str = "env") -> None:
-    """Refuse secrets in the arguments of a program. Raises ToolError of `kind`, which names the way out."""
+    """Refuse secrets in the arguments of a program. Raises ToolError of `kind`, which names the fix."""
     for place, word in enumerate(argv):
         if context.mask(word) != word:
             raise ToolError(

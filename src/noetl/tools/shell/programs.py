@@ -128,7 +128,7 @@ async def _start(program: ShellProgram, folder: Path) -> tuple[asyncio.Subproces
 
 async def _end(transport: asyncio.SubprocessTransport, protocol: _OutputProtocol, *, run: str, since: float) -> None:
     """Kill all processes of the run, also those that the program left running, and read the rest of the output."""
-    # Listed before the kill: afterwards they are children of init, and cannot be told from other processes.
+    # Listed before the kill: afterwards they are children of init, and cannot be distinguished from other processes.
     below = [] if protocol.exited.is_set() else descendants(transport.get_pid())
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(transport.get_pid(), signal.SIGKILL)

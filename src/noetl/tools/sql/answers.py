@@ -15,12 +15,12 @@ import msgspec
 from noetl.base.errors import ToolError
 
 MAX_RESULT_BYTES = 64 << 20  # reliability.md §3.6
-# What JSON readers in most languages hold as an integer.
+# The integer range of JSON readers in most languages.
 _LARGEST = 1 << 63
 
 
 class SqlAnswer(msgspec.Struct, frozen=True):
-    """What one statement gave. `row_count` counts rows returned, or else rows touched."""
+    """The result of one statement. `row_count` counts rows returned, or else rows touched."""
 
     rows: list[dict[str, Any]]
     columns: list[str]
@@ -61,7 +61,7 @@ def _too_large(what: str) -> ToolError:
     return ToolError("result.too_large", f"the SQL gives {what}: narrow it, page through it, or keep it in a table")
 
 
-# Plain values: what databases return, as JSON data that loses nothing.
+# Plain values: values of databases as lossless JSON data.
 #
 # A decimal is a number where a JSON number holds it exactly, else text with all its digits; NaN, infinities and
 # integers past 64 bits are text too. Times are RFC 3339 (with `Z` where they know their zone), lengths of time ISO

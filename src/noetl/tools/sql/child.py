@@ -117,7 +117,7 @@ def _quoted(text: str) -> str:
 BATCH_ROWS = 500
 FILE_ROWS = 5_000
 _sockets = GuardedSockets(AddressPolicy())
-_reached: list[str] = []  # the database of this call, once it is reached: what is refused later is something else
+_reached: list[str] = []  # the database of this call, once it is reached: later refusals are other errors
 
 
 def serve() -> None:
@@ -233,7 +233,7 @@ _LONGEST = 500
 
 def driver_error(problem: Exception, *, blocked: str | None = None) -> dict[str, Any]:
     """The error of a call."""
-    if blocked is not None:  # whatever the driver made of it
+    if blocked is not None:  # the driver's own exception
         return {"kind": "tool.not_allowed", "message": blocked, "retryable": False, "code": "blocked"}
     if isinstance(problem, ImportError | NoSuchModuleError):
         return {"kind": "tool.unknown_kind", "message": f"the driver of this database is not installed: {problem}"}

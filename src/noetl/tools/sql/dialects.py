@@ -17,11 +17,11 @@ class SqlDialect(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     driver: str  # SQLAlchemy's name
-    module: str  # what must be importable
-    extra: str  # what installs it
+    module: str  # the module to import
+    extra: str  # the extra that installs it
     port: int = 0
     backslashes: bool = False  # a backslash in quoted text is an escape, and no setting turns that off
-    backticks: bool = False  # names stand in backticks
+    backticks: bool = False  # names are quoted with backticks
     hash_comments: bool = False  # `#` begins a comment
     upsert: str = "merge"  # how rows that exist are replaced
 

@@ -18,7 +18,7 @@ from noetl.tools.sql.dialects import DIALECTS, Connection
 _CONNECT_S = 15
 # Read quotes as the standard does, which is how templates were bound: a backslash is a backslash, "…" is a name.
 _MYSQL_MODES = "SET SESSION sql_mode = CONCAT(@@sql_mode, ',ANSI_QUOTES,NO_BACKSLASH_ESCAPES')"
-# ATTACH would open any file that the worker can, whatever the data folders are.
+# ATTACH would open any file that the worker can, regardless of the data folders.
 _DENIED = frozenset({sqlite3.SQLITE_ATTACH, sqlite3.SQLITE_DETACH})
 # `fts3_tokenizer` takes an address of memory as a bound value, and calls what is there. The pragmas change the schema
 # behind SQLite's back, and write temporary files into any folder.

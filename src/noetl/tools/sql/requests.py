@@ -1,6 +1,6 @@
-"""Requests: what the inputs of an SQL task ask for (TOOL-05). Also the new rows that a query finds for a trigger.
+"""Requests: the inputs of an SQL task, checked (TOOL-05). Also the new rows that a query finds for a trigger.
 
-Authored SQL arrives bound (`templates.sql`); plain text is SQL as it stands, such as the contents of a file.
+Authored SQL arrives bound (`templates.sql`); plain text is SQL verbatim, such as the contents of a file.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def keeps_transactions(bound: Bound) -> bool:
     return any(_CONTROL.match(statement.text) for statement in bound.statements)
 
 
-# New rows: what a query finds after a cursor, for triggers of the kinds that run SQL.
+# New rows: the rows after a cursor, for triggers of the kinds that run SQL.
 #
 # The query is the author's own, with `:cursor` and `:limit` bound. Its cursor column must be unique and must grow from
 # row to row: then a cursor says exactly which rows have been seen.
@@ -142,7 +142,7 @@ async def new_rows(tool: Tool, inputs: Mapping[str, Any], poll: TriggerPoll, con
     items: list[TriggerItem] = []
     for row in rows:
         value = _cursor_of(row, column)
-        # Equal values cannot be told apart by a cursor: the rest of them would be skipped.
+        # A cursor cannot distinguish equal values: the rest of them would be skipped.
         if value == after or (items and value == items[-1].value[column]):
             raise _unfit(column, f"is {value} in two rows")
         items.append(TriggerItem(item_id=f"{column}={value}", value=row))

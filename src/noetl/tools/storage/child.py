@@ -93,7 +93,7 @@ def _kind(problem: Exception, status: int | None, text: str) -> str:
     by_status = {401: "denied", 403: "denied", 404: "missing", 409: "conflict", 412: "conflict", 416: "input"}
     if status in by_status:
         return f"storage.{by_status[status]}"
-    # A failed token request or an invalid key means a wrong credential, whatever the store calls it.
+    # A failed token request or an invalid key means a wrong credential, for any error name of the store.
     return "storage.denied" if _WRONG_CREDENTIAL.search(text) else "storage.error"
 
 

@@ -1,8 +1,8 @@
 """Files of one bucket, for a process that may open no connection itself (`tools.duckdb.object_files`).
 
 This child process has the credential and the connections. It answers on a Unix socket, over connections that the other
-process opens before it is confined. A request is JSON behind its length, with the bytes to write behind it; an answer
-has the same form. A new object appears when its writer closes it: whatever ends before leaves none.
+process opens before it is confined. A request is its length followed by JSON and the bytes to write; a response has the
+same form. A new object appears when its writer closes it: a writer that ends before leaves none.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from noetl.tools.storage.request import StorageRequest, location_of, raw_key
 
 _MAX_READ_BYTES = 256 << 20  # of one answer; DuckDB asks for much less
 _MAX_LISTED = 100_000
-# What a log may be: it is copied to the disk of the worker before the table is read.
+# The size limit of a log: it is copied to the disk of the worker before the table is read.
 _MAX_LOG_FILES, _MAX_LOG_BYTES = 20_000, 4 << 30
 _LOG_FILE = re.compile(r"(\d{20})(\.\d{20})?\.[\w.-]+\.parquet|(\d{20})(\.\d{20}\.compacted)?\.json|_last_checkpoint")
 _SIDECAR = re.compile(r"_sidecars/[\w-][\w.-]*\.parquet")
@@ -55,7 +55,7 @@ class FileService:
                     writer.write(b"%08x" % len(encoded) + encoded + body)
                     await writer.drain()
         finally:
-            # Only a process that ended closes a connection: what it has not finished must not appear.
+            # Only a process that ended closes a connection: its unfinished objects must not appear.
             for upload in self._uploads.values():
                 upload.abort()
             writer.close()

@@ -21,7 +21,7 @@ from noetl.tools.storage.request import End, StorageRequest
 
 CHUNK_BYTES = 8 << 20
 _MAX_PARTS = 9_000  # of an upload; S3 allows 10,000
-_MAX_COPY_BYTES = 5 << 30  # what S3 copies in one request
+_MAX_COPY_BYTES = 5 << 30  # the limit of one S3 copy request
 _KEY = "noetlkey"  # metadata: the task that wrote it; a name that all three providers accept
 _CONCURRENT_CHUNKS = 2  # of an upload, all in memory
 
@@ -189,7 +189,7 @@ async def _stream_copy(
         attributes=None if isinstance(target, obstore.store.LocalStore) else _kept_attributes(found.attributes),
     )
     written = await obstore.head_async(target, target_key)
-    # What the store has now, not what was sent.
+    # The stored value, not the sent one.
     if written["size"] != size:
         raise ToolError(
             "storage.error", f"{size} bytes were copied, and the target has {written['size']}", retryable=True

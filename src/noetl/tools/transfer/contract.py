@@ -238,6 +238,6 @@ async def table_of(end: TransferEnd, inputs: Mapping[str, Any], into: Path) -> N
         end.context,
         spec={**end.context.spec, "rows": "parquet"},
         results=msgspec.structs.replace(end.context.results, keep_table=take),
-        secret_forms=tuple,  # rows are moved unmasked; what is stored as a result is masked then
+        secret_forms=tuple,  # rows are moved unmasked; a stored result is masked then
     )
     await msgspec.structs.replace(end, context=context).call(inputs)

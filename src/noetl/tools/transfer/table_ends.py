@@ -96,8 +96,8 @@ def _text(file: Path) -> str:
 
 
 class FileTables:
-    """Rows of a file in Parquet, in chunks by their number. What the file holds is part of the position: after a crash
-    a transfer goes on only in the same content."""
+    """Rows of a file in Parquet, in chunks by their number. A hash of the file is part of the position: after a
+    crash a transfer resumes only with the same content."""
 
     def __init__(self, chunk_size: int, files: contract.ChunkFiles) -> None:
         self._size, self._files = chunk_size, files
@@ -216,7 +216,7 @@ class DuckdbTable(SqlTarget):
 
         results = msgspec.structs.replace(self._end.context.results, fetch_table=copied)
         end = msgspec.structs.replace(self._end, context=msgspec.structs.replace(self._end.context, results=results))
-        # A placeholder: `copied` hands over the file of the chunk, whatever the reference says.
+        # A placeholder: `copied` hands over the file of the chunk, regardless of the reference.
         ref = {"media_type": PARQUET, "checksum": "0" * 64, "size": 0}
         await end.call(
             {"command": Bound(tuple(statements)), "query": None, "params": None, "table": None, "tables": {_VIEW: ref}}
@@ -283,8 +283,8 @@ def _loaded(column: TypedColumn, is_postgres: bool) -> str:
 
 
 class ObjectTarget:
-    """An object or a file. It is written when all chunks are there, whole or not at all, so that a repeated run begins
-    anew and finds nothing of the first."""
+    """An object or a file. It is written when all chunks are there, whole or not at all, so that a repeated run
+    starts from the beginning and finds nothing of the first."""
 
     def __init__(self, end: contract.TransferEnd, mode: str, files: contract.ChunkFiles) -> None:
         if mode == "upsert":

@@ -141,7 +141,8 @@ class _RunningTableTransfer(_RunningTransfer):
             return
         after = contract.TransferProgress(
             rows=before.rows + chunk.rows,
-            # Rounded up: a query without a cursor is one file of any size, and counts as the chunks it stands for.
+            # Rounded up: a query without a cursor is one file of any size, and counts as the equivalent number of
+            # chunks.
             chunks=before.chunks + -(-chunk.rows // self._size),
             writes=before.writes + 1,
             size=before.size + chunk.size,

@@ -1,4 +1,4 @@
-"""The answer to one call, as JSON; every call gets one, whatever the code does. Also tables as input and result."""
+"""The answer to one call, as JSON; every call gets one, for any code. Also tables as input and result."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def encoded_answer(outcome: dict[str, Any], **more: Any) -> bytes:
 
 
 _CONVERT = "return text, numbers, true, false, null, and lists and mappings of them"
-# What people return most often that is not plain data, and how to write it as such.
+# Common results that are not plain data, and how to convert them.
 _PLAIN = {
     **dict.fromkeys(("date", "datetime", "time"), "write it as text with .isoformat()"),
     **dict.fromkeys(("Decimal", "UUID", "Path", "PosixPath"), "write it as text with str(…)"),

@@ -1,6 +1,6 @@
-"""Captures the printed output of the code. The worker reads what bypasses it, straight to the descriptors, from a pipe
-(`noetl.tools.python.process`). If somebody watches the run, the captured output goes into that pipe too, several times
-a second, written by the thread that watches the worker's socket (`serving`)."""
+"""Captures the printed output of the code. The worker reads output that bypasses it, straight to the descriptors,
+from a pipe (`noetl.tools.python.process`). If the run is watched, the captured output goes into that pipe too,
+several times a second, written by the thread that watches the worker's socket (`serving`)."""
 
 from __future__ import annotations
 
