@@ -20,7 +20,7 @@ from tests.engine_script import Conversation
 
 
 def case_entries(talk: Conversation, name: str, result: Any = None, error: Error | None = None) -> list[Entry]:
-    """What is reported once the task that the step run stands at, or comes to first, has given `result`."""
+    """The entries of a report in which the current or first task of the step run returns `result`."""
     position, entries = talk.run(name).progress.position, list[Entry]()
     if position.case is None:
         walk = CaseWalk(_site(talk, name), position)

@@ -1,4 +1,4 @@
-"""What all tests share. A change is judged by its own merits: examples that are made at random are the same in every
+"""Fixtures for all tests. A change is judged by its own merits: examples that are made at random are the same in every
 `make test`. `make test-deep` looks for new ones.
 
 A test that fails is not tried again (docs/decisions/0009): it waits for what it needs, and never for a time.
@@ -22,8 +22,8 @@ from tests.volume import IS_DEEP
 
 FEWEST_EXAMPLES = 20
 
-# Python's collector looks at all objects again and again, and those of sixteen thousand tests stay: a sixth
-# of the tests' processor time went there. What a test leaves behind is still found, a little later.
+# Python's collector looks at all objects again and again, and those of sixteen thousand tests stay: a sixth of the
+# tests' processor time went there. Leaked objects are still found, a little later.
 gc.set_threshold(20_000, 20, 50)
 # httpx asks for this package with every request to an app in the same process, and where it is not installed each
 # question looks through all folders of packages.

@@ -98,7 +98,7 @@ class Conversation:
         return decision
 
     def _compare_results(self) -> None:
-        """What the log tells of a step to whoever does not replay it."""
+        """The results of a step as read from the log without a replay."""
         for step, result in self.execution.outputs.results.items():
             telling = [event for event in self.log if event.step == step and event.event_type in STEP_END_TYPES]
             told = step_end(telling[-MAX_STEP_ENDS:], step) or carried_step_end(self.log[0], step)
@@ -166,7 +166,7 @@ class Conversation:
         return decision.verdict, list(decision.events)
 
     def task(self, name: str, result: Any = None, *, error: Error | None = None, **decided: Any) -> list[Entry]:
-        """The two entries of the task a step run stands at, with this outcome."""
+        """The two entries of the current task of a step run, with this outcome."""
         run = self.run(name)
         position = run.progress.position
         assert position.task is not None

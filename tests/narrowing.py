@@ -1,4 +1,4 @@
-"""What a test knows of a value and its type does not say: it is there, it is an event of that kind."""
+"""Type narrowing for tests: a value is present, an event is of a kind."""
 
 from __future__ import annotations
 

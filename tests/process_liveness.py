@@ -10,7 +10,7 @@ LONGEST_S = 60.0
 
 
 def is_alive(pid: int) -> bool:
-    """What has ended and was not fetched yet by its parent lives no more."""
+    """A zombie process is not alive."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):

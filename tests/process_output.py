@@ -1,4 +1,4 @@
-"""What a process still says until it ends, to one who has read some of it already."""
+"""The rest of a process's output until it ends, after some of it was read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def last_words(process: subprocess.Popen[str], *, timeout_s: float = 60) -> tupl
             process.wait(timeout_s)
             return said[0].result(timeout_s), said[1].result(timeout_s)
         except BaseException:
-            process.kill()  # or nobody would come back from reading
+            process.kill()  # or reading would never end
             raise
 
 

@@ -1,8 +1,9 @@
-"""What tests cost: with NOETL_TESTS_COST=FILE each writes a line there; `python -m tests.processor_time FILE` adds up.
+"""The processor time of tests: with NOETL_TESTS_COST=FILE each writes a line there; `python -m tests.processor_time
+FILE` adds up.
 
-Wall clock tells of the machine and what else runs on it, so this is processor time: of the test, its fixtures (those it
-is the first to ask for included) and every process below it. Processes that a test leaves running, shared servers say,
-count for whoever runs meanwhile.
+Wall-clock time depends on the machine and its load, so this is processor time: of the test, its fixtures (those it is
+the first to ask for included) and every process below it. Processes that a test leaves running, shared servers say,
+count for the tests that run meanwhile.
 """
 
 from __future__ import annotations

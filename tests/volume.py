@@ -1,4 +1,4 @@
-"""How much of it: `make test` takes a part that stands for the whole, `make test-deep` everything."""
+"""Test volume: `make test` runs a representative part, `make test-deep` everything."""
 
 from __future__ import annotations
 

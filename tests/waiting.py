@@ -14,7 +14,7 @@ def looks(within_s: float, what: str = "it did not happen in time") -> Iterator[
     """One for each look, until time is up.
 
     Ever more seldom: a look asks a server, which costs both sides, and a test that waits for a lease to run out would
-    look a thousand times. What has taken ten seconds may be noticed a quarter of a second later.
+    look a thousand times. After ten seconds a quarter of a second more does not matter.
     """
     begun = time.monotonic()
     while (waited := time.monotonic() - begun) < within_s:

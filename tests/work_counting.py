@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 def count_calls(work: Callable[[], T]) -> tuple[T, int]:
-    """What `work` gives, and how many functions were called for it, built-in ones included."""
+    """The result of `work`, and the number of function calls for it, built-in ones included."""
     calls = 0
 
     def count(frame: FrameType, event: str, argument: Any) -> None:

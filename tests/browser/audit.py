@@ -1,5 +1,4 @@
-"""An audit of a page as it stands: what axe finds serious, and names, focus, contrast and width by rules of our own
-(`audit.js`)."""
+"""An audit of a page: serious axe findings, and names, focus, contrast and width by rules of our own (`audit.js`)."""
 
 from __future__ import annotations
 
@@ -29,7 +28,7 @@ def findings(page: Page) -> list[str]:
 
 
 def out_of_reach(page: Page, within: str = "body") -> list[str]:
-    """What cannot be read or pressed in a window of this size: see `reach.js`."""
+    """The elements that cannot be read or clicked in a window of this size: see `reach.js`."""
     found: list[str] = page.evaluate(_script("reach.js"), within)
     return found
 

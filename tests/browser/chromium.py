@@ -1,8 +1,9 @@
 """Chromium for the browser tests: one without windows, else the one on the path, else installed where that is allowed,
 else a word why not.
 
-A whole Chromium draws windows, toolbars and all, for every profile that a test opens, though nobody sees them: a page
-costs 1.9 s of processor time there and 0.8 s in `chromium-headless-shell`, which is the same engine and nothing else.
+A whole Chromium draws windows, toolbars and all, for every profile that a test opens, although they are invisible: a
+page costs 1.9 s of processor time there and 0.8 s in `chromium-headless-shell`, which is the same engine and nothing
+else.
 """
 
 from __future__ import annotations

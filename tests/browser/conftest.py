@@ -73,7 +73,7 @@ def browser(here: Site) -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def complaints() -> list[str]:
-    """What the browser said against the pages of the present test."""
+    """The complaints of the browser about the pages of the present test."""
     return []
 
 
@@ -90,10 +90,9 @@ def profiles(browser: Browser, here: Site, complaints: list[str]) -> Iterator[tu
 def visitor(
     browser: Browser, here: Site, profiles: tuple[SharedProfile, SharedProfile], complaints: list[str]
 ) -> Iterator[Visitor]:
-    """Gives a page to whoever has a token, in a browser profile that nobody else in the test has and that is empty; the
-    administrator's may be open since an earlier test.
-    Whatever the browser complains about fails the test: a script that broke, something from another host, something the
-    content policy refused."""
+    """Returns a page for the holder of a token, in an empty browser profile of its own; the administrator's profile
+    may be open since an earlier test. Every complaint of the browser fails the test: a script that broke, something
+    from another host, something the content policy refused."""
     own, others = profiles
     contexts: list[BrowserContext] = []
     complaints.clear()
@@ -142,7 +141,7 @@ PRESSES = "addEventListener('click', (event) => event.isTrusted && (window.press
 
 @contextmanager
 def presses(page: Page, most: int) -> Iterator[None]:
-    """No more clicks than that, on one page that is never loaded anew."""
+    """No more clicks than that, on one page that is never reloaded."""
     page.evaluate(f"() => {{ if (window.presses === undefined) {{ {PRESSES} }} window.presses = 0; }}")
     yield
     assert page.evaluate("window.presses") <= most

@@ -16,8 +16,9 @@ def type_into_editor(page: Page, text: str) -> None:
 
 
 def hover_until_told(page: Page, line: Locator) -> None:
-    """Move the mouse over a line until the editor tells of what is there. It asks once for a movement, and forgets the
-    question when its text is checked or drawn anew meanwhile, as on a busy machine; then a person moves again."""
+    """Move the mouse over a line until the editor shows its tooltip. The editor asks once per movement, and drops
+    the question when its text is checked or drawn again meanwhile, as on a busy machine; then the mouse is moved
+    again."""
     places = itertools.cycle([20, 24])
     while not page.locator(".cm-documentation").is_visible():
         line.hover(position={"x": next(places), "y": 8})

@@ -1,9 +1,9 @@
-"""Browser profiles: one that tests use in turn, emptied after each, and fresh ones for whoever needs a second.
+"""Browser profiles: one that tests use in turn, emptied after each, and fresh ones for tests that need a second.
 
 A fresh profile is a fresh process that reads and compiles all scripts anew: 22 tests of the editor, home and failed
-iterations took 37 s of processor time with one for each of them, and 27 s with this one (two shared cores).
-What a page keeps is deleted between tests; what a test changes in the profile itself (a script for all pages, the
-clock, the network) cannot be taken back, so such a profile is used once.
+iterations took 37 s of processor time with one for each of them, and 27 s with this one (two shared cores). Browser
+storage is cleared between tests; changes of a test in the profile itself (a script for all pages, the clock, the
+network) cannot be taken back, so such a profile is used once.
 
 The administrator's tab of that profile stays open from test to test, too: to load the page into a new one takes 0.33 s
 of processor time, to go to another screen in an open one a fifth of that. It goes on only if it is as it was at first.
@@ -93,7 +93,7 @@ def fresh_profile(browser: Browser, here: Site) -> BrowserContext:
 
 
 def move(page: Page, path: str) -> None:
-    """Go to another screen without loading the page anew."""
+    """Go to another screen without reloading the page."""
     page.evaluate(MOVE, [path, AT_REST])
 
 
@@ -113,7 +113,7 @@ class SharedProfile:
         self._settings: dict[str, str] = {}
 
     def lend(self) -> BrowserContext:
-        """For pages that are loaded: nobody is signed in."""
+        """A profile for loading pages, without a signed-in user."""
         self._drop_tab()
         if self._context is None:
             self._context = self._made()

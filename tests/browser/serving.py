@@ -37,7 +37,7 @@ class Site:
         return str(self._until(execution_id, lambda told: told["finished_at"] is not None)["status"])
 
     def until_waiting(self, execution_id: str, step: str) -> None:
-        """Return once the step waits for somebody outside."""
+        """Return once the step waits for an external event."""
         for _ in self._looks():
             steps = self.api.get(f"executions/{execution_id}/steps").raise_for_status().json()["steps"]
             if any(one["step"] == step and one["status"] == "waiting" for one in steps):

@@ -14,8 +14,8 @@ class Way:
     def __init__(self, url: str) -> None:
         self._target = (str(urlsplit(url).hostname), int(urlsplit(url).port or 0))
         self._open: set[socket.socket] = set()
-        self._changes = threading.Lock()  # of what is open: who is let in while it is cut would stay connected
-        self.sent = bytearray()  # by whoever asks, of all connections
+        self._changes = threading.Lock()  # of open connections: one accepted during a cut would stay connected
+        self.sent = bytearray()  # by the caller, of all connections
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._listener.getsockname()[1])
         self.url = f"http://127.0.0.1:{self.port}"

@@ -37,14 +37,13 @@ class Postgres(postgres.Server):
         self.create(self.database)
 
     def kill(self) -> None:
-        """The postmaster alone, as the system would do it; what it began ends when it notices."""
+        """The postmaster alone, as the system would do it; its child processes end when they notice."""
         with suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
         assert self.died()
 
     def died(self, within_s: float = 60.0) -> bool:
-        """Whether somebody killed it in that time. It is nobody's child here, so its entry in the system is looked
-        at."""
+        """Whether it was killed in that time. It is not a child of this process, so its entry in the system is read."""
         end = time.monotonic() + within_s
         while is_alive(self.pid):
             if time.monotonic() > end:
@@ -67,7 +66,7 @@ class Postgres(postgres.Server):
         self.pid = int((data / "postmaster.pid").read_text().splitlines()[0])
 
     def revive(self) -> None:
-        """Whatever a test that failed has left."""
+        """Restore the state after a failed test."""
         if not is_alive(self.pid):
             self.start()
 
@@ -77,7 +76,7 @@ class Postgres(postgres.Server):
 
 
 class Nats:
-    """A broker at one address, whatever becomes of it."""
+    """A broker that keeps its address across restarts."""
 
     def __init__(self) -> None:
         self._port = free_port()

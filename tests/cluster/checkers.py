@@ -1,7 +1,7 @@
 """The promises, each as a function over the store and the ledgers; `check` has them all (reliability.md §4.1).
 
 P1 accepted is durable, P2 nothing stalls in silence, P3 one end of everything, P4 effects once or once more for each
-lost lease, P5 who was fenced changes nothing, P7 every item counts once, P10 nothing begins after a cancellation.
+lost lease, P5 a fenced worker changes nothing, P7 every item counts once, P10 nothing begins after a cancellation.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ async def accepted_is_stored(store: Store, accepted: Iterable[str]) -> None:
 
 
 async def nothing_stalls(store: Store) -> None:
-    """P2: what is open waits for something that will come."""
+    """P2: every open execution waits for something that will arrive."""
     beyond = None
     while rows := await store.executions(limit=500, beyond=beyond):
         beyond = rows[-1].execution_id
@@ -103,7 +103,7 @@ def lost_leases(log: Log) -> Counter[str | None]:
 
 
 def effects_are_bounded(log: Log, effects: Mapping[str, int]) -> None:
-    """P4: what is recorded as done was done, and not more often than once for each lease."""
+    """P4: every recorded effect happened, and at most once for each lease."""
     lost, execution_id = lost_leases(log), log[0].execution_id
     done: dict[str, str | None] = {}
     for event in log:
@@ -118,7 +118,7 @@ def effects_are_bounded(log: Log, effects: Mapping[str, int]) -> None:
 
 
 def fenced_changes_nothing(log: Log) -> None:
-    """P5: what a worker reports is taken from who holds an order of the step run at that moment."""
+    """P5: a report is accepted only from the worker that holds an order of the step run at that time."""
     holders: defaultdict[str | None, dict[str, str]] = defaultdict(dict)
     for event in log:
         payload = event.payload

@@ -1,4 +1,4 @@
-"""What the tests of a cluster share: one PostgreSQL, which they may kill, and a database of it for each test."""
+"""Fixtures of the cluster tests: one PostgreSQL, which they may kill, and a database of it for each test."""
 
 from __future__ import annotations
 

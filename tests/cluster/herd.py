@@ -32,9 +32,9 @@ class Herd:
         self._tokens = {"start": token, "turn": worker_token}
         self.statuses: Counter[int] = Counter()
         self.rude: list[str] = []
-        self.lost: Counter[str] = Counter()  # requests that nobody answered, by what the driver says
+        self.lost: Counter[str] = Counter()  # unanswered requests, by error of the driver
         self.accepted: dict[str, str] = {}
-        self.turns: Counter[str] = Counter()  # by worker, since the last time somebody emptied it
+        self.turns: Counter[str] = Counter()  # by worker, since it was last emptied
 
     async def close(self) -> None:
         await self._http.aclose()

@@ -18,8 +18,8 @@ _PAUSE_S = 0.1
 
 
 class Effects:
-    """A service that counts what it was told to do, by the idempotency key of the task that did it. While somebody has
-    cleared `gate`, it answers nobody."""
+    """A service that counts requested effects, by the idempotency key of the task. While `gate` is cleared, it
+    answers no request."""
 
     def __init__(self) -> None:
         self.gate = threading.Event()
@@ -87,6 +87,7 @@ class Starts:
             return started.execution_id
 
     def some(self, path: str, payload: dict[str, Any], *, key: str, number: int = 4) -> None:
-        """One after another: not each of them passes every point, since whoever waits may take its order at once."""
+        """One after another: not each of them passes every point, since a waiting worker may claim its order at
+        once."""
         for one in range(number):
             self.start(path, payload, key=f"{key}/{one}")

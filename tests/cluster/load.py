@@ -25,7 +25,7 @@ _STARTERS = 4
 
 
 class Survived(msgspec.Struct, frozen=True, kw_only=True):
-    """What a load was put through, and what it came to."""
+    """The faults during a load, and its outcome."""
 
     executions: int
     kills: dict[str, int]
@@ -75,7 +75,7 @@ class Chaos:
             self.look_after()
 
     def look_after(self) -> None:
-        """As a service manager does: who has ended is begun again."""
+        """Restart ended processes, as a service manager does."""
         for member in (*self._grounds.servers, *self._grounds.workers):
             if not member.is_alive:
                 member.start(waits=False)

@@ -180,7 +180,7 @@ class Cluster:
 
 @contextmanager
 def cluster(folder: Path, db: str, **how: Any) -> Iterator[Cluster]:
-    """A cluster without any member yet. What its processes said is shown when the test fails."""
+    """A cluster without any member yet. The output of its processes is shown when the test fails."""
     made = Cluster(folder, db, **how)
     try:
         yield made

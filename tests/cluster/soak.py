@@ -1,4 +1,4 @@
-"""A soak: for an hour, or as long as is said, loads on clusters of real processes whose parts are killed and frozen.
+"""A soak: for an hour, or the given time, loads on clusters of real processes whose parts are killed and frozen.
 
 `make soak` runs it, `make soak ARGS="--minutes 5"` a shorter one. Each load has a cluster and a database of its own;
 after each of them every promise is checked, and a line says what it was put through.

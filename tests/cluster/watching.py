@@ -38,7 +38,7 @@ def ends_of(grounds: Cluster, execution_ids: Iterable[str], within_s: float = EN
 
 
 def lines_of(member: Member) -> list[str]:
-    """What it wrote, but for what each request, execution and first start writes."""
+    """The log lines of a process, without those of requests, executions and the first start."""
     files = sorted(member.cluster.folder.glob(f"{member.name}-*.log"))
     lines = "\n".join(file.read_text(errors="replace") for file in files).splitlines()
     routine = (

@@ -15,7 +15,7 @@ time.time = _believed
 
 
 class WrongClock:
-    """`environment` is that of whoever believes it; `set` says how far it is off."""
+    """`environment` makes a process use it; `set` changes its offset."""
 
     def __init__(self, folder: Path, ahead_s: float) -> None:
         folder.mkdir()

@@ -27,8 +27,8 @@ _numbers = count(1)
 _empty_schemas: list[str] = []
 _new_shapes: list[str] = []  # one, once it is known
 
-# What a store looks like that nobody has used: all relations, triggers and functions, and the only two tables that
-# have rows from the beginning.
+# The state of an unused store: all relations, triggers and functions, and the only two tables that have rows from the
+# beginning.
 _SHAPE = """
 SELECT concat_ws(';',
     (SELECT string_agg(concat_ws(' ', relname, relkind, relnatts, relchecks, relhasindex), ',' ORDER BY relname)
@@ -65,8 +65,8 @@ def _url(schema: str) -> str:
 
 @asynccontextmanager
 async def borrowed_url() -> AsyncIterator[str]:
-    """The same for whoever has closed the store in the end: it is emptied then, for the next who asks. The migrations
-    of a new one take PostgreSQL ten times what opening it takes."""
+    """The URL of a store that the test closes in the end: it is emptied then, for the next test. Creating a new one
+    takes PostgreSQL ten times as long as opening it."""
     url = _url(_empty_schemas.pop()) if _empty_schemas else fresh_url()
     yield url
     # An error in the block does not come here: that store may still be in use.
@@ -101,7 +101,7 @@ async def _new_shape() -> str:
 
 
 async def _rows_deleted(connection: Any) -> int:
-    """How many there were: what was deleted stays in the files, where many would slow down who comes next."""
+    """The number of deleted rows: they stay in the files, and many of them would slow down the next test."""
     relations = await connection.fetch(_RELATIONS)
     await connection.execute("SET session_replication_role = replica")  # without triggers: history is never deleted
     sequences = [f"ALTER SEQUENCE {name} RESTART" for name, kind in relations if kind == b"S"]

@@ -1,4 +1,4 @@
-"""A control plane under test, with its store, clock and events at hand."""
+"""A control plane under test, with access to its store, clock and events."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class Reading(msgspec.Struct, frozen=True):
 
 
 class Observed(msgspec.Struct):
-    """What a run left behind."""
+    """The observable results of a run."""
 
     result: RunResult
     events: list[Event]
@@ -239,7 +239,7 @@ def _no_references(reference: Reference) -> Any:
 
 
 def differences(case: Case, seen: Observed) -> list[str]:
-    """Everything in which a run is not what was expected, in words."""
+    """All differences between a run and its expectation, as text."""
     expect = case.expectation["expect"]
     found = []
     if str(seen.result.status.value) != expect["status"]:

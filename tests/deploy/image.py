@@ -1,9 +1,9 @@
-"""The Dockerfile walked without Docker: its stages built one after another in folders that stand for their roots.
+"""The Dockerfile walked without Docker: its stages built one after another in folders that act as their roots.
 
 Each RUN gets a mount namespace of its own in which the stage's folder is the root: system folders of this machine are
 mounted read-only into it, and /src, /opt, /dist, /var/lib and /etc are the stage's own. So a step sees nothing of the
-checkout but what a COPY brought. It needs root, since files change their owner. What the base images hold besides
-Python and Node is not shown by this.
+checkout but what a COPY brought. It needs root, since files change their owner. The contents of the base images besides
+Python and Node are not tested.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def stages(text: str) -> list[Stage]:
 
 
 def arguments(text: str) -> dict[str, str]:
-    """The arguments of a build with their defaults, which stand before the first stage."""
+    """The arguments of a build with their defaults, which precede the first stage."""
     before = takewhile(lambda line: not line.startswith("FROM "), _lines(text))
     return dict(line.removeprefix("ARG ").split("=", 1) for line in before)
 

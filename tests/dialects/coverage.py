@@ -1,4 +1,4 @@
-"""Which row or test shows each shape that people write: what is missing here, or leads nowhere, fails a test.
+"""Which row or test shows each shape that people write: a missing entry, or one without a target, fails a test.
 
 A shape is shown by a row of `shapes` or `more_shapes` (`shape:`), by the example of an accepted spelling (`spelling:`),
 by a row of `found_shapes` (`found:`), by one that migrate puts right (`rescued:`), or by a test elsewhere (`test:`).
@@ -71,7 +71,7 @@ COVERED: dict[str, str] = {
         "test:tests/tools/python/test_context_reads.py::test_code_reads_everything_through_its_context"
     ),
     "_ref is defined": "shape:no reference",
-    # 6: no fallback nobody asked for
+    # 6: no unrequested fallback
     "auth of an unknown shape": "found:auth shape",
     "auth as an empty mapping": "found:auth empty",
     "a missing credential": ("test:tests/secrets/test_keychain_runs.py::test_an_unknown_literal_auth_ends_the_start"),

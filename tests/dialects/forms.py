@@ -30,7 +30,7 @@ from tests.language.migrating.migrated import migrated
 from tests.playbook_runs import Scripted
 
 FOLDER = Path(__file__).parent / "playbooks"
-# What a migrated step decides with, where its rules are one pipeline that jumps.
+# The deciding tasks of a migrated step whose rules are one pipeline with jumps.
 DECIDING = re.compile(r"_(rules(_\d+)?|then|vars|exit|else|way|result|case_\d+_(set|next))$")
 MIGRATED = ", migrated"
 DIALECTS = ("v2-case", "v2-eval", "v10", "v10-io")
@@ -44,7 +44,7 @@ _HEADS = {
 
 class Playbook(msgspec.Struct, frozen=True):
     """`written`: the text of each form that is not migrated. `moved`: steps that a migration splits off, and where
-    their tasks were before. `instead`: what single forms do in another way, told in full."""
+    their tasks were before. `instead`: full expectations of single forms that behave differently."""
 
     name: str
     written: dict[str, str]
@@ -103,7 +103,7 @@ def _migrated(text: str) -> str:
 
 
 class Ran(msgspec.Struct):
-    """What a run did and what it led to, told without anything that names its dialect."""
+    """The actions and the outcome of a run, without any trace of its dialect."""
 
     result: RunResult
     events: list[Event]
@@ -111,7 +111,7 @@ class Ran(msgspec.Struct):
     calls: list[tuple[str, dict[str, Any]]]
 
     def tasks(self, moved: dict[str, str]) -> list[str]:
-        """Every task run: step, task, attempt, status. Points that sugar stands for are left out; a step that a
+        """Every task run: step, task, attempt, status. Tasks generated from sugar are omitted; a step that a
         migration has split off counts as the one it was part of."""
         return [
             f"{moved.get(event.step or '', event.step)}/{one.task} {one.attempt} {one.outcome.status.value}"

@@ -1,5 +1,5 @@
-"""The shapes that people write, one row each: what a playbook of that shape gives, and the golden file that keeps
-what check says about it. `line` says which shape the row covers."""
+"""The shapes that people write, one row each: the result of a playbook of that shape, and the golden file with the
+report of check. `line` names the shape of the row."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ SHAPES: dict[str, Shape] = {
     ),
 }  # fmt: skip
 
-# Refused as they stand, and put right by migrate.
+# Refused as written, and fixed by migrate.
 RESCUED: dict[str, Shape] = {
     "first step": Shape(
         "a first step not called start", f"{V2}workflow: [{{step: begin, tool: {{kind: noop, args: {{n: 7}}}}}}]\n",

@@ -55,7 +55,7 @@ def _rule(rule: dict[str, Any]) -> dict[str, Any]:
 
 
 def _renamed(node: dict[str, Any]) -> dict[str, Any]:
-    """`args` as `input`; what is set, in one `set`. A loop's own names keep their place in the iteration."""
+    """`args` as `input`; assignments in one `set`. A loop's own names keep their place in the iteration."""
     out = {"input" if key == "args" else key: value for key, value in node.items() if not key.startswith("set_")}
     written = {f"ctx.{name}": value for name, value in (node.get("set_ctx") or {}).items()}
     written |= {f"iter.{name}": value for name, value in (node.get("set_iter") or {}).items()}

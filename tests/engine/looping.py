@@ -73,7 +73,7 @@ class LoopTalk(Conversation):
         return IterationDone(index=index, path=path, result=TaskResult(result=result))
 
     def claim(self, name: str, *, worker_id: str | None = None) -> list[Event]:
-        """A looped step run has no order of its own: the oldest of its ranges that nobody holds is claimed."""
+        """A looped step run has no order of its own: the oldest of its unclaimed ranges is claimed."""
         run = self.run(name)
         if run.loop is None:
             return super().claim(name, worker_id=worker_id)
@@ -89,7 +89,7 @@ class LoopTalk(Conversation):
         error: Error | None = None,
         **decided: Any,
     ) -> list[Event]:
-        """A whole iteration, in one report of whoever holds it."""
+        """A whole iteration, in one report of its holder."""
         *around, index = (at,) if isinstance(at, int) else at
         spans = self.ranges(name.partition("#")[0])
         span = next(span for span in spans if index in span and (isinstance(at, int) or span.path == tuple(around)))

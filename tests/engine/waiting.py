@@ -25,7 +25,7 @@ from tests.fixtures.logs import stored
 
 
 class Waiting(Conversation):
-    """`open_waits` and `tasks` are what the effects have told somebody who keeps them, as a store does."""
+    """`open_waits` and `tasks` are maintained from the effects, as a store does."""
 
     def __init__(self, text: Any, **options: Any) -> None:
         super().__init__(text, **options)
@@ -52,7 +52,7 @@ class Waiting(Conversation):
         return decision
 
     def wake(self, after: float = 0.0) -> list[Event]:
-        """Time passes, and whatever is due by then goes off."""
+        """Time passes, and everything due by then fires."""
         self.clock.advance(after)
         return self.tell(Wake(at=self.clock.now()))
 

@@ -1,4 +1,4 @@
-"""What the projection of a log holds, against the state of the engine that the same log gives."""
+"""Comparison of the projection of a log with the state of the engine after the same log."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from noetl.events.projection.views import StepRunView
 
 
 def compare_projection(projection: Projection, execution: Execution) -> None:
-    """After whole commands: in the middle of one, events that belong together have not all been told."""
+    """After whole commands: in the middle of one, related events are not complete."""
     runs = {run_id: run for run_id, run in execution.runs.items() if run.side_run is None}
     held = {token_id: token.held for token_id, token in execution.tokens.items() if token.held is not None}
     waits = {wait_id: (wait.kind.value, wait.opened_at) for wait_id, wait in execution.open_waits.waits.items()}
@@ -33,7 +33,7 @@ def compare_projection(projection: Projection, execution: Execution) -> None:
 
 
 def compare_history(history: StateHistory, execution: Execution) -> None:
-    """What is counted at each step: tokens before it, runs that have not left it, iterations of its loops."""
+    """Compare the counts of each step: tokens before it, runs that have not left it, iterations of its loops."""
     runs = {run_id: run for run_id, run in execution.runs.items() if run.side_run is None}
     inside = {run.token.token_id for run in runs.values()}
     before = Counter(token.step for token_id, token in execution.tokens.items() if token_id not in inside)
@@ -52,7 +52,7 @@ def compare_history(history: StateHistory, execution: Execution) -> None:
         if run.loop is not None:
             frame, counts = run.loop.frames[()], history.loops[run_id, ()].counts(history.seq)
             assert (counts.total, counts.done, counts.failed) == (frame.total, frame.done, frame.failed)
-    # What the header of an execution adds up, and what the row of a list is written with.
+    # The totals in the header of an execution, and the data of a list row.
     partly = [one.loop for one in steps.values() if one.loop is not None and one.loop.failed]
     rows = execution.counts.failed_iterations
     assert (rows.failed, rows.total) == (sum(one.failed for one in partly), sum(one.total for one in partly))

@@ -45,7 +45,7 @@ async def example_run(name: str, folder: Path, payload: dict[str, Any], allow: f
     file = EXAMPLES / f"{name}.yaml"
     events: list[Event] = []
     slept: list[float] = []
-    clock = ManualClock(time.time())  # moved by waiting alone: what is left of a delay is all of it on any machine
+    clock = ManualClock(time.time())  # moved by waiting alone: the rest of a delay is all of it on any machine
 
     async def sleep(seconds: float) -> None:
         slept.append(round(seconds, 3))

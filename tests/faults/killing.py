@@ -29,21 +29,21 @@ from noetl.store.sqlite.history import SqliteHistory
 from tests.faults.processes import Ended, begun, ended, noetl
 
 STORE = "s.db"
-BLIND = 0.2  # how many of the kills come before the process is heard of
+BLIND = 0.2  # the number of kills before the first output of the process
 KILLS = (1, 1, 2, 3)  # in one round
 
 Log = dict[str, list[Event]]  # by execution, the outermost first
 
 
 class Play(msgspec.Struct, frozen=True, kw_only=True):
-    """What is run, and its arguments on the command line."""
+    """A playbook to run, and its arguments on the command line."""
 
     file: str
     arguments: tuple[str, ...] = ()
 
 
 class Undisturbed(msgspec.Struct, frozen=True):
-    """How it ends when nobody kills it, and what that takes."""
+    """Its end without a kill, and its duration."""
 
     result: dict[str, Any]
     log: Log
@@ -90,13 +90,13 @@ def survived(
     return Survived(told, replayed, tuple(kills), log_of(folder))
 
 
-# What the interpreter says that is interrupted before anything of ours runs; it ends with 1 then.
+# The message of an interpreter that is interrupted before our code runs; its exit code is 1 then.
 _STARTING = ("Fatal Python error: init", "Could not import runpy module")
 
 
 def _is_polite(told: Ended, before: Log, log: Log) -> bool:
-    """Whether who was interrupted has ended in order; the hint names only what is there to be taken up."""
-    if told.code == -signal.SIGINT:  # the interpreter itself was still starting, or leaving with everything told
+    """Whether an interrupted run has ended properly; its hint names only a resumable execution."""
+    if told.code == -signal.SIGINT:  # the interpreter itself was still starting, or exiting after all output
         return log == before or PlaybookProcessed.event_type in told.stdout
     if told.stderr.startswith(_STARTING):
         return log == before
@@ -158,7 +158,7 @@ def _is_made(path: Path) -> bool:
         connection.close()
 
 
-# What must hold.
+# The expectations.
 
 
 def check(one: Survived, usual: Undisturbed) -> None:
@@ -211,7 +211,7 @@ def _check_tasks(events: Sequence[Event], kills: int) -> None:
 
 
 def _work(log: Log) -> Counter[Any]:
-    """What was done, whichever way it went: each task of each step and iteration that has ended well."""
+    """The completed work on any path: each successful task of each step and iteration."""
     return Counter(
         (event.step, event.payload.task, event.payload.path)
         for events in log.values()

@@ -32,7 +32,7 @@ class Ended(msgspec.Struct, frozen=True):
 
     @property
     def sentence(self) -> str:
-        """What a user reads last."""
+        """The last line for the user."""
         return self.stderr.strip().splitlines()[-1] if self.stderr.strip() else ""
 
     @property
@@ -96,7 +96,7 @@ def written(folder: Path, workflow: str, name: str = "play.yaml") -> str:
 
 
 def powerless() -> tuple[str, ...]:
-    """What to put before a command so that the permissions of files hold for it; root may do anything otherwise."""
+    """A command prefix that makes file permissions apply; root ignores them otherwise."""
     if os.getuid() != 0:
         return ()
     setpriv = shutil.which("setpriv")

@@ -1,7 +1,7 @@
-"""What a power cut leaves of a store in a file: of what was being written, some of it; of what was flushed, all.
+"""Simulated power cuts of a file store: data being written is partly lost; flushed data is complete.
 
 A commit appends to the log beside the file (WAL) and flushes it. A checkpoint copies the log's pages into the file, and
-the log is begun anew over its old bytes. So there are two places at which the current can fail: in the log, of which a
+the log restarts over its old bytes. So there are two places at which the current can fail: in the log, of which a
 prefix is new and the rest is missing, empty or old; and in a checkpoint, when any of the file's sectors are new and the
 log is whole. Nothing here cuts a process: the files are taken between two commits of a run.
 """
@@ -85,7 +85,8 @@ def _beside(path: Path) -> Path:
 
 
 def _written(body: bytes) -> int:
-    """How much of a log is new: frames with the salts of its head. One that was begun anew has old ones after them."""
+    """The length of the new part of a log: frames with the salts of its header. A restarted log has old ones after
+    them."""
     page, salts, at = int.from_bytes(body[8:12], "big"), body[16:24], HEAD
     while body[at + 8 : at + 16] == salts:
         at += FRAME_HEAD + page
@@ -103,7 +104,7 @@ def cut_log(store: Watched, number: int, dice: Random) -> Torn:
     torn = writing.log[:at] + tails[tail]
     kept = at
     while kept < min(len(torn), len(writing.log)) and torn[kept] == writing.log[kept]:
-        kept += 1  # what should have been written was there already
+        kept += 1  # the bytes to write were there already
     events = [seen for end, seen in writing.ends if end <= kept or seen is writing.ends[0][1]][-1]
     what = f"log {store.writings.index(writing)}, cut at {at} of {len(writing.log)}, then {tail}"
     return Torn(what, writing.file, torn, events)

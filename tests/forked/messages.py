@@ -1,5 +1,5 @@
-"""What a test and the template of its processes say to each other: one request with the files of the new process,
-one answer with its number, and a pipe of its own through which the template tells how it ended."""
+"""The protocol between a test and the template of its processes: one request with the files of the new process, one
+answer with its number, and a pipe of its own through which the template reports its exit status."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def send(to: socket.socket, request: Request, files: tuple[int, int, int, int]) 
 
 
 def receive(peer: socket.socket) -> tuple[Request, list[int]] | None:
-    """The next request; None when nobody asks any more."""
+    """The next request; None when the test has ended."""
     data, files, _, _ = socket.recv_fds(peer, LARGEST, 4)
     return (msgspec.msgpack.decode(data, type=Request), list(files)) if data else None
 

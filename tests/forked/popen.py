@@ -21,8 +21,8 @@ NOETL = (sys.executable, "-m", "noetl.cli.main")
 ROOT = Path(__file__).parents[2]
 EXECUTES = "NOETL_TESTS_EXECUTE"
 _PLAIN = re.compile(r"[^|&;<>$`*?()~#\\\n]*\Z")  # nothing in it that a shell would read otherwise
-# What the interpreter, or a module while it is imported, reads from the environment: with another value than the
-# template was started with a process is executed.
+# Environment variables read by the interpreter or during imports: with another value than the template was started with
+# a process is executed.
 READ_AT_START = ("PYTHON", "LC_", "LANG", "LD_", "NOETL_CRASH_")
 
 
@@ -107,7 +107,7 @@ class Popen(subprocess.Popen[AnyStr]):
         return self.returncode
 
     def _look(self, timeout: float | None) -> int | None:
-        """How it ended, once that is told within the time."""
+        """Its exit status, if it is reported within the time."""
         end = self.end
         if self.returncode is None and end is not None and select.select([end], [], [], timeout)[0]:
             with self._waitpid_lock:  # type: ignore[attr-defined]

@@ -68,7 +68,7 @@ def main() -> None:
         pipes[number] = pipe
         peer.send(str(number).encode())
     for number in pipes:
-        os.kill(number, signal.SIGKILL)  # nobody is left to end them
+        os.kill(number, signal.SIGKILL)  # no process is left to end them
 
 
 def _import_all() -> None:

@@ -1,5 +1,5 @@
 """Writes logs of the current version for `test_logs`: `python -m tests.golden.log_writing wcp_19_cancel_task …` runs
-these patterns. A file that stands is left as it is."""
+these patterns. An existing file is unchanged."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FOLDER = Path(__file__).parent / "logs"
 
 
 def told_by(events: list[Event]) -> dict[str, Any]:
-    """What follows from a log: its rows, and how it ended."""
+    """The views of a log: its rows, and its end."""
     execution = replay(events[0].execution_id, events[0].trace_id, events)
     about = {"ctx": execution.variables.ctx, "error": execution.lifecycle.error, "rows": derived_rows(events)}
     return dict(json.loads(msgspec.json.encode(about)))

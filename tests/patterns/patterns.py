@@ -17,7 +17,7 @@ TRACES: dict[str, dict[str, Any]] = quick_yaml.loaded((FOLDER / "traces.yaml").r
 
 
 def run(name: str, db: str, *, slots: int = 1) -> tuple[RunResult, list[Event]]:
-    """One pattern to its end in a file, with whatever somebody outside sends; and all of its events."""
+    """One pattern to its end in a file, with its external messages; and all of its events."""
     return run_virtually(_run(name, db, slots, is_virtual=True))
 
 
@@ -45,7 +45,7 @@ async def _run(name: str, db: str, slots: int, *, is_virtual: bool) -> tuple[Run
 
 
 async def _awaited(what: dict[str, Any], seen: list[Event]) -> None:
-    """Until somebody waits for it: a signal is not kept for who listens later."""
+    """Wait until an execution waits for it: a signal is not stored for later listeners."""
     kind = "message" if "message" in what else "signal"
     while not any(event.event_type == f"{kind}.awaited" for event in seen):
         await asyncio.sleep(0.01)

@@ -1,7 +1,7 @@
-"""Cases: a playbook with everything around it, told without saying where it runs.
+"""Cases: a playbook with everything around it, independent of the place where it runs.
 
 The same case runs in every place: its endpoints are served by the test's process, its tables are in a schema of its
-own, its scripted tools ask the test for their answers, and whoever speaks from outside does it through a `Line`.
+own, its scripted tools ask the test for their answers, and external callers use a `Line`.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _DELAY = re.compile(r"\b((?:initial_)?delay: )(\d+(?:\.\d+)?)(?=[\s,}])")
 
 
 class Line(Protocol):
-    """How somebody outside reaches one execution, wherever it runs."""
+    """The interface of an external caller to one execution, in any place."""
 
     execution_id: str
 
     async def seen(self) -> Sequence[Event]:
-        """What has been recorded so far."""
+        """The events recorded so far."""
 
     async def message(self, name: str, correlation: Mapping[str, Any], payload: Any = None) -> None: ...
 
@@ -47,9 +47,9 @@ Say = Callable[[Line], Awaitable[None]]
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):
-    """`sql` makes the tables that `tables` are read back from afterwards. `kinds` are the kinds of tools that `script`
-    answers for. `credentials` are names that the playbook expects to be known. `children` are registered first.
-    `early` is said before it starts, `say` while it runs. `varying` are variables that no two runs have alike."""
+    """`sql` makes the tables that `tables` are read back from afterwards. `kinds` are the kinds of tools that
+    `script` answers for. `credentials` are names that the playbook expects to be known. `children` are registered
+    first. `early` is sent before it starts, `say` while it runs. `varying` are variables that differ between runs."""
 
     name: str
     text: str | Callable[[], str]  # a function where a text is expensive to make: every process collects all cases

@@ -36,7 +36,7 @@ def case(
     **more: Any,
 ) -> Case:
     text = fixture(name, edits)
-    for long, short in SHORT.items() if "say" not in more else ():  # who is to be answered has all the time it takes
+    for long, short in SHORT.items() if "say" not in more else ():  # a waiting step has unlimited time
         text = text.replace(long, short)
     for short, long in PATIENT.items():
         text = text.replace(short, long)
@@ -115,10 +115,10 @@ GATED = (
     r'while not os.path.exists(gate):\n  time.sleep(0.01)\nos.remove(gate)\nresult = 1"'
 )
 LOGGED = {
-    "kind: audit_logger, level: info": 'kind: python, code: "result = 1"',  # a plug-in nobody has here
+    "kind: audit_logger, level: info": 'kind: python, code: "result = 1"',  # a plug-in that is not installed
     'code: "import time; time.sleep(2); result = 1"': GATED.replace("PLACE", str(gate(""))),
 }
-RARE = {"order_id: 7": "order_id: 71"}  # nobody else waits for the same message
+RARE = {"order_id: 7": "order_id: 71"}  # no other execution waits for the same message
 EVENTS = "CREATE TABLE raw_events (page jsonb, iter int)"
 AUDIT = "CREATE TABLE audit_log (order_id int)"
 OK = "CREATE TABLE ok (n int)"

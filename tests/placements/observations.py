@@ -1,7 +1,7 @@
-"""What a run led to, told so that runs in different places can be compared (WRK-08).
+"""The outcome of a run, in a form that can be compared between places (WRK-08).
 
 Where nothing ran beside anything else the order of all events counts. Elsewhere it counts within every step run and
-every iteration, since which of two neighbours is first is nobody's promise.
+every iteration, since the order of two concurrent events is not guaranteed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def differences(told: Told, expected: Told) -> dict[str, Any]:
-    """Where a run differs from the same run elsewhere: what was told here, and what there."""
+    """Where a run differs from the same run elsewhere: the observations here and there."""
     pairs = {
         name: (getattr(told, name), getattr(expected, name))
         for name in ("status", "result", "ctx", "error", "calls", "rows", "refused")
@@ -56,8 +56,8 @@ def narrowed(here: Any, there: Any) -> Any:
 
 
 def certain(events: Sequence[Event]) -> list[Event]:
-    """All but the beginnings of tasks that were stopped: whether one was told of before its step ended is nobody's
-    promise."""
+    """All but the beginnings of tasks that were stopped: whether one is recorded before its step ended is not
+    guaranteed."""
     ended = {event.task_run_id for event in events if event.event_type == "task.processed"}
     return [event for event in events if event.event_type != "task.started" or event.task_run_id in ended]
 

@@ -1,4 +1,4 @@
-"""A store behind which time stands still: while it works, on a disk or on another process, virtual time does not move
+"""A store that stops virtual time: while it works, on a disk or on another process, virtual time does not move
 (TMR-07). It is the store itself in every other respect."""
 
 from __future__ import annotations

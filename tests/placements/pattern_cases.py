@@ -25,7 +25,7 @@ def _saying(sends: list[dict[str, Any]], *, waits: bool) -> Say | None:
     async def say(line: Line) -> None:
         for one in sends:
             kind = "message" if "message" in one else "signal"
-            if waits:  # a signal is not kept for who listens later
+            if waits:  # a signal is not stored for later listeners
                 await until(line, f"{kind}.awaited")
             if kind == "message":
                 await line.message(one["message"], one.get("correlation", {}))

@@ -71,7 +71,7 @@ class ReadyOrder:
         return written.replace(ENDPOINT, self._server.url)
 
     async def left(self) -> dict[str, Any]:
-        """What the run did outside of itself."""
+        """The external effects of the run."""
         calls = sorted(
             f"{one.method} {one.path} {sorted(one.query.items())} {one.body.decode()}" for one in self._server.requests
         )

@@ -25,7 +25,7 @@ _tool_of = Registry.tool
 
 
 class Asking:
-    """A tool that asks first, and does the work itself where it is told to."""
+    """A tool that asks first, and does the work itself on request."""
 
     def __init__(self, kind: str, tool: Tool) -> None:
         self._kind, self._tool = kind, tool

@@ -19,8 +19,8 @@ from tests.servers.http import Reply, Request, reply
 
 
 class Desk:
-    """Answers `{execution_id, kind, task, attempt, inputs}`: not yet, do it yourself, or what a script says. Who is
-    unknown while nobody is being started is a nested execution: its tools are real."""
+    """Answers `{execution_id, kind, task, attempt, inputs}`: not yet, do it yourself, or what a script says. An
+    unknown execution while none is being started is a nested one: its tools are real."""
 
     def __init__(self) -> None:
         self._scripts: dict[str, tuple[tuple[str, ...], Scripted]] = {}
@@ -28,7 +28,7 @@ class Desk:
 
     @contextmanager
     def starting(self) -> Iterator[None]:
-        """For as long as an execution may be at work whose id the test has not been told yet."""
+        """As long as an execution may run whose id the test does not know yet."""
         self._starting += 1
         try:
             yield

@@ -75,7 +75,7 @@ _MAP = re.compile(r"^    map: .*\n", re.M)
 
 def _case(path: Path) -> Case:
     text = hurried(path.read_bytes().decode())
-    if path.stem != "v10_keychain_kinds":  # what it shows is that those cannot be had
+    if path.stem != "v10_keychain_kinds":  # it shows that those are unavailable
         text = _MAP.sub("", _FOREIGN.sub("kind: credential", text))
     more: dict[str, Any] = {"credentials": CREDENTIALS, "children": CHILDREN if "nested" in path.stem else ()}
     return Case(name=path.stem, text=text, kinds=KINDS, script=Anything, **more)

@@ -1,6 +1,6 @@
 """The world around the playbooks of `wild`: their endpoints, their tables, and what each of them must lead to.
 
-They are written as people do who have read the language's documents and nothing else; nothing in them is scripted.
+They are written like those of authors who have read only the documentation; nothing in them is scripted.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ TABLES = {
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """What a playbook must lead to."""
+    """The expected outcome of a playbook."""
 
     result: Any = None
     ctx: dict[str, Any] = {}
@@ -177,7 +177,7 @@ WANTED = {
 
 
 def _case(path: Path) -> Case:
-    """Every case is served everything; a list of answers is begun anew for each."""
+    """Every case is served everything; a list of answers restarts for each."""
     name = path.stem
     sql = f"CREATE TABLE {TABLES[name]}" if name in TABLES else "SELECT 1"
     children = tuple(child.read_text() for child in FOLDER.glob("children/*.yaml")) if name == "v10_children" else ()

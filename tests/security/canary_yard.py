@@ -20,7 +20,7 @@ GOES_ON: dict[str, Any] = {
     "policy": {"rules": [{"else": {"then": {"do": "continue", "set_iter": {"seen": "{{ outcome }}"}}}}]}
 }
 _WORD = re.compile(rb"[A-Za-z0-9_+/=%-]{12,}")
-_PADDING = re.compile(rb"x{100,}")  # what tests fill up with; no secret has so many
+_PADDING = re.compile(rb"x{100,}")  # filler of tests; no secret has so many
 _SPICES = ["", "/", "+=", "&?", '"', "\\", "'", "ü", "\t", " <>", "@:/", "%41", '"&+/ü ', "$(x)", "{}"]
 
 
@@ -34,7 +34,7 @@ def entries() -> list[dict[str, Any]]:
 
 
 def playbook(tasks: Iterable[dict[str, Any]], *, more: Iterable[dict[str, Any]] = (), **step: Any) -> dict[str, Any]:
-    """One step with these tasks, whatever comes of each; `more` are further keychain entries. JSON is YAML."""
+    """One step with these tasks, with any outcome; `more` are further keychain entries. JSON is YAML."""
     named = [{"name": f"t{at}", "spec": GOES_ON, **task} for at, task in enumerate(tasks)]
     return {
         "apiVersion": "noetl.io/v10",
@@ -75,7 +75,7 @@ class Yard:
         return path
 
     def noetl(self, *arguments: str) -> tuple[int, str]:
-        """One command; what it prints is searched later. A run has a process of its own."""
+        """One command; its output is searched later. A run has a process of its own."""
         if arguments[0] == "run":
             done = process(*arguments, "--db", str(self.db), **self.environment)
             code, shown = done.returncode, done.stdout + done.stderr

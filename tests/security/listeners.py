@@ -1,4 +1,4 @@
-"""Ports of this machine at which attacks knock, and what was heard there."""
+"""Local ports as targets of attacks, and the received requests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Handle = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 @contextlib.asynccontextmanager
 async def serving(handle: Handle) -> AsyncIterator[int]:
-    """A port of this machine; whatever is still connected at the end is cut and waited for."""
+    """A port of this machine; open connections are closed at the end."""
     running: set[asyncio.Task[Any]] = set()
 
     async def one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

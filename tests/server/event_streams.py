@@ -17,7 +17,7 @@ class Heard(msgspec.Struct):
 
 
 async def heard(answer: httpx2.Response) -> AsyncIterator[Heard]:
-    """The events of a stream; comments are told as `comment`."""
+    """The events of a stream; comments are returned as `comment`."""
     name, at, data = "message", None, None
     async for line in answer.aiter_lines():
         field, _, value = line.partition(": ")

@@ -1,4 +1,4 @@
-"""Hostile input, made here: bodies that are not JSON as it should be, and texts that break those who trust texts."""
+"""Hostile input, made here: bodies that are not JSON as it should be, and texts that break naive programs."""
 # ruff: noqa: E501, SIM905  rows of data
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator
 from itertools import product
 
-# JSON that must be refused, whatever it is sent to.
+# JSON that must be refused by every route.
 _NUMBERS = (
     "01 -01 1. .5 -.5 +1 1e 1e+ 1E- 0x10 0b1 0o7 1_000 1,000 NaN -NaN Infinity -Infinity inf nan 1e400 -1e400 - -- "
     "1.2.3 1e1.5 0e 00 -0x1 ١٢ １ 1f 1L 2. 1e٣"
@@ -49,7 +49,7 @@ def not_json() -> list[bytes]:
 
 
 def odd_json() -> list[bytes]:
-    """Bodies that are JSON, or nearly, and not what anybody asks for: never a server error."""
+    """Bodies that are JSON, or nearly, and unexpected: never a server error."""
     values = [
         "null",
         "true",

@@ -1,4 +1,4 @@
-"""What a worker sends of the lines of a task that runs, and what people read of them."""
+"""Batches of live output that a worker sends, and the lines that people read."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ NAME = "api.example"
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A certificate for `api.example` that nobody but itself has signed, with its key."""
+    """A certificate for `api.example` that is self-signed, with its key."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, NAME)])
     now = datetime.datetime.now(datetime.UTC)

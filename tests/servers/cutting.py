@@ -13,8 +13,8 @@ _SOCKET = ".s.PGSQL.5432"
 
 
 class Line:
-    """Between a client and the server's socket. `cut_request` and `cut_answer` are how many of the next requests that
-    contain `at` are lost, on their way there or with their answers; `is_down` refuses whoever connects."""
+    """Between a client and the server's socket. `cut_request` and `cut_answer` are how many of the next requests
+    that contain `at` are lost, on their way there or with their answers; `is_down` refuses connections."""
 
     def __init__(self, there: str) -> None:
         self._there = Path(there) / _SOCKET
@@ -59,7 +59,7 @@ class Line:
                     back.cancel()
                     await asyncio.wait({back})  # two may not read at once
                     requests.write(request)
-                    await answers.read(1)  # the server has begun to answer: what was asked is done
+                    await answers.read(1)  # the server has begun to answer: the request has been carried out
                     return
                 requests.write(request)
                 await requests.drain()

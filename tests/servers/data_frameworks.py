@@ -29,7 +29,7 @@ def frameworks_python() -> str:
 
 
 # A cluster looks at its own load up to a hundred times a second, which took half a minute of the processor while it
-# waited for the end of the tests. Nobody asks for that here.
+# waited for the end of the tests. The tests do not need that.
 _DASK = """
 import sys
 import dask.config
@@ -77,9 +77,9 @@ def dask_cluster() -> DaskCluster:
 
 
 class RayCluster(ServedProgram):
-    """The head of a cluster, with its client server, without dashboard. It takes a minute on a busy machine, and some
-    ten processes. Even where it is told loopback it uses the address of the machine's interface, so it gets a network
-    that has none."""
+    """The head of a cluster, with its client server, without dashboard. It takes a minute on a busy machine, and
+    some ten processes. Even if it is configured for loopback it uses the address of the machine's interface, so it
+    gets a network that has none."""
 
     def __init__(self) -> None:
         head, first = free_port(), 20_000  # ports of its workers, below those that the system gives out
@@ -99,7 +99,7 @@ class RayCluster(ServedProgram):
         return f"ray://127.0.0.1:{self.port}"
 
     def stop(self) -> None:
-        """Every process of its session: the cluster's own stay in it, whoever their parent is by then."""
+        """Every process of its session: the cluster's own stay in it, regardless of their parent."""
         for place in Path("/proc").iterdir():
             with suppress(OSError):
                 if place.name.isdecimal() and os.getsid(int(place.name)) == self.process.pid:

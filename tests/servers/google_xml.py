@@ -1,4 +1,4 @@
-"""A stand-in for Google Cloud Storage: as much of its XML API as the driver uses, with generations."""
+"""A stand-in for Google Cloud Storage: the part of its XML API that the driver uses, with generations."""
 
 from __future__ import annotations
 
@@ -194,6 +194,6 @@ def _handler(store: GoogleStore) -> type[BaseHTTPRequestHandler]:
                 self.wfile.write(content)
 
         def log_message(self, *_: object) -> None:
-            """Nobody reads it."""
+            """The log is not read."""
 
     return Handler

@@ -52,9 +52,9 @@ class Request:
 
 @dataclass(frozen=True)
 class Reply:
-    """What is sent back. `drop`: nothing, the connection is closed. `hang`: nothing at all until the client leaves.
-    `held`: nothing until somebody sets it. `raw`: these bytes as they are, then the connection is closed. `chunks` are
-    sent one by one, chunked."""
+    """The response. `drop`: nothing, the connection is closed. `hang`: nothing at all until the client leaves.
+    `held`: nothing until it is set. `raw`: these bytes as they are, then the connection is closed. `chunks` are sent
+    one by one, chunked."""
 
     status: int = 200
     headers: Mapping[str, str | list[str]] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Brokers of Kafka's protocol for tests. No registry that these tests know has a real one, so there are two stand-ins:
+"""Brokers of Kafka's protocol for tests. No package index has a real one, so there are two stand-ins:
 
 - the mock cluster of librdkafka, the C library under Confluent's client: topics, offsets, groups, in another process;
 - one that only greets: it judges a login and lists no topic. Its answers are made with the codec of aiokafka.
@@ -20,7 +20,7 @@ from aiokafka.protocol.metadata import MetadataResponse_v1
 
 from tests.servers.at_end import stop_at_end
 
-# Ends with its parent, whatever becomes of that.
+# Ends with its parent in any case.
 _MOCK = """
 import sys
 from confluent_kafka import Producer

@@ -45,7 +45,7 @@ def check_manifest(manifest: dict[str, Any]) -> None:
 
 
 class _Pod:
-    """The pod of one Job. `told` replaces what the stand-in would say of its container."""
+    """The pod of one Job. `told` replaces the container state of the stand-in."""
 
     def __init__(self, job: dict[str, Any], log: Path) -> None:
         self.job, self.log = job, log
@@ -179,7 +179,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def log_message(self, *what: Any) -> None:
-        """Nobody reads it."""
+        """The log is not read."""
 
     def _handle(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
@@ -227,7 +227,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(200)
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
-        pod.log.touch()  # of one whose status is told, nothing ran
+        pod.log.touch()  # with a given status, nothing ran
         with suppress(OSError), pod.log.open("rb") as log:
             while True:
                 has_ended = pod.process is None or pod.process.poll() is not None

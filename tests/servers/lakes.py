@@ -59,7 +59,7 @@ def lakes_python() -> str:
 @cache
 def written_tables() -> Path:
     """A folder with a table `shop.orders` of Iceberg, its catalogue `catalog.sqlite`, and a table `delta`: ten rows,
-    then three of them again, then the row with id 4 gone. Nobody changes it: tests that do take a copy."""
+    then three of them again, then the row with id 4 gone. It is read-only: tests that change it take a copy."""
     folder = Path(tempfile.mkdtemp(prefix="noetl-lakes-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     _write(folder, f"file://{folder}", {}, {})
@@ -68,8 +68,8 @@ def written_tables() -> Path:
 
 @cache
 def bucket_tables() -> tuple[Bucket, Path]:
-    """The same tables in a bucket of S3, and the folder of the catalogue. The log of `delta` has a checkpoint. Nobody
-    changes them."""
+    """The same tables in a bucket of S3, and the folder of the catalogue. The log of `delta` has a checkpoint. They
+    are read-only."""
     folder, bucket = Path(tempfile.mkdtemp(prefix="noetl-lakes-")), s3_bucket()
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     endpoint, key, secret = (bucket.auth[name] for name in ("endpoint", "access_key_id", "secret_access_key"))

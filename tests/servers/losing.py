@@ -1,4 +1,4 @@
-"""A line between a worker and its server that loses answers: what was asked is done, and nobody hears of it."""
+"""A connection between a worker and its server that loses responses after the request was carried out."""
 
 from __future__ import annotations
 

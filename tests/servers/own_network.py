@@ -2,8 +2,9 @@
 
     python own_network.py PORT COMMAND…
 
-For programs that use the address of the machine's interface, whatever they are told. A socket stays in the network in
-which it was made: the one bound here first takes the connections of tests, those made later reach the program.
+For programs that use the address of the machine's interface, regardless of their configuration. A socket stays in the
+network in which it was made: the one bound here first takes the connections of tests, those made later reach the
+program.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ async def _serve(outer: socket.socket, command: list[str]) -> int:
         else:
             writer.close()
             break
-    # It listens only now: who is waiting for the program takes the first connection as its sign.
+    # It listens only now: a waiting test takes the first connection as the ready sign.
     server = await asyncio.start_server(connected, sock=outer)
     async with server:
         return await program.wait()

@@ -1,8 +1,8 @@
-"""Ports for servers that must come back at the same address: free now, and given to nobody else meanwhile.
+"""Ports for servers that must come back at the same address: free now, and reserved meanwhile.
 
-A port that the system gave to who asked for any is one that it may give to the next connection of anybody, while its
-server is down or not up yet. These lie below those, and no two test processes take the same: whoever takes one holds
-its name, which the system forgets with the process.
+The system may give an ephemeral port to another connection while its server is down or not up yet. These ports are
+below the ephemeral range, and no two test processes take the same: each holds a lock by name, which the system releases
+with the process.
 """
 
 from __future__ import annotations

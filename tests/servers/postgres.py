@@ -58,13 +58,13 @@ class Server:
         stop_at_end(self.stop)
 
     def ask(self, sql: str, database: str = "postgres") -> str:
-        """What psql prints for one statement."""
+        """The output of psql for one statement."""
         command = [str(self._server.bin_path / "psql"), "-X", "-A", "-t", "-q", "-h", self.socket, "-U", "postgres"]
         done = subprocess.run([*command, "-d", database, "-c", sql], check=True, capture_output=True, text=True)
         return done.stdout.strip()
 
     def create(self, database: str) -> None:
-        """An empty database, once nobody is at the one it is copied from: the system itself looks at that now and then,
+        """An empty database, once its template has no connections: the system itself connects to it now and then,
         and waits for itself no longer than five seconds."""
         end = time.monotonic() + STARTED_S
         while True:
@@ -117,7 +117,7 @@ class Server:
 
     def stop(self) -> None:
         already_stopped(self.stop)
-        with suppress(Exception):  # the interpreter is ending: what follows makes sure of it
+        with suppress(Exception):  # the interpreter is ending: the next lines make sure of it
             self._server.stop()
         with suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGQUIT)

@@ -18,7 +18,7 @@ FOLDER = "{folder}"
 
 
 class ServedProgram:
-    """A program with a free port and a folder of its own; `{port}` and `{folder}` stand for them in its command."""
+    """A program with a free port and a folder of its own; `{port}` and `{folder}` are replaced in its command."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class ServedProgram:
         self._wait()
 
     def prepare(self) -> None:
-        """What it needs before it can start."""
+        """The preparation before its start."""
 
     def _wait(self) -> None:
         """Until it takes connections."""

@@ -1,7 +1,7 @@
 """A TCP proxy for tests: a line between two processes that can be slow, silent in one direction or both, or cut.
 
-A line that is silent loses nothing by itself, as TCP does not: what was sent arrives when the line speaks again, if
-whoever sent it has not given up by then.
+A line that is silent loses nothing by itself, as TCP does not: sent data arrives when the connection resumes, if the
+sender has not given up by then.
 
     with Proxy("127.0.0.1", 4222) as line:
         …  # line.port
@@ -48,7 +48,7 @@ class Proxy:
         self._tell(self._over.set)
         self._thread.join(10)
 
-    # What befalls it.
+    # The faults.
 
     @contextmanager
     def silent(self, *directions: str) -> Iterator[None]:

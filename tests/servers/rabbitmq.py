@@ -1,7 +1,7 @@
 """A real RabbitMQ for tests, from Debian's packages: one for a test process, started when first asked for.
 
-It starts from an unpacked folder: its emulator is called as its own scripts would, with every path told. It looks for a
-daemon `epmd`, which would outlive the tests; so one of its own runs beside it, on a free port.
+It starts from an unpacked folder: its emulator is called as its own scripts would, with every path given. It looks for
+a daemon `epmd`, which would outlive the tests; so one of its own runs beside it, on a free port.
 """
 
 from __future__ import annotations

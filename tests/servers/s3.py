@@ -18,7 +18,7 @@ class ObjectServer:
         self.asked: list[str] = []
         self._open = threading.Event()
         self._open.set()
-        self.came = threading.Event()  # somebody waits, or has been answered
+        self.came = threading.Event()  # a request waits, or was answered
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
@@ -104,6 +104,6 @@ def _handler(store: ObjectServer) -> type[BaseHTTPRequestHandler]:
                 self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
-            """Nobody reads it."""
+            """The log is not read."""
 
     return Handler

@@ -1,4 +1,4 @@
-"""Drivers of databases that nobody can start here, in an environment of their own; and fakesnow, an emulator."""
+"""Drivers of databases that cannot be started here, in an environment of their own; and fakesnow, an emulator."""
 
 from __future__ import annotations
 

@@ -33,7 +33,8 @@ class _Login(asyncssh.SSHServer):
 
 
 async def _shell(process: asyncssh.SSHServerProcess[bytes], children: list[Process]) -> None:
-    """What sshd does: the command by a shell, its streams and its end passed on, killed when the channel closes."""
+    """The behaviour of sshd: the command by a shell, its streams and its end passed on, killed when the channel
+    closes."""
     child = await asyncio.create_subprocess_exec(
         *("/bin/sh", "-c", process.command or ""), stdin=-1, stdout=-1, stderr=-1, start_new_session=True
     )
@@ -53,7 +54,7 @@ async def _shell(process: asyncssh.SSHServerProcess[bytes], children: list[Proce
         if child.returncode is None:
             with suppress(ProcessLookupError):
                 os.killpg(child.pid, 9)
-        # Its pipes too, or the loop complains when it ends; first, since who waits here can be cancelled once more.
+        # Its pipes too, or the loop complains when it ends; first, since this wait can be cancelled once more.
         child._transport.close()  # type: ignore[attr-defined]
         await asyncio.gather(*both, return_exceptions=True)
 
@@ -106,6 +107,6 @@ async def ssh_machine(folder: Path) -> AsyncIterator[Machine]:
     for one in shells:  # the server does not wait for them
         one.cancel()
     await asyncio.gather(*shells, return_exceptions=True)
-    # Here, where nobody cancels: a loop that ends before it heard of a child's end leaves it open.
+    # Here, without cancellation: a loop that ends before it has received a child's exit leaves it open.
     for child in children:
         await child.wait()

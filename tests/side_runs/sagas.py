@@ -35,7 +35,7 @@ workflow:
 
 
 def told(events: Sequence[Event]) -> list[tuple[str, str | None]]:
-    """What became of compensations, in the order of the log."""
+    """The outcomes of compensations, in the order of the log."""
     return [
         (event.event_type.removeprefix("compensation."), event.step)
         for event in events

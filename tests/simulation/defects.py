@@ -35,7 +35,7 @@ def tasks_begin_under_old_leases(patch: pytest.MonkeyPatch) -> None:
 
 
 def repeated_requests_say_nothing_more(patch: pytest.MonkeyPatch) -> None:
-    """What is sent again is what was sent before, byte for byte, on a kept connection at least."""
+    """A repeated request equals the first, byte for byte, at least on a kept connection."""
     ask = ServerConnection.ask
 
     async def without(self: ServerConnection, method: str, path: str, **how: Any) -> Reply:
@@ -58,7 +58,7 @@ def refusals_are_recorded_each_time(patch: pytest.MonkeyPatch) -> None:
 
 
 def reports_are_not_fenced(patch: pytest.MonkeyPatch) -> None:
-    """Whoever reports is taken for the holder of the order."""
+    """Every reporter is treated as the holder of the order."""
     record = reports.record_report
 
     def trusting(plan: Any, execution: Execution, command: RecordReport) -> Decision:

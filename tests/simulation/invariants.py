@@ -1,4 +1,4 @@
-"""What holds after every step of a simulation (reliability.md §4.1), and at its end."""
+"""Invariants after every step of a simulation (reliability.md §4.1), and at its end."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def no_lease_was_lost(log: list[Event]) -> None:
 
 
 def replays_alike(log: list[Event], control_planes: Collection[Executions]) -> None:
-    """P6: what a server has in memory is what its log says."""
+    """P6: the memory of a server equals the fold of its log."""
     first = log[0]
     for executions in control_planes:
         if not executions.drives(first.execution_id):
@@ -77,7 +77,7 @@ def replays_alike(log: list[Event], control_planes: Collection[Executions]) -> N
 
 
 async def all_is_done(store: MemoryStore, accepted: Collection[str]) -> None:
-    """P1, P2: nothing that was accepted is lost or stands still."""
+    """P1, P2: no accepted execution is lost or stalls."""
     for execution_id in accepted:
         row = await store.execution(execution_id)
         assert row is not None, f"{execution_id} was accepted and is not there"

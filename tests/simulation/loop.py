@@ -23,7 +23,7 @@ class Node:
 
     def __init__(self, name: str) -> None:
         self.name, self.is_dead, self.is_frozen = name, False, False
-        self.held: list[Callable[[], None]] = []  # what it would have done while it was frozen
+        self.held: list[Callable[[], None]] = []  # callbacks held back while it was frozen
         self.context = copy_context()
         self.context.run(_node.set, self)
 
@@ -114,8 +114,8 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
             self.call_soon(run, context=node.context.copy())
 
     def end(self) -> None:
-        """Cancel whatever there is, and close. What was kept back runs now: a task whose next step never comes could
-        not be cancelled."""
+        """Cancel all tasks, and close. Held-back callbacks run now: a task whose next step never runs could not be
+        cancelled."""
         self.is_ending = True
         for node in sorted(self._holding, key=lambda one: one.name):
             self._thaw(node)

@@ -22,7 +22,7 @@ class Faults(msgspec.Struct, kw_only=True):
     """How often what goes wrong: chances of a message, or of a call of the store; counts of what happens to nodes."""
 
     lost: float = 0.0
-    silent: float = 0.0  # of those that are lost: nobody closes the connection, and only patience tells
+    silent: float = 0.0  # of lost ones: the connection stays open, and only a timeout reveals it
     doubled: float = 0.0
     late: float = 0.0  # by up to a minute
     store: float = 0.0  # fails before it has acted, or after
@@ -31,7 +31,8 @@ class Faults(msgspec.Struct, kw_only=True):
 
 
 class Network:
-    """`answering` is told whose answer is about to be sent: that one may freeze, and find it when it wakes."""
+    """`answering` is called with the node before its response is sent: it may freeze, and receive it when it
+    continues."""
 
     def __init__(
         self, loop: SimulatedLoop, dice: Random, faults: Faults, answering: Callable[[Node | None], None]
@@ -103,7 +104,7 @@ def _resolve(answered: asyncio.Future[Reply], reply: Reply) -> None:
 def _fail(answered: asyncio.Future[Reply], problem: HttpConnectionError) -> None:
     if not answered.done():
         answered.set_exception(problem)
-        answered.exception()  # who has given up waiting does not hear of it
+        answered.exception()  # a request that timed out does not receive it
 
 
 class Address:
@@ -116,7 +117,7 @@ class Address:
 
 
 class SimulatedWire:
-    """What `ServerConnection` knows of HTTP, over this network."""
+    """The HTTP interface of `ServerConnection`, over this network."""
 
     def __init__(self, network: Network, address: Address, token: str) -> None:
         self._network, self._address, self._token = network, address, token

@@ -106,7 +106,7 @@ class SimulatedTool:
         world.hold(lambda: invariants.begins_for_the_first_time(log, context.task_run.task_run_id, self._worker_id))
         world.begun += 1
         world.may_freeze(current_node())
-        last_s = 12.0 if context.task_run.task == "c" else 4.0  # who was frozen wakes while the execution is still open
+        last_s = 12.0 if context.task_run.task == "c" else 4.0  # a frozen node continues while it is still open
         await asyncio.sleep(world.dice.choice((0.0, 0.01, 0.1, 1.0, last_s)))
         return ToolResult(result=1)
 
@@ -180,7 +180,7 @@ class SimulatedServer:
         return Reply(200, "OK", told, answer)
 
     def _request(self, token: str) -> Any:
-        """What the checks of the routes look at."""
+        """The parts of a request that route checks read."""
         identity = SimpleNamespace(token_id=token, pools=POOLS[token])
         app = SimpleNamespace(state=SimpleNamespace(services=self._stubs))
         return SimpleNamespace(app=app, state=SimpleNamespace(identity=identity))
@@ -236,7 +236,7 @@ class World:
         self._servers: list[SimulatedServer] = []
         self._workers: dict[Node, HeldLeases] = {}
         self._names = 0
-        self.worker_ids: list[str] = []  # as anybody can read them in a log
+        self.worker_ids: list[str] = []  # as written in a log
 
     def run_all(self) -> None:
         asyncio.set_event_loop(self.loop)
@@ -253,7 +253,7 @@ class World:
         return task
 
     def hold(self, check: Callable[[], None]) -> None:
-        """Something must hold now. What does not ends the simulation, wherever it was noticed."""
+        """Assert an invariant. A violation ends the simulation, from any place."""
         self.steps += 1
         try:
             check()
@@ -295,7 +295,7 @@ class World:
         rows = self.store._executions
         return all(one in rows and rows[one].finished_at is not None for one in self.accepted)
 
-    # what goes wrong
+    # faults
 
     def _heal(self) -> None:
         for name in ("lost", "doubled", "late", "store"):
@@ -329,7 +329,7 @@ class World:
             self.loop.freeze(node, self.dice.uniform(25.0, 37.0) if self.dice.random() < 0.8 else 60.0)
             self._add_worker()
 
-    # who is there
+    # nodes
 
     def _serve(self, address: Address) -> None:
         self._names += 1
@@ -376,8 +376,8 @@ class World:
         await worker.serve()
 
     async def _intrude(self) -> None:
-        """A worker of another pool speaks for those that it has read of: it asks for what they hold, and would renew
-        their leases. Nobody may answer it."""
+        """A worker of another pool acts for other workers: it requests their orders, and tries to renew their
+        leases. All these must be refused."""
         dice = Random(f"stranger {self.seed}")
         for _ in range(INTRUSIONS):
             await asyncio.sleep(dice.uniform(0.1, 4.0))
@@ -394,7 +394,7 @@ class World:
                 self.hold(partial(invariants.stranger_is_refused, reply.status, worker_id))
 
     async def _start(self, execution_id: str) -> None:
-        """A client that asks until it is told that its start was accepted."""
+        """A client that retries until its start is accepted."""
         while True:
             server = self.dice.choice(self._servers)
             if not server.node.is_dead:

@@ -20,7 +20,7 @@ MOST_BYTES = 64 << 20
 
 
 def explode(text: str) -> str:
-    """What the bomb ended as: the message of its error. Anything else that is raised ends the process."""
+    """The outcome of the bomb: the message of its error. Anything else that is raised ends the process."""
     with open("/proc/self/statm") as file:
         mapped = int(file.read().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (mapped + MOST_BYTES, mapped + MOST_BYTES))

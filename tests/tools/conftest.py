@@ -1,4 +1,4 @@
-"""What the tests of tables share: the tools, a PostgreSQL database, and transfers that leave no file.
+"""Fixtures of the table tests: the tools, a PostgreSQL database, and transfers that leave no file.
 
 All tests of a module use the same tools and one event loop. Each tool starts a child process with DuckDB or SQLAlchemy,
 half a second of processor time; tools of its own for each test were nine tenths of what these tests cost.

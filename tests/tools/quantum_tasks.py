@@ -22,7 +22,7 @@ measure q -> c;
 
 
 class World:
-    """One worker's quantum tool, with a clock that stands still until it is moved."""
+    """One worker's quantum tool, with a manual clock."""
 
     def __init__(
         self,

@@ -58,7 +58,7 @@ async def wait(file: str) -> str:
 
 @server.tool()
 def complaints(day: str) -> list[dict[str, str]]:
-    """What customers wrote on a day."""
+    """The complaints of customers on a day."""
     texts = ["The parcel is three weeks late", "Two cups were broken, and I need them today", "Why is tea so dear?"]
     return [{"id": f"{day}/{number}", "text": text} for number, text in enumerate(texts)]
 

@@ -102,7 +102,7 @@ class Breaking:
 
 
 class Transfers(TableTasks):
-    """Transfers from and to a PostgreSQL database, and whatever else a test names."""
+    """Transfers from and to a PostgreSQL database, and other ends that a test names."""
 
     def __init__(self, folder: Path, tools: SharedTools, auth: dict[str, Any]) -> None:
         super().__init__(folder, tools)

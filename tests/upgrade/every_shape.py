@@ -238,7 +238,7 @@ class Program:
 
 
 class Server:
-    """What a server answers, with the status of what was refused: that is a view, too."""
+    """The responses of a server, with the status of refusals: these are views, too."""
 
     def __init__(self, url: str, token: str) -> None:
         self._url, self._token = url, token
@@ -288,12 +288,12 @@ def begin_all(server: Server) -> dict[str, str]:
 
 
 def shown(server: Server, execution_id: str) -> dict[str, Any]:
-    """What a server shows of an execution, by route."""
+    """The views of an execution on a server, by route."""
     return {route: server.ask(f"/api/executions/{execution_id}{route}") for route in ROUTES}
 
 
 def told(program: Program, db: str, execution_id: str) -> dict[str, Any]:
-    """What commands tell of an execution that lies in a store, by command."""
+    """The output of commands about an execution in a store, by command."""
     return {" ".join(one): program.call(*one, execution_id, "--db", db) for one in COMMANDS}
 
 

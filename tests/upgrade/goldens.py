@@ -1,4 +1,4 @@
-"""Stores as earlier programs left them, made anew from their texts in `stores/`; `store_writing` tells what they hold.
+"""Stores of earlier versions, rebuilt from their texts in `stores/`; `store_writing` describes their contents.
 
 A name ends with the number of migrations there were then. The text of a SQLite store is whole; that of a store in
 PostgreSQL holds its rows, and its tables come from the migrations of that day: the rows name their checksums, so one
@@ -42,7 +42,7 @@ def text_of(name: str) -> str:
 
 
 def answers_of(name: str) -> dict[str, Any]:
-    """What the program of that day showed of the store: `every_shape` says by which keys."""
+    """The views of the store by the version of that time, with the keys of `every_shape`."""
     answers: dict[str, Any] = json.loads(gzip.decompress(_kept(f"{name}.answers.json.gz")))
     return answers
 

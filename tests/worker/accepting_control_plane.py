@@ -12,7 +12,7 @@ from noetl.net.net import Net
 
 
 class AcceptingControlPlane:
-    """What a test expects to be asked, it overrides; any other question fails the test."""
+    """A test overrides the calls it expects; any other call fails the test."""
 
     async def turn(self, turn: Turn) -> TurnAnswer:
         return TurnAnswer(verdicts=(ReportResult.ACCEPTED,) * len(turn.reports))

@@ -75,8 +75,8 @@ class WireServer:
         return execution_id
 
     async def left_alone(self) -> None:
-        """Return once nobody waits for an order: one who has left is noticed a moment later, and what comes up in that
-        moment would be given to it."""
+        """Return once no poll waits for an order: a disconnected poll is noticed a moment later, and would receive
+        an order that arrives in that moment."""
         async with asyncio.timeout(60):
             while self.waiting:
                 await asyncio.sleep(0.001)

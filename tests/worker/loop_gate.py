@@ -21,13 +21,13 @@ def always(**then: Any) -> dict[str, Any]:
 
 @pytest.fixture(autouse=True)
 def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What has happened is told early where a tool takes long: on a machine that stood still meanwhile this would come
-    between iterations whose order is what a test is about."""
+    """Reports are sent early if a tool takes long: on a stalled machine such a report would come between iterations
+    whose order a test checks."""
     monkeypatch.setattr(pipeline_run, "RIDE_S", 3600.0)
 
 
 class Gate(Scripted):
-    """Holds every run until `free` of them are in, or nobody else comes; counts how many are in at once."""
+    """Holds every run until `free` of them have started, or no other follows; counts how many are in at once."""
 
     def __init__(self, **answers: Any) -> None:
         super().__init__(**answers)

@@ -17,7 +17,7 @@ from noetl.worker.slots import WorkerHandle
 
 
 def an_order(task: str, **other: Any) -> Order:
-    """One that stands at `task` of the step `start`; `other` are fields that matter to the test."""
+    """An order at `task` of the step `start`; `other` are fields that matter to the test."""
     usual: dict[str, Any] = {
         "order_id": "o",
         "execution_id": "x1",

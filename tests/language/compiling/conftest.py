@@ -1,4 +1,4 @@
-"""Fixtures that compile playbooks: what the compiler's tests share."""
+"""Fixtures that compile playbooks: common to the compiler's tests."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def compiled_text(text: str, *, kinds: Kinds = KINDS, strict: bool = False, exte
     playbook = read_playbook(Source("test.yaml", text), findings, kinds=KINDS, strict=strict)
     assert playbook is not None, list(findings)
     compiled = compile_playbook(playbook, kinds, findings, extensions=extensions)
-    # The texts of these tests read workload that nobody declares; test_undefined_names.py is about that.
+    # The texts of these tests read undeclared workload; test_undefined_names.py is about that.
     return Outcome(compiled.net, compiled.debug, [each for each in findings if each.code != "W_WORKLOAD_KEY"])
 
 

@@ -1,4 +1,4 @@
-"""What the migration tests share: text in, migrated text and its data out, and the net that each compiles to."""
+"""Helpers of the migration tests: text in, migrated text and its data out, and the net that each compiles to."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def essence(net: Net | None) -> Any:
             rules = task.get("policy", {}).get("rules", [])
             guards = [rule.get("when") for rule in rules]
             rules[:] = [rule for n, rule in enumerate(rules) if rule.get("when") not in guards[:n]]  # never reached
-            if task.get("policy") == {"rules": pair}:  # what no policy at all means (POL-03)
+            if task.get("policy") == {"rules": pair}:  # the meaning of a missing policy (POL-03)
                 del task["policy"]
         if transition.get("admission") == {"rules": [{"when": {"data": "{{ true }}"}}, {"allow": False}]}:
             transition["admission"] = {"rules": [{}]}

@@ -3,8 +3,8 @@
 Steps of `v2-case` are of two sorts: `usual` ones follow one of the patterns that people write, with random conditions,
 values, options and targets; `any` ones combine every part with every other, which people hardly do.
 
-Every tool call carries an `id` of its own, so that a run can be told apart from another by its calls alone, whatever
-the steps around them are called. Steps only lead forward: each run ends.
+Every tool call carries an `id` of its own, so that runs can be compared by their calls alone, regardless of step names.
+Steps only lead forward: each run ends.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ DONE_OF_HTTP = "{{ event.name == 'call.done' and response.status_code in [200, 2
 ERROR_OF_HTTP = "{{ event.name == 'call.error' and response.status_code in [404, 429] }}"
 OWN_NAMES = 0.3  # the share of steps that read their result by their own name
 ANY_STEPS = 0.03  # the share of steps without a pattern in the usual playbooks
-FORKS, RARE_FORKS = 0.2, 0.06  # the share of ways out that fork
+FORKS, RARE_FORKS = 0.2, 0.06  # the share of exits that fork
 NAMES = ("start", "b", "c", "d")
 CASE_GUARDS = (
     "{{ event.name == 'call.done' }}",
@@ -151,7 +151,7 @@ class Playbooks:
         return [{f"t{self.call_id()}": {"tool": self.tool(CASE_VALUES[:4])}} for _ in range(self.random.randint(1, 2))]
 
     def working_call(self, later: tuple[str, ...]) -> dict[str, Any]:
-        """A rule that runs tasks after every success, with a way out of its own or that of the step."""
+        """A rule that runs tasks after every success, with its own exit or that of the step."""
         last = [{"next": {"next": self.target(later)}}]
         rules: list[dict[str, Any]] = [{"when": DONE, "then": [*self.tasks(), *self.pick(last, [])]}]
         if self.chance(0.5):

@@ -1,4 +1,4 @@
-"""Side by side: what a playbook and its migrated form do, with tools that answer by a seed."""
+"""Side by side: runs of a playbook and its migrated form, with tools that answer by a seed."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class SeededTool(Scripted):
 
 
 class Did(msgspec.Struct, frozen=True):
-    """What a run did and what it led to."""
+    """The actions and the outcome of a run."""
 
     status: str
     error: str | None

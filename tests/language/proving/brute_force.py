@@ -33,7 +33,7 @@ CROWD = 9  # tokens in one state; a net that makes more is too large for this ga
 
 @dataclass
 class Report:
-    """What the game can come to. `complete` False: too many states, nothing is claimed."""
+    """The outcomes of the token game. `complete` False: too many states, nothing is claimed."""
 
     deadlock: bool = False
     unfilled: set[str] = field(default_factory=set)

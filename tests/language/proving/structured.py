@@ -119,7 +119,7 @@ def overcounted(net: Structured, fork: Fork) -> Game:
 
 
 def endless(net: Structured) -> Game:
-    """What was the end goes round forever."""
+    """The former end becomes an endless cycle."""
     return {**net.game, net.end: Rule(arcs=((net.end, False, 1),))}
 
 

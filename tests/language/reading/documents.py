@@ -1,4 +1,4 @@
-"""What the tests of the v10 and v2-eval readers share: documents around a fragment, and what was found in them."""
+"""Helpers of the v10 and v2-eval reader tests: documents around a fragment, and their findings."""
 
 from __future__ import annotations
 

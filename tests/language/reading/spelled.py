@@ -1,4 +1,4 @@
-"""What the tests of accepted spellings share: a document around a fragment, and what checking it finds."""
+"""Helpers of the spelling tests: a document around a fragment, and its findings."""
 
 from __future__ import annotations
 

@@ -138,6 +138,6 @@ class _Writer:
             return
         before = list(self.anchors)
         self.lines.append(head + self.anchor() + self.trailing())
-        self.anchors = before  # an alias may not stand inside the value it repeats
+        self.anchors = before  # an alias is not allowed inside the value it repeats
         below = column if indentless and write == self.sequence and self.one_in(2) else column + 2
         write(below if below == column else below + self.draw(st.integers(-1, 2)), depth)

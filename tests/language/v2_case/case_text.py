@@ -1,4 +1,4 @@
-"""What the tests of v2-case and of wait blocks share: reading YAML text, and the codes found in it."""
+"""Helpers of the v2-case and wait block tests: reading YAML text, and the codes found in it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server of the access routes alone, over a store in memory and a clock that stands still, and its callers."""
+"""A server of the access routes alone, over a store in memory and a manual clock, and its callers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ KEY = MasterKeys([b"k" * 32])
 
 
 class Between:
-    """What happens between the two parts of the stream; a test may say what."""
+    """The actions between the two parts of the stream, set by a test."""
 
     def __init__(self) -> None:
         self.happens: Callable[[], Awaitable[None]] | None = None
