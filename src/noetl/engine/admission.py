@@ -61,7 +61,10 @@ def admit(plan: Plan, execution: Execution, token: Token, at: float) -> Decision
     if token.failure is not None:
         return _failed_join(draft, token, token.failure, about)
     if execution.counts.step_runs >= plan.max_step_runs:
-        message = f"this execution has had {plan.max_step_runs} step runs, which is its limit"
+        message = (
+            f"this execution has had {plan.max_step_runs} step runs, the limit that "
+            "executor.spec.policy.limits.max_step_runs sets"
+        )
         return _dropped(draft, token, about, "budget", Error(kind="execution.budget", message=message))
     # Most steps have neither rules nor limits. For them, building the scope would be most of the cost of a step. An
     # operator's limit (`held.limits`) and a partition are known only at run time, so they are tested here.

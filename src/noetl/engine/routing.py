@@ -111,7 +111,7 @@ def _select_arcs(
     tokens = sum(arc.tokens for arc in selection.fired)
     # They could not all run, and creating them would block all other executions of this server (ROUTE-10).
     if tokens > plan.max_step_runs:
-        limit = f"and {plan.max_step_runs} step runs are the limit of this execution"
+        limit = f"and executor.spec.policy.limits.max_step_runs is {plan.max_step_runs}"
         error = Error(kind="execution.budget", message=f'the arcs of step "{run.step}" make {tokens} tokens, {limit}')
         return Selection(considered=selection.considered, error=error)
     if is_plain and selection.error is None:

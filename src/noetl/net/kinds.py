@@ -166,7 +166,8 @@ COMMON_SPEC: tuple[Input, ...] = (
                 },
             ]
         },
-        doc="Retries inside the tool, before the policy sees an outcome.",
+        doc="Runs the tool again after any error, before the policy sees the outcome: how many runs, or "
+        "{attempts, delay, backoff}.",
     ),
     Input(
         name="resources",

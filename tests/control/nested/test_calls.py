@@ -211,7 +211,7 @@ workflow:
     assert result.status == "failed"
     assert len(here.children()) == 3
     assert result.error is not None
-    assert '"jobs/again" would be nested 4 deep, and 3 is the limit' in result.error.message
+    assert '"jobs/again" would be nested 4 deep, and executor.spec.policy.limits.max_depth is 3' in result.error.message
 
 
 async def test_an_unknown_playbook_is_an_error_that_names_the_searched_places() -> None:

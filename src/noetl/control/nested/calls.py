@@ -167,7 +167,9 @@ class NestedCalls:
         execution = parent.execution
         depth = execution.origin.depth + 1
         if depth > (most := int(parent.plan.net.executor.limits.get("max_depth", MAX_DEPTH))):
-            raise _refused(f'"{call.path}" would be nested {depth} deep, and {most} is the limit')
+            raise _refused(
+                f'"{call.path}" would be nested {depth} deep, and executor.spec.policy.limits.max_depth is {most}'
+            )
         try:
             net = await self._library.find(call.path, call.version, beside=execution.origin.net_hash)
         except RefusedError as problem:

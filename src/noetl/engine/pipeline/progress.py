@@ -64,7 +64,8 @@ def budget_error(position: Position, limit: int) -> Error | None:
     """Why no further task may run here, if none may (PIPE-07)."""
     if position.runs < limit:
         return None
-    return Error(kind="pipeline.budget", message=f"this pipeline has had {limit} task runs, which is its limit")
+    message = f"this pipeline has had {limit} task runs, the limit that executor.spec.policy.limits.max_task_runs sets"
+    return Error(kind="pipeline.budget", message=message)
 
 
 def pipeline_end(position: Position, decision: Decided) -> StepDone | StepFailed | None:

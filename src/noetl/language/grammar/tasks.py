@@ -225,7 +225,11 @@ EXECUTOR_POLICY = Construct(
     (
         Key("defaults", DEFAULTS),
         Key("results", RESULTS),
-        Key("limits", model.FREE, "Bounds of an execution: max_payload_bytes, max_task_runs, max_step_runs, …"),
+        Key(
+            "limits",
+            model.FREE,
+            "Limits of an execution: max_step_runs, max_task_runs, max_depth, max_payload_bytes, max_in_flight.",
+        ),
         Key("placement", model.FREE, "A hint for people that is kept with the net; nothing acts on it."),
         Key("cost", model.FREE, "A hint for people that is kept with the net; nothing acts on it."),
         Key("failure", FAILURE),
