@@ -56,7 +56,10 @@ def test_a_run_of_a_clean_playbook_prints_no_warning(file: Path) -> None:
 def test_a_run_warns_about_steps_that_no_token_can_reach(file: Path) -> None:
     file.write_text(f"{CLEAN}  - step: load\n    tool: {{kind: noop}}\n")
 
-    assert 'warning[W_UNREACHABLE]: no token can come to step "load"' in call("run", str(file), "--memory", "-q")[2]
+    assert (
+        'warning[W_UNREACHABLE]: step "load" never runs: no token can reach it'
+        in call("run", str(file), "--memory", "-q")[2]
+    )
 
 
 @pytest.mark.req("VAL-19")

@@ -225,7 +225,7 @@ CODES: dict[str, str] = {
     # warnings
     "W_ERROR_UNMATCHED": "A policy lets an error outcome pass unmatched, and the pipeline goes on.",
     "W_ERROR_ACCEPTED": "A rule or an arc that is not about errors takes them, too, and the execution goes on.",
-    "W_RETRY_LAST": "A rule for errors behind a retry of the same errors, which is not asked after the last attempt.",
+    "W_RETRY_LAST": "A rule below a retry of the same errors, which is not reached after the last attempt.",
     "W_ERROR_KIND": "A condition names a kind of error that its tool never gives, or a status that no outcome has.",
     "W_ARC_SHADOWED": "An arc that an earlier unguarded arc always takes first.",
     "W_EVENT_NEVER": "A guard names an event this step never has.",
@@ -251,7 +251,7 @@ CODES: dict[str, str] = {
     "W_TOKEN_LEFT": "A token can end outside the join its siblings wait at.",
     "W_NO_END": "A step from which no end can be reached.",
     "W_EVENT_UNROUTED": "A boundary event that no arc takes.",
-    "W_GUARD_OVERLAP": "A guard that can never decide, because an earlier one always takes its cases.",
+    "W_GUARD_OVERLAP": "An arc or rule that is never taken, because an earlier one takes all its cases.",
     "W_CYCLE_UNBOUNDED": "A cycle for which no reason to end was found.",
     "W_RESOURCE_DEADLOCK": "Limits that can wait for each other.",
     "W_USED_BEFORE_SET": "A value read before any path can have set it.",

@@ -62,7 +62,7 @@ def test_a_misplaced_root_key_gets_the_right_place_as_hint(
 def test_kind_is_exactly_playbook(kind: str) -> None:
     found = only(read_root_text(f"kind: {kind}")[1])
 
-    assert (found.code, found.path, found.hint) == ("E_KIND", "kind", "kind: Playbook")
+    assert (found.code, found.path, found.hint) == ("E_KIND", "kind", "write kind: Playbook")
 
 
 @pytest.mark.req("DOC-04")

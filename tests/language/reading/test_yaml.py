@@ -216,7 +216,7 @@ def test_all_problems_are_reported_in_order() -> None:
         (7, 'the tag "!!str" is not read: a playbook holds plain values only'),
         (8, '".inf" cannot be stored as JSON'),
         (9, "a template without quotes, which YAML reads as a mapping"),
-        (10, '"*no" repeats a value that has no name yet'),
+        (10, '"*no" stands for a value named "&no", and there is none above'),
         (11, '"*r" stands inside the value it repeats'),
         (12, "this text holds a character that cannot be stored"),
     ]

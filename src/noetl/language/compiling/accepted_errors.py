@@ -358,8 +358,8 @@ def _check_retries(policy: PolicySyntax, compilation: Compilation) -> None:
         later = next((other for other in policy.rules[position + 1 :] if _is_meant_for_the_rest(other, rule)), None)
         if later is not None and later.when is not None:
             line = later.when.span.line
-            message = f"when its attempts are used up the task fails, and the rule in line {line} is not asked"
-            hint = "write … and _attempt < N in this when, N being attempts: the rules below are asked after that"
+            message = f"after the last attempt the task fails, and the rule in line {line} is never reached"
+            hint = "add … and _attempt < N to this when, N being attempts: the last error then reaches the rules below"
             compilation.note("W_RETRY_LAST", rule.when, message, hint)
 
 

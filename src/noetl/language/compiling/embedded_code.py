@@ -81,8 +81,8 @@ def _check_texts(written: Iterable[Scalar], playbook: Playbook, compilation: Com
             compilation.note(
                 "W_SQL_FRAGMENT",
                 scalar,
-                "this SQL is wholly made by a template and runs as it comes out",
-                "write the SQL here and let templates fill in values, or mark it {{ … | sql }}",
+                "this SQL comes whole from a template, so its values cannot be bound as parameters",
+                "write the SQL here and use templates for values only; if you trust the text, mark it {{ … | sql }}",
             )
 
 
@@ -156,7 +156,7 @@ def check_python_code(playbook: Playbook, compilation: Compilation) -> Playbook:
         left -= len(code.value)
         if left >= 0 and (problem := problem_of(code.value)) is not None:
             message = f"this Python code does not parse: {problem.msg}"
-            hint = _NO_TEMPLATE if is_template(code.value) else "the task would fail"
+            hint = _NO_TEMPLATE if is_template(code.value) else "correct it: as it is, the task fails"
             compilation.note("W_PYTHON", _place(code, problem, playbook.source), message, hint)
         elif left >= 0:
             _note_idle(code, compilation)

@@ -307,8 +307,9 @@ def _asks_for_failure(arc: ArcSyntax, step: StepSyntax) -> bool:
 
 def _note(arc: ArcSyntax, earlier: ArcSyntax, dialect: Dialect, compilation: Compilation) -> None:
     inclusive = "next.spec.mode: inclusive" if dialect is Dialect.V10 else "spec.next_mode: inclusive"
-    message = f'the arc to "{earlier.target.value}" (line {earlier.target.span.line}) always comes first'
-    hint = f"move this arc before it, give that one a when, or write {inclusive} to take both"
+    first = f'the arc to "{earlier.target.value}" (line {earlier.target.span.line})'
+    message = f"this arc is never taken: {first} always comes first"
+    hint = f"move this arc before it, give that one a condition (when), or write {inclusive} to take both"
     compilation.note("W_ARC_SHADOWED", arc.target, message, hint)
 
 
@@ -336,7 +337,7 @@ def _check_errors(policy: PolicySyntax, compilation: Compilation) -> None:
         compilation.note(
             "W_ERROR_UNMATCHED",
             key_place(policy.node, "rules", head(policy)),
-            "an error that none of these rules takes lets the pipeline go on",
+            "an error that matches none of these rules is ignored: the pipeline goes on",
             "add {when: \"{{ outcome.status == 'error' }}\", then: {do: fail}}, or on_unmatched: fail",
         )
 

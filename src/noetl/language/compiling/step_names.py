@@ -73,7 +73,7 @@ def _check_entry(playbook: Playbook, compilation: Compilation) -> None:
     guess = _likely_entry(playbook)
     hint = f'rename "{guess}" to start, or write executor: {{spec: {{entry_step: {guess}}}}}'
     place = key_place(playbook.node, "workflow", playbook.steps[0].name_node)
-    compilation.note("E_NO_START", place, 'no step is called "start", so there is nothing to begin with', hint)
+    compilation.note("E_NO_START", place, 'no step is called "start", so it is not known which step is the first', hint)
 
 
 def _likely_entry(playbook: Playbook) -> str:

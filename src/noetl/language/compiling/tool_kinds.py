@@ -151,7 +151,7 @@ def _check_spec(
         # An option that another check refused: its code already names the alternative.
         if key not in known and not compilation.findings.refuses(place):
             hint = WORDS_OF_OTHERS.get(key) or did_you_mean(key, known, otherwise)
-            compilation.note("W_SPEC_KEY", place, f'nothing reads "{key}" in {what}', hint)
+            compilation.note("W_SPEC_KEY", place, f'"{key}" is not an option in {what} and is ignored', hint)
 
 
 _RETRY_PARTS = ("attempts", "delay", "backoff")

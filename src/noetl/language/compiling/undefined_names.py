@@ -29,7 +29,7 @@ from noetl.templates.logic import GuardReference
 from noetl.templates.scope import TemplateSite, foreign, is_reserved, visible
 from noetl.templates.values import NAMES_OF_OTHERS
 
-_WAY_OUT = "declare it under workload (null if the start brings it), or write | default(…)"
+_WAY_OUT = "declare it under workload, with null if each start gives it; or give a default: | default(…)"
 
 
 def check_undefined_names(playbook: Playbook, net: Net, compilation: Compilation) -> None:
@@ -125,10 +125,13 @@ def _note_entry(written: TemplateText, playbook: Playbook, compilation: Compilat
 def _note_keychain(written: TemplateText, playbook: Playbook, compilation: Compilation) -> None:
     place = name_in(written.scalar, "keychain", playbook.source)
     if written.into_ctx:
-        message, hint = "keychain is written to ctx, where secrets never go", "read it in the task that needs it"
+        message, hint = (
+            "keychain is written to ctx, and secrets cannot be stored in ctx",
+            "read it in the task that needs it",
+        )
     else:
         message = f"keychain is read in {written.what}, which the server evaluates"
-        hint = "secrets exist only inside tool calls: read it in a task's inputs"
+        hint = "only the inputs of a task can read secrets: read it there"
     compilation.note("E_KEYCHAIN", place, message, hint)
 
 
@@ -280,7 +283,7 @@ def _note_undeclared(
     place = key_in(written.scalar, read.root, read.path[:1], playbook.source)
     shown = sorted(declared)[:_SHOWN] + ["…"] * (len(declared) > _SHOWN)
     there = f"it declares {', '.join(shown)}" if declared else "it declares none"
-    message = f'"workload" has no "{key}", which {written.what} reads: it is null unless the start brings it'
+    message = f'"workload" has no "{key}", which {written.what} reads: it is null unless the start gives it'
     hint = f"{there}; add {key}: null under workload, or write | default(…)"
     compilation.note("W_WORKLOAD_KEY", place, message, hint)
 

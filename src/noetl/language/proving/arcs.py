@@ -240,6 +240,6 @@ def _endless(graph: Graph, names: list[str], around: list[StepEdge]) -> PlacedFi
     # The shortest walk may miss steps of a cycle with several ways; then all of them are named.
     around_once = " -> ".join(walk) if set(walk) == set(names) else f"through {', '.join(names)}"
     message = f"nothing was found that ends the cycle {around_once}"
-    hint = "guard an arc of it with something a round changes: a counter, a result, or a wait"
+    hint = "give an arc of it a condition that reads what each round changes, such as a counter in ctx or a result"
     moves = walked(graph, [*lead, *(order[name] for name in walk[1:])])
     return PlacedFinding("W_CYCLE_UNBOUNDED", (back.address,), message, hint, moves)

@@ -179,7 +179,7 @@ def _overlapping(step: Transition, router: Router) -> Iterator[PlacedFinding]:
             continue
         events = [event for event in boundary_events(step) if guards.truth(arc.when, event) is not False]
         if earlier and events and all(guards.implied(arc.when, earlier, event) for event in events):
-            yield _never_decides(arc_address(step.name, at), "arcs")
+            yield _never_decides(arc_address(step.name, at), "arc")
         earlier.append(arc.when)
 
 
@@ -190,13 +190,13 @@ def _shadowed_rules(step: Transition, task: Task) -> Iterator[PlacedFinding]:
         if rule.when is None:
             break
         if earlier and guards.truth(rule.when, None) is not False and guards.implied(rule.when, earlier, None):
-            yield _never_decides(rule_address(step.name, task.name, at), "rules")
+            yield _never_decides(rule_address(step.name, task.name, at), "rule")
         earlier.append(rule.when)
 
 
-def _never_decides(address: str, others: str) -> PlacedFinding:
-    message = f"this guard can never decide: whenever it is true, one of the {others} before it is true as well"
-    return PlacedFinding("W_GUARD_OVERLAP", (address,), message, "put the narrower guard first, or remove this one")
+def _never_decides(address: str, other: str) -> PlacedFinding:
+    message = f"this {other} is never taken: whenever its condition holds, an earlier {other} holds as well"
+    return PlacedFinding("W_GUARD_OVERLAP", (address,), message, "put the narrower condition first, or remove this one")
 
 
 # Resource deadlock: a limit that is held while waiting for something that needs the same limit. Looked for, and nothing

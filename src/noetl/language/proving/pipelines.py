@@ -155,5 +155,5 @@ def _endless(step: Transition, tasks: list[int], around: list[Hop]) -> PlacedFin
     names = [step.tasks[at].name for at in tasks]
     back = next(hop for hop in around if hop.source in tasks and hop.target in tasks and hop.target <= hop.source)
     message = f"nothing was found that ends the jump cycle {' -> '.join([*names, names[0]])}"
-    hint = "leave it by a rule that reads what a round changes (set_iter, outcome), or use retry with attempts"
+    hint = "leave it by a rule that reads what each round changes (set_iter, outcome), or use do: retry with attempts"
     return PlacedFinding("W_CYCLE_UNBOUNDED", (back.address,), message, hint)

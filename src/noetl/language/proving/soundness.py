@@ -267,7 +267,7 @@ def _worst(faults: dict[Fault, tuple[Move, ...]]) -> dict[Fault, tuple[Move, ...
 
 
 def _unreachable(graph: Graph, step: int) -> PlacedFinding:
-    message = f'no token can come to step "{graph.name(step)}"'
+    message = f'step "{graph.name(step)}" never runs: no token can reach it'
     return PlacedFinding("W_UNREACHABLE", (step_address(graph.name(step)),), message, "lead an arc to it, or remove it")
 
 

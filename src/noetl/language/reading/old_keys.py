@@ -19,30 +19,38 @@ class OldKeyRefusal(msgspec.Struct, frozen=True):
 
 
 _PIPE = OldKeyRefusal(
-    "E_PIPE", 'there is no "pipe"', "a tool list already is an ordered pipeline: write its tasks under tool"
+    "E_PIPE", '"pipe" is not a key', "a tool list already is an ordered pipeline: write its tasks under tool"
 )
-_SINK = OldKeyRefusal("E_SINK", 'there is no "sink"', "storage is a tool task that returns a reference: add it to tool")
-_TASK_WHEN = OldKeyRefusal("E_TASK_WHEN", 'a task has no "when"', "use choose, or a noop whose policy rule says jump")
+_SINK = OldKeyRefusal(
+    "E_SINK",
+    '"sink" is not a key',
+    "storage is a tool task that returns a reference: add one to tool, such as kind: postgres with table",
+)
+_TASK_WHEN = OldKeyRefusal(
+    "E_TASK_WHEN",
+    'a task has no "when"',
+    "put the task under choose: [{when: …, then: [task]}], or before it a kind: noop with a rule that has do: jump",
+)
 
 _V10_CASE = OldKeyRefusal(
     "E_CASE",
     'v10 has no "case"',
-    "gate the step with step.spec.policy.admit.rules, decide after a task with task.spec.policy.rules, "
-    "route with next.arcs[].when; wait for events with wait blocks",
+    "write a condition for the step in step.spec.policy.admit.rules, for what follows a task in "
+    "task.spec.policy.rules, for the next step in next.arcs[].when; to wait, use timer, message, signal or human_task",
 )
 _RETRIES = (
-    "attempts are counted by a rule of the task: spec: {policy: {rules: [{when: "
+    "write a rule in the task: spec: {policy: {rules: [{when: "
     "\"{{ outcome.status == 'error' }}\", then: {do: retry, attempts: 4, delay: 1}}]}}"
 )
 _V10_RETRY = OldKeyRefusal("E_RETRY_BLOCK", 'v10 has no "retry" block', _RETRIES)
-_V10_EVAL = OldKeyRefusal("E_EVAL", 'v10 has no "eval"', "write task.spec.policy.rules")
+_V10_EVAL = OldKeyRefusal("E_EVAL", 'v10 has no "eval"', "write task.spec.policy.rules: [{when: …, then: {do: …}}]")
 _V10_EXPR = OldKeyRefusal("E_EXPR", 'v10 has no "expr"', "write when, in task.spec.policy.rules")
 
 _EVAL_CASE = OldKeyRefusal(
     "E_CASE",
     'v2-eval has no "case"',
-    "gate the step with its when, decide after a task with its eval, route with next[].when; "
-    "or migrate to v10: admit rules, task.spec.policy.rules, next.arcs and wait blocks",
+    "write a condition for the step in its when, for what follows a task in the task's eval, for the next step in "
+    "next[].when; or migrate to v10 (noetl migrate), which has next.arcs",
 )
 _EVAL_RETRY = OldKeyRefusal(
     "E_RETRY_BLOCK", 'v2-eval has no "retry" block', "write an eval entry with do: retry on the task"
@@ -93,7 +101,9 @@ REFUSED_IN_TASKS: dict[Dialect, dict[str, OldKeyRefusal]] = {
         "policy": OldKeyRefusal("E_TASK_KEY", '"policy" is not a key of a task', "write task.spec.policy"),
     },
     Dialect.V2_EVAL: {
-        "when": OldKeyRefusal("E_TASK_WHEN", 'a task has no "when"', "use a noop whose eval entry says jump"),
+        "when": OldKeyRefusal(
+            "E_TASK_WHEN", 'a task has no "when"', "put a kind: noop before it, with an eval entry that has do: jump"
+        ),
         "expr": OldKeyRefusal(
             "E_TASK_KEY", '"expr" is not a key of a task', "write it in an eval entry: eval: [{expr: …}]"
         ),

@@ -53,7 +53,12 @@ def _check_keys(reading: ReadContext, node: Mapping) -> None:
         reading.error("E_POLICY_SCOPE", node.keys[key], message, f"it belongs to {owner}")
     mode = node.get("mode")
     if isinstance(mode, Scalar) and mode.value == "inclusive":
-        reading.error("E_RESERVED_OPTION", mode, "mode inclusive is reserved for task policies", "leave it out")
+        reading.error(
+            "E_RESERVED_OPTION",
+            mode,
+            "the rules of a task have no mode inclusive: the first rule that holds decides",
+            "leave mode out",
+        )
     else:
         shared_checks.choice(reading, mode, TASK_POLICY["mode"].words, "E_POLICY_SHAPE", "mode")
 
@@ -203,8 +208,8 @@ def _read_error(reading: ReadContext, node: Node | None) -> Node | None:
 
 def _read_retry(reading: ReadContext, node: Mapping) -> dict[str, Any]:
     if "attempts" not in node:
-        hint = "attempts: 3 counts every run, the first included"
-        reading.error("E_RETRY_ARGS", shared_checks.opening(node), 'retry has no "attempts", its bound', hint)
+        hint = "add attempts: the most runs, the first included, such as attempts: 3"
+        reading.error("E_RETRY_ARGS", shared_checks.opening(node), 'retry has no "attempts"', hint)
     code = "E_RETRY_ARGS"
     return {
         "attempts": shared_checks.count(

@@ -234,7 +234,7 @@ _ON_ERROR = (
     "and next: {spec: {unguarded: always}} goes on after a failure"
 )
 _ELSEWHERE = dict.fromkeys(("on_error", "on_failure"), _ON_ERROR)
-_CONTROL_HINT = "control belongs to task.spec.policy.rules"
+_CONTROL_HINT = "rules for the outcome of a task are in task.spec.policy.rules"
 # Mappings whose keys are the author's own words or tool kinds; a key "fail" in them is no action.
 _FREE = ("reducers", "attributes", "data", "hints", "timeouts", "resources", "backends")
 
@@ -285,7 +285,7 @@ def refuse_control(reading: shared_checks.ReadContext, node: Mapping, where: str
     """Note control actions among the keys of `node`."""
     for key in CONTROL:
         if key in node:
-            message = f'"{key}" is a control action, and {where} has none'
+            message = f'"{key}" decides about a task and is not allowed in {where}'
             reading.error("E_POLICY_SCOPE", node.keys[key], message, _CONTROL_HINT)
 
 
@@ -295,7 +295,7 @@ def _is_task_key(key: str) -> bool:
 
 def _check_control(reading: shared_checks.ReadContext, policy: Mapping, scope: str) -> None:
     for key in _actions(policy):
-        message = f'"{key.value}" is a control action, and {scope}.spec.policy has none'
+        message = f'"{key.value}" decides about a task and is not allowed in {scope}.spec.policy'
         reading.error("E_POLICY_SCOPE", key, message, _CONTROL_HINT)
 
 

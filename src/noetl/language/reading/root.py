@@ -124,7 +124,7 @@ def _check_sections(root: Mapping, reading: ReadContext, lifted_identity: bool) 
     handled = ("vars", "spec", "name", "path")
     check_keys(reading, root, ROOT, "E_ROOT_KEY", handled=handled, elsewhere=_ELSEWHERE)
     if "vars" in root:
-        hint = "inputs go to workload; execution state to ctx by set_ctx; iteration state to iter by set_iter"
+        hint = "write inputs under workload; set variables with set_ctx, and those of an iteration with set_iter"
         reading.error("E_ROOT_VARS", root.keys["vars"], "a playbook has no vars at its root", hint)
     if "spec" in root:
         hint = "move it to executor.spec"
@@ -132,12 +132,14 @@ def _check_sections(root: Mapping, reading: ReadContext, lifted_identity: bool) 
     if not lifted_identity:
         for key in ("name", "path"):
             if key in root:
-                message = f'"{key}" stands at the root, and identity lives under metadata'
+                message = f'"{key}" belongs under metadata, not at the root'
                 reading.error("E_ROOT_NAME", root.keys[key], message, f"move it to metadata.{key}")
     kind = root.get("kind")
     if not (isinstance(kind, Scalar) and kind.value == "Playbook"):
         found = "is missing" if kind is None else f'is "{kind.value}"' if isinstance(kind, Scalar) else "is not text"
-        reading.error("E_KIND", kind or opening(root), f"kind {found}, and only Playbook is known", "kind: Playbook")
+        reading.error(
+            "E_KIND", kind or opening(root), f"kind {found}, and only Playbook is known", "write kind: Playbook"
+        )
 
 
 def _read_steps(root: Mapping, reading: ReadContext, read_step: StepReader) -> tuple[StepSyntax, ...]:

@@ -44,7 +44,9 @@ def check_else_order(reading: ReadContext, rules: Sequence) -> None:
     alone = sum(isinstance(rule, Mapping) and "else" in rule for rule in rules) == 1
     for rule in rules.items[:-1]:
         if isinstance(rule, Mapping) and "else" in rule:
-            message = "else is not the last rule, so the rules after it never count" if alone else "else stands twice"
+            message = (
+                "else is not the last rule, so the rules after it are never reached" if alone else "else stands twice"
+            )
             hint = "move else to the end" if alone else "keep one else, at the end"
             reading.error("E_ELSE_ORDER", rule.keys["else"], message, hint)
 
@@ -149,8 +151,8 @@ def _read_rule(reading: ReadContext, ordered: OrderedRule) -> AdmitRuleSyntax | 
         return None
     actions = [key for key in then.values if key in CONTROL]
     for key in actions:
-        message = f'"{key}" is a control action, and admission only allows or denies'
-        hint = "write allow: true or allow: false; control belongs to task.spec.policy.rules"
+        message = f'"{key}" decides about a task and is not allowed in admission, which only allows or denies'
+        hint = "write allow: true or allow: false; rules for the outcome of a task are in task.spec.policy.rules"
         reading.error("E_POLICY_SCOPE", then.keys[key], message, hint)
     shared_checks.check_keys(reading, then, ADMISSION, "E_RULE_SHAPE", handled=CONTROL)
     park = shared_checks.boolean(reading, then.get("park"), "E_RULE_SHAPE", "park")

@@ -155,7 +155,7 @@ def unknown_alias(place: DiagnosticPosition, name: str, *, inside: bool) -> Yaml
     if inside:
         return YamlProblem(place, f'"*{name}" stands inside the value it repeats', "write the value out")
     hint = f'name a value with "&{name}" further up, or quote the text if it is meant to begin with a star'
-    return YamlProblem(place, f'"*{name}" repeats a value that has no name yet', hint)
+    return YamlProblem(place, f'"*{name}" stands for a value named "&{name}", and there is none above', hint)
 
 
 def tag(place: DiagnosticPosition, text: str) -> YamlProblem:
