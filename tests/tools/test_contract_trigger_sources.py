@@ -17,8 +17,8 @@ import pytest_asyncio
 from nats.aio.client import Client
 from nats.js import JetStreamContext
 
+from noetl.base import nats_connections as connections
 from noetl.base.errors import ToolError
-from noetl.tools import nats as connections
 from noetl.tools.contract import TriggerBatch, TriggerPoll
 from noetl.tools.kinds import KINDS
 from noetl.tools.messaging.tool import RedisTool

@@ -12,8 +12,8 @@ import pytest
 import pytest_asyncio
 from nats.aio.client import Client
 
+from noetl.base import nats_connections as connections
 from noetl.events.outcomes import Outcome
-from noetl.tools import nats as connections
 from noetl.tools import nats_operations
 from noetl.tools.kinds import KINDS
 from noetl.tools.nats import OPERATIONS, NatsTool

@@ -19,7 +19,7 @@ from nats.js import JetStreamContext
 from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy, DiscardPolicy, RetentionPolicy, StreamConfig
 from nats.js.errors import BadRequestError
 
-from noetl.base.nats_shutdown import leave
+from noetl.base.nats_connections import connect_client, leave
 from noetl.store.wakeups import Hear, LinkedWakeups
 
 STREAM, SUBJECT = "NOETL_ORDERS", "noetl.orders"
@@ -44,7 +44,9 @@ def nats_dispatch(url: str, **credentials: str) -> LinkedWakeups:
     async def connect(hear: Hear) -> AsyncIterator[_NatsLink]:
         client = Client()
         try:
-            await _connect(client, url, credentials)
+            # A lost link is opened again as a whole, with its consumer.
+            async with asyncio.timeout(_PATIENCE_S):
+                await connect_client(client, url, credentials)
             link = _NatsLink(client, hear)
             await link.begin()
             yield link
@@ -112,22 +114,3 @@ def _token(pool: str) -> str:
     return (
         "".join(letter if letter.isascii() and (letter.isalnum() or letter in "-_") else "_" for letter in pool) or "_"
     )
-
-
-async def _connect(client: Client, url: str, credentials: dict[str, str]) -> None:
-    """Without the client's own reconnecting: a lost link is opened again as a whole, with its consumer."""
-
-    async def ignore(problem: Exception) -> None:
-        """It shows in the call that meets it."""
-
-    async with asyncio.timeout(_PATIENCE_S):
-        await client.connect(
-            servers=[url],
-            name="noetl",
-            allow_reconnect=False,
-            max_reconnect_attempts=1,
-            reconnect_time_wait=0,
-            connect_timeout=int(_PATIENCE_S),
-            error_cb=ignore,
-            **credentials,  # type: ignore[arg-type]
-        )

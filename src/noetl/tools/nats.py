@@ -14,12 +14,11 @@ from nats.aio.client import Client
 
 from noetl.base.addresses.policy import AddressGuard, BlockedError, UnresolvedError
 from noetl.base.errors import ToolError
-from noetl.base.nats_shutdown import leave
+from noetl.base.nats_connections import connect_client, leave
 from noetl.tools import nats_operations as operations
 from noetl.tools.contract import Tool, ToolContext, ToolResult, TriggerBatch, TriggerItem, TriggerPoll
 from noetl.tools.input_shapes import auth_forms, connection_fields
 
-CONNECT_S = 5
 NATS_PORT = 4222
 _PORTS = {"ws": 80, "wss": 443}
 
@@ -69,17 +68,7 @@ async def _connect_to(target: NatsTarget, server: str, guard: AddressGuard) -> C
         background_errors[:] = [problem]  # later errors in the background also appear in the next call
 
     try:
-        await client.connect(
-            servers=[url],
-            tls_hostname=name,
-            **target.login(),
-            name="noetl",
-            allow_reconnect=False,
-            max_reconnect_attempts=1,
-            reconnect_time_wait=0,
-            connect_timeout=CONNECT_S,
-            error_cb=on_error,
-        )
+        await connect_client(client, url, {"tls_hostname": name, **target.login()}, on_error=on_error)
     except (OSError, TimeoutError, ValueError, nats.errors.Error) as problem:
         await leave(client)
         cause = (

@@ -7,8 +7,8 @@ messages of a stream until each is acknowledged.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import nats.errors
 import nats.js.errors
@@ -26,6 +26,7 @@ from noetl.tools.contents import MAX_BYTES, decode, encode
 from noetl.tools.contract import ToolContext, TriggerBatch, TriggerItem, TriggerPoll
 from noetl.tools.input_shapes import timeout_s
 
+_T = TypeVar("_T")
 DEFAULT_S = 30.0
 MESSAGE_ID = "Nats-Msg-Id"
 # No wildcards: publishing goes to one subject.
@@ -223,23 +224,26 @@ async def object_list(client: Client, inputs: Mapping[str, Any], context: ToolCo
 
 
 async def _key_value(client: Client, inputs: Mapping[str, Any], context: ToolContext) -> KeyValue:
-    stream, name = _stream(client, context), _bucket(inputs)
-    try:
-        return await stream.key_value(name)
-    except BucketNotFoundError:
-        if inputs.get("create") is not True:
-            raise _no_bucket(name) from None
-    return await stream.create_key_value(bucket=name)
+    stream = _stream(client, context)
+    return await _opened(inputs, stream.key_value, stream.create_key_value)
 
 
 async def _objects(client: Client, inputs: Mapping[str, Any], context: ToolContext) -> ObjectStore:
-    stream, name = _stream(client, context), _bucket(inputs)
+    stream = _stream(client, context)
+    return await _opened(inputs, stream.object_store, stream.create_object_store)
+
+
+async def _opened(
+    inputs: Mapping[str, Any], find: Callable[[str], Awaitable[_T]], create: Callable[..., Awaitable[_T]]
+) -> _T:
+    """The bucket that the inputs name; it is created if they ask for that."""
+    name = _bucket(inputs)
     try:
-        return await stream.object_store(name)
+        return await find(name)
     except BucketNotFoundError:
         if inputs.get("create") is not True:
             raise _no_bucket(name) from None
-    return await stream.create_object_store(bucket=name)
+    return await create(bucket=name)
 
 
 def _stream(client: Client, context: ToolContext) -> JetStreamContext:

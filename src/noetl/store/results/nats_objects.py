@@ -25,7 +25,7 @@ from urllib.parse import parse_qs, urlsplit, urlunsplit
 import msgspec
 
 from noetl.base.errors import BackendError, ToolError
-from noetl.base.nats_shutdown import leave
+from noetl.base.nats_connections import connect_client, leave
 from noetl.store.results.files import file_checksum, is_checksum, key_of, table_key_of, verified, verify_file
 from noetl.store.results.remote import OLD_S, RemoteResults, first_line
 
@@ -183,21 +183,9 @@ class NatsResults(RemoteResults):
     async def _connected(self) -> Client:
         """A client without its own reconnecting: calls during an outage fail at once instead of waiting in a buffer."""
         client = Client()
-
-        async def ignore(problem: Exception) -> None:
-            """The call that hits the problem raises it."""
-
         try:
             async with asyncio.timeout(_PATIENCE_S):
-                await client.connect(
-                    servers=[self._server],
-                    name="noetl results",
-                    allow_reconnect=False,
-                    max_reconnect_attempts=1,
-                    reconnect_time_wait=0,
-                    connect_timeout=int(_PATIENCE_S),
-                    error_cb=ignore,
-                )
+                await connect_client(client, self._server, name="noetl results")
         except BaseException:
             await leave(client)
             raise
