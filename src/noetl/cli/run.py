@@ -227,7 +227,7 @@ async def _execution_and_inputs(
 
 def _inputs(before: dict[str, Any], payload: str | None, settings: tuple[str, ...]) -> dict[str, Any]:
     from noetl.cli.payload import payload_from
-    from noetl.engine.pipeline.patches import deep_merged
+    from noetl.templates.values import deep_merged
 
     changes = payload_from(payload, settings)
     # --payload replaces all inputs, --set changes some of the earlier ones.

@@ -23,13 +23,13 @@ from noetl.base.errors import BackendError, InvalidError, NoetlError, Outage, Te
 from noetl.control.commit.group_commit import GroupCommit
 from noetl.engine.commands import CancelExecution, ResumeExecution, Start
 from noetl.engine.limits import limit_value
-from noetl.engine.pipeline.patches import deep_merged
 from noetl.events.outcomes import Error
 from noetl.net.net import Concurrency
 from noetl.store.contract import Commit, Store
 from noetl.store.installation import KeyValue, KeyValues, each_key_value
 from noetl.templates.render import render
 from noetl.templates.scope import Scope
+from noetl.templates.values import deep_merged
 
 KIND = "limit"
 KNOWN_S = 1.0  # how long limits of operators are cached: a new one takes effect within this time

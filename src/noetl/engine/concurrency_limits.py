@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from noetl.engine.execution import Due, DueTime, Execution, Token
 from noetl.engine.held_tokens import Fork, Pace, Slot, StepLimits, around, count
-from noetl.engine.pipeline.patches import deep_merged
 from noetl.events.control import JoinFilled, JoinUnfilled, LimitChanged, RateLimit, TokenHeld
 from noetl.events.waits import TokenReleased
+from noetl.templates.values import deep_merged
 
 JOIN, PARK, LIMIT = "join", "park", "limit"  # why a token is held
 COMPENSATION, DELAY, RATE = "compensation", "delay", "rate"

@@ -13,7 +13,6 @@ from noetl.engine.commands import CancelExecution, PauseExecution, ResumeExecuti
 from noetl.engine.compensation import request_compensation
 from noetl.engine.execution import Execution
 from noetl.engine.identity import run_id_of, token_id_of
-from noetl.engine.pipeline.patches import deep_merged
 from noetl.engine.plan import Plan
 from noetl.engine.side_runs.orders import stop_side_runs
 from noetl.engine.side_runs.state import SideRunKind
@@ -30,7 +29,7 @@ from noetl.events.waits import StepTimeout
 from noetl.net.net import Net
 from noetl.templates.render import render
 from noetl.templates.scope import Scope
-from noetl.templates.values import Authored
+from noetl.templates.values import Authored, deep_merged
 
 END = "end"  # a step of this name gives the result, when it has one (O-08)
 
@@ -60,9 +59,7 @@ def start_execution(plan: Plan, execution: Execution, command: StartExecution) -
         )
     )
     if command.refused is not None:
-        draft.add(executions.PlaybookProcessed(status=executions.Final.FAILED, error=command.refused))
-        draft.add_effect(decision.EndExecution(executions.Final.FAILED))
-        return draft.decision()
+        return _failed_start(draft, command.refused)
     draft.add(executions.RequestEvaluated(name=net.name, dialect=net.dialect))
     carried = command.carried
     entry, args = (net.entry, {}) if carried is None else (carried.step, carried.args)
@@ -72,22 +69,29 @@ def start_execution(plan: Plan, execution: Execution, command: StartExecution) -
         begins_anew = net.ctx is not None and carried is None and command.compensates is None
         ctx = _initial_ctx(net.ctx, workload, execution, command.at) if begins_anew else {}
     except (TemplateError, ToolError) as problem:
-        error = Error(kind=problem.kind, message=f"the ctx of the playbook: {problem}")
-        draft.add(executions.PlaybookProcessed(status=executions.Final.FAILED, error=error))
-        draft.add_effect(decision.EndExecution(executions.Final.FAILED))
-        return draft.decision()
+        return _failed_start(draft, Error(kind=problem.kind, message=f"the ctx of the playbook: {problem}"))
     if command.compensates is not None:
         return _start_compensating(draft, execution, command)
-    token_id = token_id_of(execution.execution_id)
-    about: dict[str, Any] = {"step": entry, "step_run_id": run_id_of(token_id)}
-    draft.add(TokenCreated(token_id=token_id, step=entry, path=net.path, version=net.version, args=args), **about)
-    draft.add(TokenEnqueued(token_id=token_id), **about)
+    _add_start_token(draft, execution, net, entry, args)
     # After the token: nothing reads `ctx` before the token is admitted, which is the next decision.
     if ctx:
         draft.add(CtxPatched(patch=ctx, previous={}))
     if command.paused:
         draft.add(PlaybookPaused(reason=command.held or "its parent is paused"))
     return draft.decision()
+
+
+def _failed_start(draft: decision.Draft, error: Error) -> decision.Decision:
+    draft.add(executions.PlaybookProcessed(status=executions.Final.FAILED, error=error))
+    draft.add_effect(decision.EndExecution(executions.Final.FAILED))
+    return draft.decision()
+
+
+def _add_start_token(draft: decision.Draft, execution: Execution, net: Net, entry: str, args: dict[str, Any]) -> None:
+    token_id = token_id_of(execution.execution_id)
+    about: dict[str, Any] = {"step": entry, "step_run_id": run_id_of(token_id)}
+    draft.add(TokenCreated(token_id=token_id, step=entry, path=net.path, version=net.version, args=args), **about)
+    draft.add(TokenEnqueued(token_id=token_id), **about)
 
 
 def _expected_durations(plan: Plan, command: StartExecution) -> tuple[float, ...]:

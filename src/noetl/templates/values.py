@@ -7,7 +7,7 @@ those that SQL tools may use verbatim.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,15 @@ from noetl.base.diagnostics import nearest_word
 from noetl.base.errors import TemplateError
 
 SEQUENCES = (list, tuple, range)
+
+
+def deep_merged(outer: Mapping[str, Any], inner: Mapping[str, Any]) -> dict[str, Any]:
+    """`inner` laid over `outer`: mappings merge deeply, everything else is replaced (SRV-03, SPEC-02)."""
+    merged = dict(outer)
+    for key, value in inner.items():
+        old = merged.get(key)
+        merged[key] = deep_merged(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
+    return merged
 
 
 # The value that a template gets when it reads a missing name (TPL-03).

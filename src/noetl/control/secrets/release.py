@@ -17,7 +17,6 @@ from noetl.control.claiming.orders import ctx_of, events_until_claim
 from noetl.control.secrets.scopes import SecretScopes, reads_ctx
 from noetl.engine.execution import Execution, StepLease, StepRun
 from noetl.engine.loops.state import Range
-from noetl.engine.pipeline.patches import deep_merged
 from noetl.engine.pipeline.scopes import Load
 from noetl.engine.pipeline.secret_grants import UNRESOLVED, Grants, Naming, filled_entries, naming_of
 from noetl.engine.plan import Plan
@@ -27,6 +26,7 @@ from noetl.events.secret_materials import Ask, Material
 from noetl.net.net import KeychainEntry, Net
 from noetl.net.secret_reads import auth_names
 from noetl.store.contract import Store
+from noetl.templates.values import deep_merged
 from noetl.tools.registry import credential_inputs
 
 if TYPE_CHECKING:

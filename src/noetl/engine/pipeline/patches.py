@@ -45,15 +45,6 @@ def _set_path(data: dict[str, Any], path: list[str], value: Any, own: set[int]) 
     data[last] = value
 
 
-def deep_merged(defaults: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """`over` laid on `defaults`: mappings merge deeply, everything else is replaced (SRV-03)."""
-    merged = dict(defaults)
-    for key, value in over.items():
-        old = merged.get(key)
-        merged[key] = deep_merged(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
-    return merged
-
-
 def at_path(value: Any, path: str) -> Any:
     """The value at a dotted path such as `paging.items.0.id`; None where there is none."""
     for part in path.split("."):

@@ -7,7 +7,7 @@ start a step (WRK-05), and there is nothing here with which it could.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -22,6 +22,7 @@ from noetl.templates.scope import Scope
 from noetl.templates.values import Authored
 
 Render = Callable[[Authored], Any]
+_Number = TypeVar("_Number", int, float)
 
 
 class PolicyRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,7 +115,7 @@ def _named_error(run: PolicyRun, value: Any) -> Error:
 
 
 def _retry_decision(run: PolicyRun, index: int, retry: Retry) -> Decided:
-    attempts = _attempts(run.render(retry.attempts))
+    attempts = number_of(run.render(retry.attempts), "attempts", int)
     attempt = run.position.attempt
     if attempt < attempts:
         # From the id instead of a random number: worker and engine compute the same delay, and a replay too. Ids are
@@ -132,13 +133,14 @@ def _retry_decision(run: PolicyRun, index: int, retry: Retry) -> Decided:
     return Decided(rule=index, do=Directive.FAIL.value, error=error)
 
 
-def _attempts(value: Any) -> int:
+def number_of(value: Any, what: str, kind: Callable[[int | float | str], _Number]) -> _Number:
+    """A rendered setting as a number; text may hold one. ValueError names it with `what`."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise ValueError(f"attempts is {value!r}, which is not a number")
+        raise ValueError(f"{what} is {value!r}, which is not a number")
     try:
-        return int(value)
+        return kind(value)
     except ValueError:
-        raise ValueError(f'attempts is "{value}", which is not a number') from None
+        raise ValueError(f'{what} is "{value}", which is not a number') from None
 
 
 def _rule_failed(run: PolicyRun, index: int, problem: Exception) -> Decided:

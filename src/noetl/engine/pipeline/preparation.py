@@ -10,7 +10,6 @@ import msgspec
 
 from noetl.base.diagnostics import is_template
 from noetl.base.errors import ToolError
-from noetl.engine.pipeline.patches import deep_merged
 from noetl.engine.pipeline.scopes import Iteration, PipelineScope, task_scope, view_of
 from noetl.events.orders import Iterations, Outer, Position, SideRunOrder
 from noetl.net.kinds import BoundInputs
@@ -19,7 +18,7 @@ from noetl.net.task import Task
 from noetl.templates.expression import parse
 from noetl.templates.render import render
 from noetl.templates.scope import Scope
-from noetl.templates.values import Authored
+from noetl.templates.values import Authored, deep_merged
 
 KEYCHAIN = "keychain"
 NOOP = "noop"

@@ -11,9 +11,8 @@ from typing import Any
 import msgspec
 
 from noetl.base.errors import TemplateError, ToolError
-from noetl.engine.pipeline.patches import deep_merged
-from noetl.engine.pipeline.policy import delay_seconds, jitter_share
-from noetl.engine.v2_case import names, parts, repeats
+from noetl.engine.pipeline.policy import delay_seconds, jitter_share, number_of
+from noetl.engine.v2_case import names, parts
 from noetl.engine.v2_case.parts import BrokenCase
 from noetl.engine.v2_case.position import DONE, FAILED, CaseStanding
 from noetl.events.outcomes import Error, Status, TaskResult
@@ -21,7 +20,7 @@ from noetl.events.v2_case_positions import CaseCalls, OwnEvent, RetryProcessed, 
 from noetl.net.task import Directive, Repeat, Task
 from noetl.templates.render import holds, render
 from noetl.templates.scope import Scope
-from noetl.templates.values import Authored
+from noetl.templates.values import Authored, deep_merged
 
 _LONGEST_S = 1e9  # the delay if exponential growth overflows a float
 
@@ -79,7 +78,8 @@ def _selected(index: int, policy: Repeat, calls: CaseCalls, failed: bool, terms:
     counts = calls.errors if failed else calls.successes
     # The first call counts as one attempt of every policy.
     made = counts.get(index, 1)
-    limit = _number(terms.render(policy.max_attempts), "max_attempts", 1)
+    written = terms.render(policy.max_attempts)
+    limit = 1.0 if written is None else number_of(written, "max_attempts", float)
     if made >= limit:
         return Exhausted(index, made, policy.on_exhausted is Directive.CONTINUE)
     counts = {**counts, index: made + 1}
@@ -108,7 +108,8 @@ def _delay(policy: Repeat, nth: int, terms: _Terms) -> float:
         case "fixed":
             delay = first
         case _:
-            delay = first * _power(_number(terms.render(policy.multiplier), "backoff_multiplier", 2), nth - 1)
+            base = terms.render(policy.multiplier)
+            delay = first * _power(2.0 if base is None else number_of(base, "backoff_multiplier", float), nth - 1)
     if (cap := terms.render(policy.max_delay)) is not None:
         delay = min(delay, delay_seconds(cap, terms.now))
     # Jitter only shortens: `max_delay` stays the upper bound.
@@ -121,17 +122,6 @@ def _power(base: float, exponent: int) -> float:
     except OverflowError:
         # A multiplier of 10 is beyond the range of a float after some 300 attempts.
         return _LONGEST_S
-
-
-def _number(value: Any, what: str, otherwise: float) -> float:
-    if value is None:
-        return otherwise
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise ValueError(f"{what} is {value!r}, which is not a number")
-    try:
-        return float(value)
-    except ValueError:
-        raise ValueError(f'{what} is "{value}", which is not a number') from None
 
 
 def exhausted_error(task: str, exhausted: Exhausted, cause: Error) -> Error:
@@ -149,7 +139,7 @@ class Calling(CaseStanding):
         if calls.policy is not None:
             count = calls.count + 1
             self.notes.append(RetryProcessed(task=task.name, policy=calls.policy, count=count, status=_status(result)))
-        self._change(calls=repeats.counted(calls, result), result_of=task.name, error=None)
+        self._change(calls=counted(calls, result), result_of=task.name, error=None)
         if result.error is None and any(policy.collect for policy in self._policies):
             self.keeps_page = True
             self._read(pages=(*self.position.pages, result))
@@ -177,17 +167,17 @@ class Calling(CaseStanding):
         assert self.call is not None
         result, calls = self.position.results[self.call.name], self.case.calls
         scope = self._scope(names.retry_names(self.step, self.around, self.position, self.call))
-        found = repeats.judge(self._policies, calls, result, scope, now=self.site.now, spread=self.site.spread)
+        found = judge(self._policies, calls, result, scope, now=self.site.now, spread=self.site.spread)
         match found:
-            case repeats.Again(policy, changed, delay_s):
+            case Again(policy, changed, delay_s):
                 self._change(at=parts.CALL, calls=changed)
                 self.delay_s = delay_s
                 self.notes.append(
                     RetryStarted(task=self.call.name, policy=policy, count=calls.count + 1, delay_s=delay_s)
                 )
                 return True
-            case repeats.Exhausted() if result.error is not None:
-                error = repeats.exhausted_error(self.call.name, found, result.error)
+            case Exhausted() if result.error is not None:
+                error = exhausted_error(self.call.name, found, result.error)
                 self._end_calls(error, tolerated=found.continues)
                 return True
             case _:

@@ -10,7 +10,7 @@ from noetl.engine.execution import DueTime, Entry, Execution, StepRun, late_key
 from noetl.engine.plan import Plan
 from noetl.engine.side_runs.orders import stop_handlers
 from noetl.engine.token_creation import release_due_token
-from noetl.engine.waits.state import OpenHumanTask, Wait, WaitKind, changed_task
+from noetl.engine.waits.state import HumanTaskEvent, OpenHumanTask, Wait, WaitKind, changed_task
 from noetl.engine.waits.times import expiry_error, expiry_of, timeout_error
 from noetl.engine.withdrawal import close_orders, close_waits
 from noetl.events import waits
@@ -35,7 +35,10 @@ def fire_due_time(plan: Plan, execution: Execution, entry: Entry, at: float) -> 
         case DueTime.WAIT:
             return _wait_due(execution, execution.open_waits.waits[key], at)
         case DueTime.DUE:
-            return _task_decision(execution, execution.open_waits.human_tasks[key], waits.HumanOverdue(task_id=key), at)
+            overdue = waits.HumanOverdue(task_id=key)
+            return task_decision(
+                execution, execution.open_waits.human_tasks[key], overdue, at, cause=overdue.event_type
+            )
         case DueTime.ESCALATE:
             return _escalate(execution, execution.open_waits.human_tasks[key], at)
         case DueTime.TIMEOUT:
@@ -87,13 +90,14 @@ def _escalate(execution: Execution, task: OpenHumanTask, at: float) -> Decision:
     escalated = waits.HumanEscalated(
         task_id=asked.task_id, mode=asked.escalation_mode, role=asked.escalate_to_role, user=asked.escalate_to_user
     )
-    return _task_decision(execution, task, escalated, at)
+    return task_decision(execution, task, escalated, at, cause=escalated.event_type)
 
 
-def _task_decision(
-    execution: Execution, task: OpenHumanTask, payload: waits.HumanOverdue | waits.HumanEscalated, at: float
+def task_decision(
+    execution: Execution, task: OpenHumanTask, payload: HumanTaskEvent, at: float, *, cause: object
 ) -> Decision:
-    draft = Draft(execution, at, derived(task.task_id, payload.event_type))
+    """The event of a task that stays open, with its changed row in the work list."""
+    draft = Draft(execution, at, derived(task.task_id, cause))
     wait, run = execution.open_waits.waits[task.task_id], execution.runs[task.step_run_id]
     draft.add(payload, run=run, parent_id=wait.event_id)
     draft.add_effect(ChangeTask(changed_task(task, payload, at)))

@@ -11,7 +11,7 @@ from noetl.base.ids import derived
 from noetl.engine.commands import ActOnTask, TaskAction
 from noetl.engine.decision import ChangeTask, Decision, Draft, Refusal
 from noetl.engine.execution import Execution
-from noetl.engine.waits.due_timers import end_wait
+from noetl.engine.waits.due_timers import end_wait, task_decision
 from noetl.engine.waits.state import HumanTaskState, OpenHumanTask, changed_task
 from noetl.events.orders import ReportResult
 from noetl.events.waits import HumanClaimed, HumanCommented, HumanReleased, TaskCompleted
@@ -138,11 +138,7 @@ def _changed_decision(
 ) -> Decision:
     # The version is part of the cause: one person may claim and release a task many times, and each event has its own
     # id.
-    draft = Draft(execution, at, derived(task.task_id, task.version))
-    wait, run = execution.open_waits.waits[task.task_id], execution.runs[task.step_run_id]
-    draft.add(payload, run=run, parent_id=wait.event_id)
-    draft.add_effect(ChangeTask(changed_task(task, payload, at)))
-    return draft.decision()
+    return task_decision(execution, task, payload, at, cause=task.version)
 
 
 # Forms: the values a person fills in, against the fields that were asked for; every problem at once (HUM-03).

@@ -20,7 +20,7 @@ from noetl.net.debug import DebugMap, Origin
 from noetl.net.kinds import Kinds, ToolKind
 from noetl.net.net import Concurrency, Rate
 from noetl.net.task import Directive
-from noetl.templates.values import Authored
+from noetl.templates.values import Authored, deep_merged
 
 
 class Lowering(msgspec.Struct, frozen=True):
@@ -125,15 +125,6 @@ def lower_rate(node: Node | None) -> Rate | None:
 # replaced. `policy` never takes part, nor do options that belong to the outer construct itself.
 
 
-def overlay(outer: dict[str, Any], within: dict[str, Any]) -> dict[str, Any]:
-    """`within` over `outer` (SPEC-02)."""
-    merged = dict(outer)
-    for key, value in within.items():
-        below = merged.get(key)
-        merged[key] = overlay(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
-    return merged
-
-
 def step_options(dialect: Dialect) -> frozenset[str]:
     """The options in a step's spec for the step itself."""
     return frozenset(STEP_SPEC.names(dialect)) | {"policy"}
@@ -146,17 +137,17 @@ class Layers:
         spec = executor.spec if executor else None
         self._defaults = table(inner(spec, "policy", "defaults"))
         self._outer = _remaining_options(spec, EXECUTOR_OPTIONS)
-        self._outer = overlay(self._outer, _remaining_options(step.spec if step else None, step_options(dialect)))
+        self._outer = deep_merged(self._outer, _remaining_options(step.spec if step else None, step_options(dialect)))
         for loop in loops_of(step.loop if step else None):
-            self._outer = overlay(self._outer, _remaining_options(loop.spec, LOOP_OPTIONS))
+            self._outer = deep_merged(self._outer, _remaining_options(loop.spec, LOOP_OPTIONS))
 
     def effective(self, task: TaskSyntax, kind: ToolKind | None) -> dict[str, Any]:
         """The spec a task runs under."""
-        spec = overlay(dict(kind.defaults) if kind else {}, self._policy_defaults(task.kind))
-        spec = overlay(spec, self._outer)
+        spec = deep_merged(dict(kind.defaults) if kind else {}, self._policy_defaults(task.kind))
+        spec = deep_merged(spec, self._outer)
         # Options written beside `kind` count less than the same ones under the task's own `spec`.
-        spec = overlay(spec, {key: data(node) for key, node in task.knobs.items()})
-        return overlay(spec, _remaining_options(task.spec, frozenset({"policy"})))
+        spec = deep_merged(spec, {key: data(node) for key, node in task.knobs.items()})
+        return deep_merged(spec, _remaining_options(task.spec, frozenset({"policy"})))
 
     def _policy_defaults(self, kind: str) -> dict[str, Any]:
         """`defaults.timeouts` and `defaults.resources`, by tool kind or for all (SPEC-04)."""
