@@ -3,17 +3,18 @@ outlive one (TMR-06, SRV-12). `tests/fixtures/test_runs_waits_crashes.py` says w
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from noetl.net.net import Net
-from tests.crash_runs import Recording
 from tests.engine_script import net_of
-from tests.fixtures.logs import check_log
 from tests.fixtures.running import fixture
 from tests.fixtures.virtual_time import run_virtually
-from tests.fixtures.waits_driver import CASES, Speak, drive, messages_of, rows
+from tests.fixtures.waits_driver import CASES, Speak, stopped_after_every_commit
 from tests.placements.open_waits import opened_still
 
 
@@ -28,25 +29,11 @@ def test_a_waiting_playbook_stopped_after_any_commit_reaches_the_same_end(
 
 
 async def _stopped_everywhere(backend: str, folder: Path, net: Net, say: Speak) -> None:
-    whole = Recording()
-    undisturbed = await drive(whole, net, say, resumed=False)
-    messages = await messages_of(whole)
-    for length in range(1, len(whole.commits)):
+    @asynccontextmanager
+    async def opened(length: int) -> AsyncIterator[Any]:
         own = folder / str(length)
         own.mkdir()
         async with opened_still(backend, own) as store:
-            for message in messages:
-                await store.waits.keep(message)
-            for commits in whole.commits[:length]:
-                await store.commit(commits)
-            before = await rows(store)
-            await store.rebuild()
-            assert await rows(store) == before, length
+            yield store
 
-            execution = await drive(store, net, say, resumed=True)
-
-            assert execution.lifecycle.status == undisturbed.lifecycle.status, length
-            assert execution.variables.ctx == undisturbed.variables.ctx, length
-            assert [*execution.outputs.ends] == [*undisturbed.outputs.ends], length
-            assert execution.counts.step_runs_by_step == undisturbed.counts.step_runs_by_step, length
-            check_log(await store.events("x1"), dialect=net.dialect, interrupted=True)
+    assert [length async for length, _ in stopped_after_every_commit(net, say, opened)]

@@ -25,7 +25,7 @@ from tests.servers.certificates import make_certificates
 from tests.servers.mail import MailServer
 from tests.servers.ports import free_port
 from tests.servers.proxy import Proxy
-from tests.tools.sql_tasks import context, outcome_of
+from tests.tools.sql_tasks import context, error, outcome_of, result
 
 PASSWORD = "the password of ada"
 
@@ -118,16 +118,6 @@ async def sent(server: Server, /, **inputs: Any) -> Outcome:
     more = inputs.pop("more", {})
     given = {"to": "bob@example.com", "subject": "Hello", "text": "text", "auth": server.auth, **inputs}
     return await outcome_of(EmailTool(), {name: value for name, value in given.items() if value is not None}, **more)
-
-
-def result(outcome: Outcome) -> Any:
-    assert outcome.error is None, outcome.error
-    return outcome.result
-
-
-def error(outcome: Outcome) -> Any:
-    assert outcome.error is not None, outcome.result
-    return outcome.error
 
 
 async def test_a_message_arrives_with_both_bodies_and_its_attachments(server: Server, tmp_path: Path) -> None:

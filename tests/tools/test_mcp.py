@@ -25,7 +25,7 @@ from tests.process_liveness import is_alive
 from tests.servers.http import HttpServer, Reply, Request, reply
 from tests.servers.ports import free_port
 from tests.servers.proxy import Proxy
-from tests.tools.sql_tasks import context, outcome_of
+from tests.tools.sql_tasks import context, error, outcome_of
 
 if find_spec("mcp") is None:  # looked for, not imported: that takes a second in each process that collects tests
     pytest.skip("NO MCP: the extra mcp is not installed, and its tool was not tested", allow_module_level=True)
@@ -65,11 +65,6 @@ async def tool() -> AsyncIterator[McpTool]:
 async def called(tool: McpTool, spec: dict[str, Any] | None = None, /, **inputs: Any) -> Outcome:
     more = inputs.pop("more", {})
     return await outcome_of(tool, inputs, spec, **{"kinds": frozenset({"mcp"}), **more})
-
-
-def error(outcome: Outcome) -> Any:
-    assert outcome.error is not None, outcome.result
-    return outcome.error
 
 
 async def test_a_tool_is_called_over_http(tool: McpTool, url: str) -> None:

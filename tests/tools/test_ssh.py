@@ -21,7 +21,7 @@ from noetl.tools.sftp import SftpTool
 from noetl.tools.ssh import SshTool
 from tests.servers.proxy import Proxy
 from tests.servers.ssh import Machine, ssh_machine
-from tests.tools.sql_tasks import context, outcome_of
+from tests.tools.sql_tasks import context, error, outcome_of, result
 
 
 @pytest_asyncio.fixture
@@ -40,16 +40,6 @@ async def ssh(machine: Machine, command: str, /, **inputs: Any) -> Outcome:
 async def sftp(machine: Machine, op: str, path: str, /, **inputs: Any) -> Outcome:
     spec, more = inputs.pop("spec", None), inputs.pop("more", {})
     return await outcome_of(SftpTool(), {"op": op, "path": path, "auth": machine.auth, **inputs}, spec, **more)
-
-
-def result(outcome: Outcome) -> Any:
-    assert outcome.error is None, outcome.error
-    return outcome.result
-
-
-def error(outcome: Outcome) -> Any:
-    assert outcome.error is not None, outcome.result
-    return outcome.error
 
 
 async def test_a_command_returns_its_output(machine: Machine) -> None:

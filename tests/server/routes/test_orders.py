@@ -13,11 +13,11 @@ import msgspec
 import pytest
 
 from noetl.engine.pipeline.progress import task_run_id
-from noetl.events.orders import ReportResult, Turn
+from noetl.events.orders import Order, ReportResult, Turn
 from noetl.events.outcomes import PARQUET
 from noetl.net.net import from_json
 from noetl.operations.administration_shapes import Role
-from tests.server.talking import talking
+from tests.server.talking import WorkerClient, talking
 from tests.server.worker_turns import CHILD, WORK, begun, done, holding, sent, storing, turn
 
 
@@ -182,6 +182,19 @@ async def test_large_values_are_stored_by_checksum_and_read_in_parts() -> None:
         assert known.status_code == 304
 
 
+def child_call(worker: WorkerClient, order: Order) -> dict[str, Any]:
+    """A call of `tests/child` by the task at which the order begins."""
+    return {
+        "execution_id": order.execution_id,
+        "step_run_id": order.step_run_id,
+        "order_id": order.order_id,
+        "lease_epoch": order.lease_epoch,
+        "worker_id": worker.worker_id,
+        "task_run_id": task_run_id(order.step_run_id, order.position),
+        "path": "tests/child",
+    }
+
+
 async def ended(worker: httpx2.AsyncClient, call: dict[str, Any]) -> httpx2.Response:
     """What became of a call, asked for again until that is known."""
     async with asyncio.timeout(60):
@@ -199,15 +212,7 @@ async def test_a_worker_can_start_only_playbooks_that_its_order_calls() -> None:
         await talk.register(CHILD)
         worker, _ = await begun(talk)
         (order,) = (await turn(worker, capacity=1)).orders
-        call = {
-            "execution_id": order.execution_id,
-            "step_run_id": order.step_run_id,
-            "order_id": order.order_id,
-            "lease_epoch": order.lease_epoch,
-            "worker_id": worker.worker_id,
-            "task_run_id": task_run_id(order.step_run_id, order.position),
-            "path": "tests/child",
-        }
+        call = child_call(worker, order)
         refused = await ended(worker, call)
 
         assert (refused.status_code, refused.json()["error"]["kind"]) == (403, "playbook.failed")
@@ -220,15 +225,7 @@ async def test_a_nested_playbook_starts_once_and_is_awaited_by_polling() -> None
         await talk.register(CHILD)
         worker, _ = await begun(talk, CALLER)
         (order,) = (await turn(worker, capacity=1)).orders
-        call = {
-            "execution_id": order.execution_id,
-            "step_run_id": order.step_run_id,
-            "order_id": order.order_id,
-            "lease_epoch": order.lease_epoch,
-            "worker_id": worker.worker_id,
-            "task_run_id": task_run_id(order.step_run_id, order.position),
-            "path": "tests/child",
-        }
+        call = child_call(worker, order)
         first = (await worker.post("/api/orders/call", json=call)).json()
         second = (await worker.post("/api/orders/call", json=call)).json()
         (inner,) = (await turn(worker, capacity=1, wait_s=30)).orders

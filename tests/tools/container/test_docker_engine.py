@@ -21,7 +21,7 @@ from noetl.tools.container.tool import ContainerTool
 from noetl.tools.registry import Permissions, Registry
 from tests.servers.podman import IMAGE, Podman, podman
 from tests.servers.proxy import Proxy
-from tests.tools.sql_tasks import context, outcome_of
+from tests.tools.sql_tasks import context, error, outcome_of, result
 
 STOPPABLE = "trap 'exit 0' TERM"  # the first process of a container takes no signal that it does not ask for
 
@@ -40,16 +40,6 @@ async def ran(engine: Podman, command: Any = None, /, **inputs: Any) -> Outcome:
     if command is not None:
         wanted["command"] = command
     return await outcome_of(ContainerTool(), wanted, spec, **more)
-
-
-def result(outcome: Outcome) -> Any:
-    assert outcome.error is None, outcome.error
-    return outcome.result
-
-
-def error(outcome: Outcome) -> Any:
-    assert outcome.error is not None, outcome.result
-    return outcome.error
 
 
 async def test_a_container_returns_its_output_and_is_removed(engine: Podman) -> None:

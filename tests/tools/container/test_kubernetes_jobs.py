@@ -24,7 +24,7 @@ from noetl.tools.container.tool import ContainerTool
 from noetl.tools.registry import Permissions, Registry
 from tests.servers.kubernetes import KubernetesStandIn
 from tests.servers.proxy import Proxy
-from tests.tools.sql_tasks import context, outcome_of
+from tests.tools.sql_tasks import context, error, outcome_of, result
 
 pytestmark = [pytest.mark.timeout(300)]
 
@@ -42,16 +42,6 @@ async def ran(cluster: KubernetesStandIn, command: Any, /, **inputs: Any) -> Out
     return await outcome_of(
         ContainerTool(), {"image": "busy:1", "auth": cluster.auth, "command": command, **inputs}, spec, **more
     )
-
-
-def result(outcome: Outcome) -> Any:
-    assert outcome.error is None, outcome.error
-    return outcome.result
-
-
-def error(outcome: Outcome) -> Any:
-    assert outcome.error is not None, outcome.result
-    return outcome.error
 
 
 async def test_a_job_returns_its_output_and_is_deleted(cluster: KubernetesStandIn) -> None:

@@ -19,7 +19,7 @@ from tests.servers.certificates import Certificates, make_certificates
 from tests.servers.data_frameworks import DaskCluster, dask_cluster, frameworks_python
 from tests.servers.ports import free_port
 from tests.servers.proxy import Proxy
-from tests.tools.sql_tasks import outcome_of
+from tests.tools.sql_tasks import error, outcome_of
 
 pytestmark = [pytest.mark.timeout(900)]
 
@@ -35,11 +35,6 @@ async def ran(code: str, /, **inputs: Any) -> Outcome:
     if "auth" not in wanted:
         wanted["auth"] = dask_cluster().auth
     return await outcome_of(DaskTool(), wanted, **more)
-
-
-def error(outcome: Outcome) -> Any:
-    assert outcome.error is not None, outcome.result
-    return outcome.error
 
 
 @pytest.mark.usefixtures("real")

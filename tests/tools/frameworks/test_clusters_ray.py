@@ -18,7 +18,7 @@ from noetl.tools.registry import Registry
 from tests.servers.data_frameworks import ray_cluster, ray_python
 from tests.servers.ports import free_port
 from tests.servers.proxy import Proxy
-from tests.tools.sql_tasks import outcome_of
+from tests.tools.sql_tasks import error, outcome_of
 from tests.waiting import until
 
 pytestmark = [pytest.mark.timeout(900)]
@@ -36,11 +36,6 @@ async def ran_there(code: str, auth: str, /, **inputs: Any) -> Outcome:
         if outcome.error is None or outcome.error.code != "connection":
             return outcome
     return await ran(code, auth, **inputs)
-
-
-def error(outcome: Outcome) -> Any:
-    assert outcome.error is not None, outcome.result
-    return outcome.error
 
 
 @pytest.mark.deep

@@ -19,7 +19,7 @@ from noetl.tools.registry import Registry, is_installed
 from tests.servers.data_frameworks import frameworks_python
 from tests.servers.postgres import pg_auth, server  # noqa: F401  a fixture
 from tests.servers.proxy import Proxy
-from tests.tools.sql_tasks import outcome_of
+from tests.tools.sql_tasks import error, outcome_of
 
 pytestmark = [pytest.mark.timeout(900)]
 MODELS = {
@@ -41,11 +41,6 @@ def project(tmp_path: Path) -> Path:
 @pytest.fixture
 def real(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOETL_INTERPRETERS", f"dbt={frameworks_python()}")
-
-
-def error(outcome: Outcome) -> Any:
-    assert outcome.error is not None, outcome.result
-    return outcome.error
 
 
 async def built(project: Path, /, **inputs: Any) -> Outcome:

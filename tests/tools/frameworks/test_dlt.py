@@ -17,7 +17,7 @@ from noetl.tools.registry import Registry
 from tests.servers.data_frameworks import frameworks_python
 from tests.servers.postgres import pg_auth, server  # noqa: F401  a fixture
 from tests.servers.proxy import Proxy
-from tests.tools.sql_tasks import outcome_of
+from tests.tools.sql_tasks import error, outcome_of
 
 pytestmark = [pytest.mark.timeout(900)]
 SCRIPT = """
@@ -49,11 +49,6 @@ async def loaded(folder: Path, /, **inputs: Any) -> Outcome:
     auth = {"url": "shop.duckdb"}
     wanted = {"destination": "duckdb", "dataset": "raw", "auth": auth, **inputs}
     return await outcome_of(DltTool(), wanted, data_folders=(str(folder),))
-
-
-def error(outcome: Outcome) -> Any:
-    assert outcome.error is not None, outcome.result
-    return outcome.error
 
 
 @pytest.mark.usefixtures("real")
