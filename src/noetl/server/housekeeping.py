@@ -23,7 +23,7 @@ from noetl.server.idempotency import IdempotencyKeys
 from noetl.server.logs import log
 from noetl.server.problem_details import ProblemDetails
 from noetl.server.services import Services, tools_of
-from noetl.server.start_requests import begin, net_of
+from noetl.server.start_requests import StartTerms, begin, net_of
 from noetl.store.contract import Store
 from noetl.store.notices import NoticeState
 from noetl.worker.identity import own_worker_id
@@ -113,7 +113,9 @@ class ServerStarter:
         try:
             row = await registered_version(services.store.catalog, trigger.path, trigger.version)
             async with services.listeners.usage.starting(execution_id, f"trigger {trigger.name}"):
-                await begin(services, row, execution_id, payload, Starter(kind="trigger", name=trigger.name))
+                await begin(
+                    services, row, execution_id, StartTerms(payload, Starter(kind="trigger", name=trigger.name))
+                )
         except ProblemDetails as problem:
             # A BackendError means "not now" and does not count as a try; after three refusals an item is a dead letter.
             if problem.status in _LATER:

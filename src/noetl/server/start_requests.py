@@ -84,6 +84,16 @@ class Started(msgspec.Struct, frozen=True, kw_only=True):
     diagnostics: list[playbook_texts.DiagnosticView] = []
 
 
+class StartTerms(msgspec.Struct, frozen=True):
+    """With what an execution begins, and for whom."""
+
+    payload: dict[str, Any]
+    starter: Starter
+    source: RerunSource | None = None  # it begins at a step of an earlier execution
+    consent: Consent | None = None  # the approval for that
+    caller: TraceParent | None = None  # it joins this trace
+
+
 async def start(
     services: Services,
     asked: StartRequest,
@@ -94,23 +104,30 @@ async def start(
     consent: Consent | None = None,
     caller: TraceParent | None = None,
 ) -> tuple[bytes, bool]:
-    """The answer as JSON, and whether it is that of an earlier request with the same key. With `source` the execution
-    begins at a step of an earlier one, and `consent` is the approval for that; with `caller` it joins that trace."""
+    """The answer as JSON, and whether it is that of an earlier request with the same key."""
     # Check the load before any query: an overloaded server must be able to refuse cheaply.
     _check_load(services)
-    starter = Starter(kind="user", name=subject)
-    if key is None:
-        row = await requested_version(services, asked)
-        execution_id = uuid7(services.clock.now())
-        async with services.listeners.usage.starting(execution_id, subject):
-            await begin(services, row, execution_id, asked.payload, starter, source, consent, caller)
-        return await _answer(services, row, execution_id, asked.wait), False
+    terms = StartTerms(asked.payload, Starter(kind="user", name=subject), source, consent, caller)
+    if key is not None:
+        return await _start_with_key(services, asked, terms, subject, key)
+    row = await requested_version(services, asked)
+    execution_id = uuid7(services.clock.now())
+    async with services.listeners.usage.starting(execution_id, subject):
+        await begin(services, row, execution_id, terms)
+    return await _answer(services, row, execution_id, asked.wait), False
+
+
+async def _start_with_key(
+    services: Services, asked: StartRequest, terms: StartTerms, subject: str, key: str
+) -> tuple[bytes, bool]:
     keys, name = IdempotencyKeys(services.store.key_values, services.clock), key_name(subject, _ROUTE, key)
     row = await requested_version(services, asked)
     # Reserve the key with the id of the execution before the start: a request that is repeated after a crash begins or
     # finds the same execution.
     stored, repeated = await keys.reserve(
-        name, digest(asked if source is None else (asked, source)), f"{uuid7(services.clock.now())} {row.version}"
+        name,
+        digest(asked if terms.source is None else (asked, terms.source)),
+        f"{uuid7(services.clock.now())} {row.version}",
     )
     if stored.answer is not None:
         return stored.answer.encode(), True
@@ -121,7 +138,7 @@ async def start(
     if not repeated or await services.store.execution(execution_id) is None:
         try:
             async with services.listeners.usage.starting(execution_id, subject):
-                await _begin_once(services, row, execution_id, asked.payload, starter, source, consent, caller)
+                await _begin_once(services, row, execution_id, terms)
         except (RefusedError, ProblemDetails):
             # Nothing was begun: the client may mend its request and use the key again.
             await keys.release(name)
@@ -131,19 +148,10 @@ async def start(
     return answer, repeated
 
 
-async def _begin_once(
-    services: Services,
-    row: CatalogRow,
-    execution_id: str,
-    payload: dict[str, Any],
-    starter: Starter,
-    source: RerunSource | None,
-    consent: Consent | None,
-    caller: TraceParent | None,
-) -> None:
+async def _begin_once(services: Services, row: CatalogRow, execution_id: str, terms: StartTerms) -> None:
     """Begin an execution, unless an equal request has begun it at the same moment."""
     try:
-        await begin(services, row, execution_id, payload, starter, source, consent, caller)
+        await begin(services, row, execution_id, terms)
     # The loser of two equal requests gets a conflict, and a lost answer looks like a failure. If the execution is
     # there, either is a success.
     except BackendError:
@@ -168,34 +176,20 @@ async def requested_version(services: Services, asked: StartRequest) -> CatalogR
     return await registered_version(services.store.catalog, asked.path, asked.version)
 
 
-async def begin(
-    services: Services,
-    row: CatalogRow,
-    execution_id: str,
-    payload: dict[str, Any],
-    starter: Starter,
-    source: RerunSource | None = None,
-    consent: Consent | None = None,
-    caller: TraceParent | None = None,
-) -> None:
+async def begin(services: Services, row: CatalogRow, execution_id: str, terms: StartTerms) -> None:
     """Begin an execution of a registered version; once this returns, it is durable (P1)."""
     net = await net_of(services, row)
     carried = None
-    if source is not None:
-        inputs = ApprovedInputs(net_hash=row.net_hash, payload=payload)
-        carried = await _rerun_state(services, net, source, inputs, consent or Consent(actor=""))
-    await _start(services, net, execution_id, payload, starter, carried, caller)
+    if terms.source is not None:
+        inputs = ApprovedInputs(net_hash=row.net_hash, payload=terms.payload)
+        carried = await _rerun_state(services, net, terms.source, inputs, terms.consent or Consent(actor=""))
+    await _start(services, net, execution_id, terms, carried)
 
 
 async def _start(
-    services: Services,
-    net: Net,
-    execution_id: str,
-    payload: dict[str, Any],
-    starter: Starter,
-    carried: RerunState | None,
-    caller: TraceParent | None,
+    services: Services, net: Net, execution_id: str, terms: StartTerms, carried: RerunState | None
 ) -> None:
+    payload, caller = terms.payload, terms.caller
     if carried is None:
         check_required_inputs(net, payload)
     # An id without its dashes is 32 hex digits, which is what W3C asks of a trace id.
@@ -207,7 +201,7 @@ async def _start(
     services.starting += 1
     try:
         await services.control.executions.start(
-            net, execution_id=execution_id, trace_id=trace_id, payload=payload, carried=carried, starter=starter
+            net, execution_id=execution_id, trace_id=trace_id, payload=payload, carried=carried, starter=terms.starter
         )
     finally:
         services.starting -= 1
@@ -236,7 +230,8 @@ async def start_net(
     """Begin an execution of an unregistered net. The catalogue and the schedule of its path do not change."""
     execution_id = uuid7(services.clock.now())
     async with services.listeners.usage.starting(execution_id, subject):
-        await _start(services, net, execution_id, payload, Starter(kind="user", name=subject), carried, caller)
+        terms = StartTerms(payload, Starter(kind="user", name=subject), caller=caller)
+        await _start(services, net, execution_id, terms, carried)
     views = playbook_texts.diagnostic_views(checked.diagnostics, checked.source)
     return StartedDraft(execution_id=execution_id, path=net.path, diagnostics=views)
 

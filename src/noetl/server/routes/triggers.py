@@ -42,7 +42,7 @@ from noetl.server.bodies import JSON, body_of, read, require_media_type, strict_
 from noetl.server.guarded_router import GuardedRouter, Json, openapi_docs
 from noetl.server.problem_details import ProblemDetails, not_found, too_busy
 from noetl.server.services import Services, identity_of, services_of
-from noetl.server.start_requests import begin
+from noetl.server.start_requests import StartTerms, begin
 from noetl.store.contract import ConflictError
 from noetl.tools.kinds import load_kinds
 
@@ -139,7 +139,7 @@ async def take_effect(
         raise ProblemDetails(409, f'this webhook starts "{target.path}", which is not registered here')
     try:
         starter = Starter(kind="webhook", name=about["name"])
-        await begin(services, row, effect_id, {"body": body, "webhook": about}, starter)
+        await begin(services, row, effect_id, StartTerms({"body": body, "webhook": about}, starter))
     except ConflictError:  # the same delivery at the same moment, or on another server
         return Delivered(execution_id=effect_id, repeated=True)
     return Delivered(execution_id=effect_id)
