@@ -17,7 +17,7 @@ import pytest_asyncio
 from nats.aio.client import Client
 from nats.js import JetStreamContext
 
-from noetl.base import nats_connections as connections
+from noetl.base import nats_connections
 from noetl.base.errors import ToolError
 from noetl.tools.contract import TriggerBatch, TriggerPoll
 from noetl.tools.kinds import KINDS
@@ -35,7 +35,7 @@ from tests.tools.sql_tasks import context
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "CONNECT_S", 60)
+    monkeypatch.setattr(nats_connections, "CONNECT_S", 60)
 
 
 def poll(cursor: Any = None, *, limit: int = 100, trigger_id: str = "t") -> TriggerPoll:

@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 from nats.aio.client import Client
 
-from noetl.base import nats_connections as connections
+from noetl.base import nats_connections
 from noetl.events.outcomes import Outcome
 from noetl.tools import nats_operations
 from noetl.tools.kinds import KINDS
@@ -24,7 +24,7 @@ from tests.tools.sql_tasks import outcome_of
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """How long the server takes on a busy machine is no matter here."""
-    monkeypatch.setattr(connections, "CONNECT_S", 60)
+    monkeypatch.setattr(nats_connections, "CONNECT_S", 60)
 
 
 @pytest_asyncio.fixture

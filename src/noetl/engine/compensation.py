@@ -30,8 +30,8 @@ from noetl.events.side_runs import (
     CompensationStarted,
     Surrounding,
 )
-from noetl.net.net import Transition, credential_input, pipeline_of, submitting_task
-from noetl.net.task import Task
+from noetl.net.net import Transition, pipeline_of, submitting_task
+from noetl.net.task import Task, credential_input
 from noetl.templates.scope import Scope
 
 _NO_SUCCESS = frozenset({"step.interrupted", "step.timeout"})  # ends that have no error and are no success either

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from noetl.net.routing import Admission, Case, Join, Router
-from noetl.net.task import Task, _Data
+from noetl.net.task import Task, _Data, with_hooks
 from noetl.templates.values import Authored
 
 
@@ -325,15 +325,6 @@ def pipeline_of(step: Transition) -> Iterator[Task]:
     return with_hooks(_own(step))
 
 
-def with_hooks(tasks: Iterable[Task]) -> Iterator[Task]:
-    """Each with the sinks of its retries and its hooks after it."""
-    for task in tasks:
-        yield task
-        yield from (policy.sink for policy in task.repeat if policy.sink is not None)
-        if task.policy is not None:
-            yield from (*task.policy.before, *task.policy.after, *task.policy.finally_)
-
-
 def _own(step: Transition) -> Iterator[Task]:
     yield from step.tasks
     if step.sink is not None:
@@ -354,37 +345,3 @@ def submitting_task(step: Transition) -> Task | None:
     """The first task, as it is written, that submits a job to a provider, which goes on when the task is over
     (QNT-01)."""
     return next((task for task in pipeline_of(step) if task.submits_job), None)
-
-
-def credential_input(task: Task) -> dict[str, Any]:
-    """The input that names the credential of a task, as it is written."""
-    inputs = task.inputs.data if isinstance(task.inputs.data, dict) else {}
-    return {key: value for key, value in inputs.items() if key in ("auth", "credential")}
-
-
-# The ends of a transfer: SQL in `source` and `target` is bound like that of the kinds that run it (design.md §8).
-
-TRANSFER = "transfer"
-ENDS = ("source", "target")
-SQL_KEYS = ("command", "query")
-
-
-class EndsSql(msgspec.Struct, frozen=True):
-    """`sql` by end and key, and the ends without it, `plain`; both empty for other kinds."""
-
-    plain: dict[str, Any] = {}
-    sql: dict[str, dict[str, Any]] = {}
-
-
-def ends_sql(kind: str, written: dict[str, Any]) -> EndsSql:
-    """The SQL in the inputs of a transfer, separate from the rendered inputs."""
-    if kind != TRANSFER:
-        return EndsSql()
-    sql = {end: _sql(written.get(end)) for end in ENDS}
-    sql = {end: texts for end, texts in sql.items() if texts}
-    plain = {end: {key: value for key, value in written[end].items() if key not in sql[end]} for end in sql}
-    return EndsSql(plain, sql)
-
-
-def _sql(end: Any) -> dict[str, Any]:
-    return {key: end[key] for key in SQL_KEYS if key in end} if isinstance(end, dict) else {}

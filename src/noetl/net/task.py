@@ -1,4 +1,4 @@
-"""Tasks, policies and rules: the pipeline of one transition, compiled.
+"""Tasks, policies and rules: the pipeline of one transition, compiled. Also the SQL in the ends of a transfer.
 
 Everything that may be a template is `Authored`; everything else is literal. Nothing here points back into the
 document: the debug map does (`net.debug`), so that comments and layout never change a net's hash.
@@ -6,6 +6,7 @@ document: the debug map does (`net.debug`), so that comments and layout never ch
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from typing import Any
 
@@ -123,3 +124,46 @@ class Task(_Data, frozen=True, kw_only=True, omit_defaults=True):
     generated: str | None = None
     origin: str | None = None
     submits_job: bool = False  # a job that runs on after the task has ended: cancelled with the execution (SRV-11)
+
+
+def with_hooks(tasks: Iterable[Task]) -> Iterator[Task]:
+    """Each with the sinks of its retries and its hooks after it."""
+    for task in tasks:
+        yield task
+        yield from (policy.sink for policy in task.repeat if policy.sink is not None)
+        if task.policy is not None:
+            yield from (*task.policy.before, *task.policy.after, *task.policy.finally_)
+
+
+def credential_input(task: Task) -> dict[str, Any]:
+    """The input that names the credential of a task, as it is written."""
+    inputs = task.inputs.data if isinstance(task.inputs.data, dict) else {}
+    return {key: value for key, value in inputs.items() if key in ("auth", "credential")}
+
+
+# The ends of a transfer: SQL in `source` and `target` is bound like that of the kinds that run it (design.md §8).
+
+TRANSFER = "transfer"
+ENDS = ("source", "target")
+SQL_KEYS = ("command", "query")
+
+
+class EndsSql(msgspec.Struct, frozen=True):
+    """`sql` by end and key, and the ends without it, `plain`; both empty for other kinds."""
+
+    plain: dict[str, Any] = {}
+    sql: dict[str, dict[str, Any]] = {}
+
+
+def ends_sql(kind: str, written: dict[str, Any]) -> EndsSql:
+    """The SQL in the inputs of a transfer, separate from the rendered inputs."""
+    if kind != TRANSFER:
+        return EndsSql()
+    sql = {end: _sql(written.get(end)) for end in ENDS}
+    sql = {end: texts for end, texts in sql.items() if texts}
+    plain = {end: {key: value for key, value in written[end].items() if key not in sql[end]} for end in sql}
+    return EndsSql(plain, sql)
+
+
+def _sql(end: Any) -> dict[str, Any]:
+    return {key: end[key] for key in SQL_KEYS if key in end} if isinstance(end, dict) else {}

@@ -25,9 +25,9 @@ from noetl.engine.waits.times import expiry_error
 from noetl.events.orders import Order, PlaybookCall, PlaybookCallResult, ReportResult
 from noetl.events.outcomes import Error, Reference
 from noetl.net.names import known_names
-from noetl.net.net import Net, Transition, credential_input, submitting_task, tasks_of
+from noetl.net.net import Net, Transition, submitting_task, tasks_of
 from noetl.net.secret_reads import Reads, index_of, keychain_reads
-from noetl.net.task import Task
+from noetl.net.task import Task, credential_input
 from noetl.templates.values import Authored
 from noetl.tools.registry import Registry
 from noetl.worker.attempt import Sleep

@@ -18,8 +18,8 @@ import pytest
 import pytest_asyncio
 from nats.aio.client import Client
 
+from noetl.base import nats_connections
 from noetl.control import triggers as module
-from noetl.tools import nats as nats_tool
 from noetl.tools.storage.tool import StorageTool
 from tests.engine_script import HEAD
 from tests.server.live import live
@@ -36,7 +36,7 @@ LIST = f"/api/executions?path={PATH}&limit=200"
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LOOK_S", 0.1)
-    monkeypatch.setattr(nats_tool, "CONNECT_S", 60)
+    monkeypatch.setattr(nats_connections, "CONNECT_S", 60)
 
 
 async def registered(client: httpx2.AsyncClient) -> None:

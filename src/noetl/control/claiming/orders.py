@@ -39,9 +39,9 @@ from noetl.events.outcomes import TaskResult
 from noetl.events.side_runs import OrderClaimed
 from noetl.events.steps import CtxPatched, StepDone, StepFailed
 from noetl.events.tokens import TokenClaimed
-from noetl.net.net import ENDS, TRANSFER, Net, Transition, pipeline_of, tasks_of, with_hooks
+from noetl.net.net import Net, Transition, pipeline_of, tasks_of
 from noetl.net.secret_reads import texts_in
-from noetl.net.task import Task
+from noetl.net.task import ENDS, TRANSFER, Task, with_hooks
 from noetl.store.contract import DEFAULT_POOL, EventFilter, OrderRow, OrderState, Store
 from noetl.tools.python.context_reads import reads_context
 from noetl.tools.registry import BUILT_IN, Registry

@@ -13,8 +13,8 @@ from noetl.base.errors import ToolError
 from noetl.engine.pipeline.scopes import Iteration, PipelineScope, task_scope, view_of
 from noetl.events.orders import Iterations, Outer, Position, SideRunOrder
 from noetl.net.kinds import BoundInputs
-from noetl.net.net import TRANSFER, Transition, ends_sql
-from noetl.net.task import Task
+from noetl.net.net import Transition
+from noetl.net.task import TRANSFER, Task, ends_sql
 from noetl.templates.expression import parse
 from noetl.templates.render import render
 from noetl.templates.scope import Scope

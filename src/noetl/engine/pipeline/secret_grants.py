@@ -16,9 +16,9 @@ import msgspec
 
 from noetl.base.diagnostics import is_template
 from noetl.base.errors import TemplateError, ToolError
-from noetl.net.net import ENDS, KeychainEntry, Net, Transition, tasks_of
+from noetl.net.net import KeychainEntry, Net, Transition, tasks_of
 from noetl.net.secret_reads import auths_in, credential_name, keychain_reads
-from noetl.net.task import Repeat, Task
+from noetl.net.task import ENDS, Repeat, Task
 from noetl.templates.render import render
 from noetl.templates.scope import Scope
 from noetl.templates.values import Authored

@@ -37,7 +37,8 @@ from noetl.language.compiling.undefined_names import given_names
 from noetl.language.reading.nodes import Mapping, Node, Scalar, scalars
 from noetl.language.reading.playbook import Playbook, TaskSyntax
 from noetl.net.names import defined_names
-from noetl.net.net import ENDS, SQL_KEYS, TRANSFER, Net
+from noetl.net.net import Net
+from noetl.net.task import ENDS, SQL_KEYS, TRANSFER
 
 # The author has said that it is SQL of their own: no warning.
 _MARKED = re.compile(r"\|\s*sql\s*-?\}\}\s*\Z")

@@ -120,7 +120,7 @@ async def _list(store: ObjectStore, key: str, request: StorageRequest, _: str) -
 async def _delete(store: ObjectStore, key: str, request: StorageRequest, _: str) -> dict[str, Any]:
     """Delete an object or folder. A missing one is no error: a repeated attempt finds it deleted."""
     if request.recursive:
-        return {"url": str(request.source.location), "deleted": await _delete_folder(store, key, request)}
+        return {"url": str(request.source.location), "deleted": await _delete_folder(store, key)}
     if not key:
         raise ToolError("storage.input", "delete needs a URL that names an object; recursive: true deletes a folder")
     with suppress(FileNotFoundError):
@@ -129,7 +129,7 @@ async def _delete(store: ObjectStore, key: str, request: StorageRequest, _: str)
     return {"url": str(request.source.location), "deleted": 0}
 
 
-async def _delete_folder(store: ObjectStore, key: str, request: StorageRequest) -> int:
+async def _delete_folder(store: ObjectStore, key: str) -> int:
     count = 0
     async for page in obstore.list(store, key or None, chunk_size=1_000):
         await obstore.delete_async(store, [meta["path"] for meta in page])
