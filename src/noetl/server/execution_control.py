@@ -18,7 +18,7 @@ from noetl.operations.api_shapes import Steered
 from noetl.operations.executions import control_result
 from noetl.server.problem_details import ProblemDetails, not_found
 from noetl.server.services import Services, services_of
-from noetl.store.contract import ExecutionRow
+from noetl.store.contract import ExecutionQuery, ExecutionRow
 
 Status = Literal["running", "paused", "completed", "failed", "cancelled"]
 # The shape of an id. Any other text is refused without a query.
@@ -50,7 +50,7 @@ async def matching_executions(
     services: Services, wanted: Filter, beyond: str | None = None, *, about: int = _PAGE
 ) -> AsyncIterator[ExecutionRow]:
     """Executions that match, the newest first, after the execution `beyond`. The caller reads about `about` of them."""
-    filters = {
+    filters: ExecutionQuery = {
         "status": wanted.status,
         "path": wanted.path,
         "since": None if wanted.since is None else moment(wanted.since, "since"),
@@ -60,7 +60,7 @@ async def matching_executions(
     }
     page = min(about, _PAGE)
     while True:
-        rows = await services.store.executions(limit=page, beyond=beyond, **filters)  # type: ignore[arg-type]
+        rows = await services.store.executions(limit=page, beyond=beyond, **filters)
         for row in rows:
             yield row
         if len(rows) < page:

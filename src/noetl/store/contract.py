@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypedDict, Unpack
 
 import msgspec
 
@@ -258,24 +258,24 @@ class Records(History, Nets, Protocol):
     async def close(self) -> None: ...
 
 
+class ExecutionQuery(TypedDict, total=False):
+    """Which executions a list has. A key that is left out or None excludes none."""
+
+    status: str | None
+    path: str | None  # may hold `*`
+    since: float | None  # created then or later
+    until: float | None  # created before
+    text: str | None  # occurs in the id, the path or the name, ASCII letters of either case
+    labels: Mapping[str, str] | None  # of the playbook's metadata, which must have them with these values
+
+
 class ExecutionSearch(History, Protocol):
     """Queries over all executions, and over changes by other processes."""
 
     async def executions(
-        self,
-        *,
-        limit: int = 50,
-        status: str | None = None,
-        path: str | None = None,
-        beyond: str | None = None,
-        since: float | None = None,
-        until: float | None = None,
-        text: str | None = None,
-        labels: Mapping[str, str] | None = None,
+        self, *, limit: int = 50, beyond: str | None = None, **wanted: Unpack[ExecutionQuery]
     ) -> list[ExecutionRow]:
-        """The newest first. `path` may hold `*`; `beyond` is the last execution of the page before. Created at
-        `since` or later, and before `until`. `text` occurs in the id, the path or the name, ASCII letters of either
-        case. `labels` are those of the playbook's metadata that it must have with these values."""
+        """The newest first; `beyond` is the last execution of the page before."""
 
     async def open_among(self, execution_ids: Collection[str]) -> set[str]:
         """Those of these executions that are there and not over."""

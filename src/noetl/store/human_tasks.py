@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, Protocol, TypedDict, Unpack
 
 import msgspec
 
@@ -48,22 +48,21 @@ class TaskRow(msgspec.Struct, frozen=True, kw_only=True):
     ended_at: float | None = None
 
 
+class TaskQuery(TypedDict, total=False):
+    """Which tasks a list has. A key that is left out, None or empty excludes none."""
+
+    states: Collection[TaskState]
+    role: str | None  # the assignee
+    user: str | None  # the assignee, or who has claimed it
+    for_anybody: bool  # only those without an assignee
+    execution_id: str | None
+
+
 class Tasks(Protocol):
     async def get(self, task_id: str) -> TaskRow | None: ...
 
-    async def list(
-        self,
-        *,
-        states: Collection[TaskState] = (),
-        role: str | None = None,
-        user: str | None = None,
-        for_anybody: bool = False,
-        execution_id: str | None = None,
-        limit: int = 100,
-        beyond: str | None = None,
-    ) -> list[TaskRow]:
-        """The newest first. `role` and `user` are assignees; `user` also finds what that user has claimed.
-        `for_anybody` finds those that have no assignee."""
+    async def list(self, *, limit: int = 100, beyond: str | None = None, **wanted: Unpack[TaskQuery]) -> list[TaskRow]:
+        """The newest first; `beyond` is the last task of the page before."""
 
 
 class MemoryTasks:
@@ -84,26 +83,16 @@ class MemoryTasks:
     async def get(self, task_id: str) -> TaskRow | None:
         return self._tasks.get(task_id)
 
-    async def list(
-        self,
-        *,
-        states: Collection[TaskState] = (),
-        role: str | None = None,
-        user: str | None = None,
-        for_anybody: bool = False,
-        execution_id: str | None = None,
-        limit: int = 100,
-        beyond: str | None = None,
-    ) -> list[TaskRow]:
-        last = self._tasks.get(beyond) if beyond is not None else None
+    async def list(self, *, limit: int = 100, beyond: str | None = None, **wanted: Unpack[TaskQuery]) -> list[TaskRow]:
+        last, states = self._tasks.get(beyond) if beyond is not None else None, wanted.get("states")
         found = [
             task
             for task in self._tasks.values()
             if (not states or task.state in states)
-            and role in (None, task.role)
-            and user in (None, task.user, task.claimed_by)
-            and (not for_anybody or (task.role is None and task.user is None))
-            and execution_id in (None, task.execution_id)
+            and wanted.get("role") in (None, task.role)
+            and wanted.get("user") in (None, task.user, task.claimed_by)
+            and (not wanted.get("for_anybody") or (task.role is None and task.user is None))
+            and wanted.get("execution_id") in (None, task.execution_id)
             and (last is None or _age(task) > _age(last))
         ]
         return sorted(found, key=_age)[:limit]

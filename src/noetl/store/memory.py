@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from fnmatch import fnmatchcase
+from typing import Unpack
 
 import msgspec
 
@@ -120,23 +121,16 @@ class MemoryStore:
         return {one for one in execution_ids if one in rows and rows[one].finished_at is None}
 
     async def executions(
-        self,
-        *,
-        limit: int = 50,
-        status: str | None = None,
-        path: str | None = None,
-        beyond: str | None = None,
-        since: float | None = None,
-        until: float | None = None,
-        text: str | None = None,
-        labels: Mapping[str, str] | None = None,
+        self, *, limit: int = 50, beyond: str | None = None, **wanted: Unpack[contract.ExecutionQuery]
     ) -> list[contract.ExecutionRow]:
+        path, text, labels = wanted.get("path"), wanted.get("text"), wanted.get("labels")
+        since, until = wanted.get("since"), wanted.get("until")
         newest = sorted(self._executions.values(), key=_age)
         last = self._executions.get(beyond) if beyond is not None else None
         found = [
             row
             for row in newest
-            if status in (None, row.status)
+            if wanted.get("status") in (None, row.status)
             and (path is None or fnmatchcase(row.path, path))
             and (last is None or _age(row) > _age(last))
             and (since is None or row.created_at >= since)

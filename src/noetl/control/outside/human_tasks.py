@@ -7,7 +7,7 @@ into an answer or an error.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, Unpack
 
 import msgspec
 
@@ -17,7 +17,7 @@ from noetl.engine.commands import ActOnTask, TaskAction
 from noetl.engine.decision import Decision, Refusal
 from noetl.events.orders import ReportResult
 from noetl.store.contract import Store
-from noetl.store.human_tasks import TaskRow, TaskState
+from noetl.store.human_tasks import TaskQuery, TaskRow, TaskState
 
 
 class RequestResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -74,27 +74,10 @@ class HumanTasks:
     def __init__(self, executions: TakesCommands, store: Store, clock: Clock) -> None:
         self._executions, self._store, self._clock = executions, store, clock
 
-    async def list(
-        self,
-        *,
-        states: Collection[TaskState] = (TaskState.OPEN, TaskState.CLAIMED),
-        role: str | None = None,
-        user: str | None = None,
-        for_anybody: bool = False,
-        execution_id: str | None = None,
-        limit: int = 100,
-        beyond: str | None = None,
-    ) -> list[TaskRow]:
-        """Tasks in these states, the newest first: of a role, of a user, or assigned to anybody."""
-        return await self._store.tasks.list(
-            states=states,
-            role=role,
-            user=user,
-            for_anybody=for_anybody,
-            execution_id=execution_id,
-            limit=limit,
-            beyond=beyond,
-        )
+    async def list(self, *, limit: int = 100, beyond: str | None = None, **wanted: Unpack[TaskQuery]) -> list[TaskRow]:
+        """Tasks in these states, by default open and claimed ones, the newest first."""
+        wanted = {"states": (TaskState.OPEN, TaskState.CLAIMED), **wanted}
+        return await self._store.tasks.list(limit=limit, beyond=beyond, **wanted)
 
     async def get(self, task_id: str) -> TaskRow:
         return await task_of(self._store, task_id)

@@ -5,12 +5,12 @@ PostgreSQL keeps readers and writers apart by itself, so reading never delays a 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Collection
+from typing import Any, Unpack
 
 from noetl.base.errors import AbsentError, BackendError
 from noetl.events.envelope import Event
-from noetl.store.contract import EventFilter, ExecutionRow, MovedExecutions, OrderRow
+from noetl.store.contract import EventFilter, ExecutionQuery, ExecutionRow, MovedExecutions, OrderRow
 from noetl.store.event_batches import batch_events, picked, picked_events
 from noetl.store.installation import KeyValues
 from noetl.store.postgres.database import Database, address_of, damage_as_unreadable
@@ -103,22 +103,14 @@ class PostgresHistory:
         return {row[0] for row in await self._db.rows("select_open_among", list(execution_ids))}
 
     async def executions(
-        self,
-        *,
-        limit: int = 50,
-        status: str | None = None,
-        path: str | None = None,
-        beyond: str | None = None,
-        since: float | None = None,
-        until: float | None = None,
-        text: str | None = None,
-        labels: Mapping[str, str] | None = None,
+        self, *, limit: int = 50, beyond: str | None = None, **wanted: Unpack[ExecutionQuery]
     ) -> list[ExecutionRow]:
+        path, text, labels = wanted.get("path"), wanted.get("text"), wanted.get("labels")
         # The query lowers its columns, so the text has to come lowered too.
-        pattern, wanted = None if path is None else like(path), None if text is None else lowered(text)
+        pattern, lower = None if path is None else like(path), None if text is None else lowered(text)
         keys, values = (list(labels), list(labels.values())) if labels else (None, None)
-        filters = (since, until, wanted, keys, values)
-        rows = await self._db.rows("select_executions", status, pattern, beyond, limit, *filters)
+        filters = (wanted.get("since"), wanted.get("until"), lower, keys, values)
+        rows = await self._db.rows("select_executions", wanted.get("status"), pattern, beyond, limit, *filters)
         return [execution_of(row) for row in rows]
 
     async def moved(self, since: str | None) -> MovedExecutions:

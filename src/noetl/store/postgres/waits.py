@@ -4,9 +4,9 @@ Also notices, likewise."""
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Any, Unpack
 
-from noetl.store.human_tasks import TaskRow, TaskState
+from noetl.store.human_tasks import TaskQuery, TaskRow
 from noetl.store.notices import NoticeRow, NoticeState, Settlement
 from noetl.store.postgres.database import QUERIES, Database
 from noetl.store.row_codecs import kept_of, message_of, message_values, notice_of, struct_of, task_of, wait_of
@@ -69,19 +69,11 @@ class PostgresTasks:
         body = await self._db.value("select_task", task_id)
         return task_of(body) if body is not None else None
 
-    async def list(
-        self,
-        *,
-        states: Collection[TaskState] = (),
-        role: str | None = None,
-        user: str | None = None,
-        for_anybody: bool = False,
-        execution_id: str | None = None,
-        limit: int = 100,
-        beyond: str | None = None,
-    ) -> list[TaskRow]:
-        wanted = [state.value for state in states] or None
-        rows = await self._db.rows("select_tasks", wanted, role, user, execution_id, beyond, limit, for_anybody)
+    async def list(self, *, limit: int = 100, beyond: str | None = None, **wanted: Unpack[TaskQuery]) -> list[TaskRow]:
+        states = [state.value for state in wanted.get("states", ())] or None
+        role, user, execution_id = wanted.get("role"), wanted.get("user"), wanted.get("execution_id")
+        for_anybody = wanted.get("for_anybody", False)
+        rows = await self._db.rows("select_tasks", states, role, user, execution_id, beyond, limit, for_anybody)
         return [task_of(row[0]) for row in rows]
 
 

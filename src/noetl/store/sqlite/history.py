@@ -10,16 +10,16 @@ import json
 import logging
 import os
 import sqlite3
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import msgspec
 
 from noetl.base.errors import AbsentError, BackendError, Outage, StoreUnwritableError, UnfitError, UnreadableError
 from noetl.events.envelope import Event
-from noetl.store.contract import EventFilter, ExecutionRow, MovedExecutions, OrderRow
+from noetl.store.contract import EventFilter, ExecutionQuery, ExecutionRow, MovedExecutions, OrderRow
 from noetl.store.event_batches import batch_events, picked, picked_events
 from noetl.store.installation import KeyValues
 from noetl.store.row_codecs import event_of, execution_of, lowered, order_of
@@ -113,24 +113,16 @@ class SqliteHistory(database.SqliteQueries):
         return {row[0] for row in rows}
 
     async def executions(
-        self,
-        *,
-        limit: int = 50,
-        status: str | None = None,
-        path: str | None = None,
-        beyond: str | None = None,
-        since: float | None = None,
-        until: float | None = None,
-        text: str | None = None,
-        labels: Mapping[str, str] | None = None,
+        self, *, limit: int = 50, beyond: str | None = None, **wanted: Unpack[ExecutionQuery]
     ) -> list[ExecutionRow]:
+        text, labels = wanted.get("text"), wanted.get("labels")
         values = {
-            "status": status,
-            "path": path,
+            "status": wanted.get("status"),
+            "path": wanted.get("path"),
             "beyond": beyond,
             "limit": limit,
-            "since": since,
-            "until": until,
+            "since": wanted.get("since"),
+            "until": wanted.get("until"),
             "text": None if text is None else lowered(text),
             "labels": json.dumps(dict(labels)) if labels else None,
         }

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Collection, Sequence
+from typing import Unpack
 
 from noetl.store import row_codecs
 from noetl.store.contract import Commit, TakenError
-from noetl.store.human_tasks import TaskRow, TaskState
+from noetl.store.human_tasks import TaskQuery, TaskRow
 from noetl.store.notices import NoticeRow, NoticeState, Settlement
 from noetl.store.sqlite.database import QUERIES, SqliteTable, transaction
 from noetl.store.waits import KeptRow, MessageRow, Place, RequestRow, WaitRow
@@ -78,23 +79,14 @@ class SqliteTasks(SqliteTable):
         row = self._row("select_task", (task_id,))
         return row_codecs.task_of(row[0]) if row else None
 
-    async def list(
-        self,
-        *,
-        states: Collection[TaskState] = (),
-        role: str | None = None,
-        user: str | None = None,
-        for_anybody: bool = False,
-        execution_id: str | None = None,
-        limit: int = 100,
-        beyond: str | None = None,
-    ) -> list[TaskRow]:
+    async def list(self, *, limit: int = 100, beyond: str | None = None, **wanted: Unpack[TaskQuery]) -> list[TaskRow]:
+        states = wanted.get("states")
         values = {
             "states": json.dumps(list(states)) if states else None,
-            "role": role,
-            "user": user,
-            "for_anybody": for_anybody,
-            "execution_id": execution_id,
+            "role": wanted.get("role"),
+            "user": wanted.get("user"),
+            "for_anybody": wanted.get("for_anybody", False),
+            "execution_id": wanted.get("execution_id"),
             "limit": limit,
             "beyond": beyond,
         }
