@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from noetl.base.diagnostics import Findings, Source
 from noetl.language.compiling.compiler import compile_playbook
 from noetl.language.reading.reader import read_playbook
@@ -66,6 +68,26 @@ def test_checking_two_hundred_steps_takes_about_twice_the_work_of_a_hundred() ->
     assert len(findings) == 0
     assert calls < 2.5 * calls_to_compile(big_playbook(100))[0]
     assert calls < 3_000_000
+
+
+def test_the_cost_per_small_step_does_not_grow() -> None:
+    """What is looked up per step must not go through all other steps: small steps show it, since nothing covers it."""
+    head = "apiVersion: noetl.io/v10\nkind: Playbook\nmetadata: { name: x, path: t/x }\nworkflow:\n"
+
+    def text(steps: int) -> str:
+        names = ["start", *(f"s{i}" for i in range(1, steps))]
+        body = "".join(
+            f"  - step: {name}\n    tool: {{ kind: noop }}\n    next: {{ arcs: [{{ step: {after} }}] }}\n"
+            for name, after in pairwise((*names, "end"))
+        )
+        return f"{head}{body}  - step: end\n"
+
+    calls_to_compile(text(2))  # what is imported and cached first
+
+    calls, findings = calls_to_compile(text(300))
+
+    assert len(findings) == 0
+    assert calls < 2.1 * calls_to_compile(text(150))[0]
 
 
 def test_the_cost_per_unknown_option_does_not_grow() -> None:

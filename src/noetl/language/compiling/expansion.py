@@ -222,8 +222,10 @@ def resolve_workbook(playbook: Playbook, compilation: Compilation) -> Playbook:
     def resolved(task: TaskSyntax, pipeline: Pipeline) -> TaskSyntax:
         defines = pipeline.in_workbook and not pipeline.is_hook
         # A definition begins a trail with its own name: one that refers to itself is a circle of one.
-        handed = _handed(pipeline.step, playbook) if pipeline.step is not None else {}
-        return references.resolve(task, (task.name or "",) if defines else (), handed)
+        trail = (task.name or "",) if defines else ()
+        # Few tasks are references, and the arcs to a step are found by going through all steps.
+        handed = _handed(pipeline.step, playbook) if task.kind == KIND and pipeline.step is not None else {}
+        return references.resolve(task, trail, handed)
 
     return rewrite_tasks(playbook, resolved)
 
