@@ -174,30 +174,38 @@ class SqliteHistory(database.SqliteQueries):
     async def close(self) -> None:
         self._db.close()
 
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        """Every SQLite error becomes our own error, which names the file."""
+    def _explained(self) -> _Explained:
+        return _Explained(self)
+
+    def _begun(self) -> int | None:
+        """How many rows were changed when a statement begins, if the store cannot be written at present."""
         # Only during an outage: this is called for every statement.
         changes = self._db.total_changes if self._outage.is_on else None
         if self._file is not None and file_identity(self._where) != self._file:
             raise self._gone()
-        try:
-            yield
-        except sqlite3.Error as problem:
-            if not _is_unwritable(problem):
-                raise BackendError(_explanation(self._where, problem)) from problem
-            # Only where a log is configured: a command of the CLI prints the error below instead.
-            if _log.hasHandlers():
-                self._outage.failed(problem)
-            raise StoreUnwritableError(_explanation(self._where, problem)) from problem
-        except UnicodeEncodeError as problem:
-            raise UnfitError(f"the store {self._where} cannot hold this text: {problem.reason}") from problem
-        except (msgspec.DecodeError, UnicodeDecodeError) as problem:
-            raise BackendError(f"the store {self._where} is damaged: {problem}") from problem
-        else:
-            # Reads succeed during the outage too. Only a committed change shows that it is over.
-            if changes is not None and self._db.total_changes > changes and not self._db.in_transaction:
-                self._outage.worked()
+        return changes
+
+    def _worked(self, changes: int) -> None:
+        # Reads succeed during the outage too. Only a committed change shows that it is over.
+        if self._db.total_changes > changes and not self._db.in_transaction:
+            self._outage.worked()
+
+    def _error(self, problem: BaseException) -> BackendError | UnfitError | None:
+        """Our own error for an error of SQLite; it names the file."""
+        match problem:
+            case sqlite3.Error() if not _is_unwritable(problem):
+                return BackendError(_explanation(self._where, problem))
+            case sqlite3.Error():
+                # Only where a log is configured: a command of the CLI prints the error below instead.
+                if _log.hasHandlers():
+                    self._outage.failed(problem)
+                return StoreUnwritableError(_explanation(self._where, problem))
+            case UnicodeEncodeError():
+                return UnfitError(f"the store {self._where} cannot hold this text: {problem.reason}")
+            case msgspec.DecodeError() | UnicodeDecodeError():
+                return BackendError(f"the store {self._where} is damaged: {problem}")
+            case _:
+                return None
 
     def _gone(self) -> StoreUnwritableError:
         """The error for a file that was removed or replaced: the system would let us write into the old one."""
@@ -208,6 +216,26 @@ class SqliteHistory(database.SqliteQueries):
         if _log.hasHandlers():
             self._outage.failed(problem)
         return problem
+
+
+class _Explained:
+    """Every SQLite error in the body becomes our own error. This is a class because every step uses it, and a generator
+    would make twice as many calls."""
+
+    __slots__ = ("_changes", "_history")
+
+    def __init__(self, history: SqliteHistory) -> None:
+        self._history = history
+
+    def __enter__(self) -> None:
+        self._changes = self._history._begun()
+
+    def __exit__(self, kind: object, problem: BaseException | None, trace: object) -> None:
+        if problem is not None:
+            if (error := self._history._error(problem)) is not None:
+                raise error from problem
+        elif self._changes is not None:
+            self._history._worked(self._changes)
 
 
 def file_identity(path: str) -> tuple[int, int] | None:
