@@ -8,6 +8,7 @@ An unknown key is an error. `NOETL_HOME` overrides the user's folders.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -18,6 +19,7 @@ import msgspec
 from noetl.base.errors import RefusedError
 
 PREFIX = "NOETL_"
+_IS_LINUX = sys.platform == "linux"
 SECRETS = frozenset({"token", "proxy"})  # settings whose value is never shown
 # Variables of ours that are not settings: they are not typos, so they are not compared with the names of settings.
 _OTHER_VARIABLES = frozenset({"NOETL_HOME", "NOETL_MASTER_KEY", "NOETL_MASTER_KEY_FILE"})
@@ -29,6 +31,8 @@ def home() -> Path:
     chosen = os.environ.get("NOETL_HOME")
     if chosen:
         return Path(chosen).expanduser()
+    if _IS_LINUX:
+        return _folder_of_user("XDG_DATA_HOME", ".local/share")
     from platformdirs import user_data_path
 
     return user_data_path("noetl", appauthor=False)
@@ -38,9 +42,18 @@ def config_folder() -> Path:
     """The folder of the user's own settings, contexts and tokens."""
     if os.environ.get("NOETL_HOME"):
         return home()
+    if _IS_LINUX:
+        return _folder_of_user("XDG_CONFIG_HOME", ".config")
     from platformdirs import user_config_path
 
     return user_config_path("noetl", appauthor=False)
+
+
+def _folder_of_user(variable: str, usual: str) -> Path:
+    """What platformdirs gives on Linux. Importing it for that, with the modules for temporary files that it needs, took
+    a fiftieth of a cold `noetl run`."""
+    chosen = os.environ.get(variable, "")
+    return Path(chosen if os.path.isabs(chosen) else Path.home() / usual) / "noetl"
 
 
 def state_folder() -> Path:
