@@ -15,6 +15,10 @@ UI := src/noetl/_ui/index.html
 export PYTHONDONTWRITEBYTECODE :=
 export PYTHONPYCACHEPREFIX := $(CURDIR)/.venv/compiled
 
+# What mypy has found out is kept beside the programs that the tests fetch: a fresh clone would check all of it anew, in a
+# minute of the processor, and what differs is told by content.
+export MYPY_CACHE_DIR ?= $(or $(NOETL_TEST_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/noetl-tests)/mypy
+
 help: ## list the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
 

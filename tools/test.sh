@@ -13,9 +13,10 @@ make --no-print-directory check >.venv/check.log 2>&1 & check=$!
 make --no-print-directory test-ui >.venv/ui.log 2>&1 & ui=$!
 trap 'kill $browser $check $ui 2>/dev/null' INT TERM
 
-# Two for each core: with three on two cores, half of the processor stood idle once the browser's tests were over. More
+# Three for each core. A test waits about as long as it computes: for processes that start, leases that run out, servers
+# that come back. With two, a quarter of the processor stood idle, most of all when the browser's tests were over. More
 # than eight bring nothing, and each starts servers of its own.
-workers=$(($(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) * 2))
+workers=$(($(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) * 3))
 [ "$workers" -le 8 ] || workers=8
 
 .venv/bin/pytest -n "$workers" --dist worksteal -m "not deep" --ignore tests/browser || worst=$?
