@@ -14,6 +14,7 @@ from noetl.events.tasks import TaskProcessed
 from tests.faults.killing import log_of
 from tests.faults.processes import Ended, noetl, written
 from tests.narrowing import payloads
+from tests.volume import IS_DEEP
 
 MB = 1 << 20
 
@@ -84,6 +85,8 @@ def test_hanging_code_that_ignores_signals_is_killed_at_its_timeout(tmp_path: Pa
     assert outcomes["hangs"].error.kind == "timeout"
 
 
+PEAK_KB = 500_000
+PRINTED_MIB = 1024 if IS_DEEP else 640  # more than PEAK_KB
 PEAKS = """
 import os, re
 result = [int(re.search(r'VmHWM:\\s+(\\d+)', open(f'/proc/{pid}/status').read())[1]) for pid in ('self', os.getppid())]
@@ -91,11 +94,11 @@ result = [int(re.search(r'VmHWM:\\s+(\\d+)', open(f'/proc/{pid}/status').read())
 
 
 @pytest.mark.req("TOOL-07", "O-11")
-def test_a_gigabyte_of_output_is_neither_stored_nor_held_in_memory(tmp_path: Path) -> None:
+def test_more_output_than_a_process_may_hold_is_neither_stored_nor_held_in_memory(tmp_path: Path) -> None:
     tasks = {
-        "prints": "line = 'x' * (1 << 20)\nfor _ in range(1024): print(line)\nresult = 1",
-        "writes": "import os\nfor _ in range(1024): os.write(2, b'x' * (1 << 20))\nresult = 2",
-        "raises": "for _ in range(1024): print('y' * (1 << 20))\nraise ValueError('z' * (100 << 20))",
+        "prints": f"line = 'x' * (1 << 20)\nfor _ in range({PRINTED_MIB}): print(line)\nresult = 1",
+        "writes": f"import os\nfor _ in range({PRINTED_MIB}): os.write(2, b'x' * (1 << 20))\nresult = 2",
+        "raises": f"for _ in range({PRINTED_MIB}): print('y' * (1 << 20))\nraise ValueError('z' * (100 << 20))",
         "last": PEAKS,
     }
 
@@ -106,7 +109,7 @@ def test_a_gigabyte_of_output_is_neither_stored_nor_held_in_memory(tmp_path: Pat
     assert outcomes["prints"].meta.stdout.rstrip(")").endswith("characters"), "how much there was is told"
     assert len(outcomes["raises"].error.message) < 5_000
     assert sum(file.stat().st_size for file in tmp_path.rglob("*") if file.is_file()) < 5 * MB
-    assert max(done.json()["result"]) < 500_000, "kB, of the code's process and of ours"
+    assert max(done.json()["result"]) < PEAK_KB, "of the code's process and of ours"
 
 
 FORKS = {
