@@ -226,7 +226,7 @@ def test_one_step_of_a_file_runs_alone_locally_and_on_the_server(place: Place) -
         assert (whole[0], json.loads(whole[1])) == (0, {"said": "never"}), whole[2]
         assert (like[0], json.loads(like[1])) == (0, {"sum": 9}), like[2]
         assert (changed[0], json.loads(changed[1])) == (0, {"sum": 13}), changed[2]
-        assert (unknown[0], 'this text has no step "ad"; it has start, add, never' in unknown[2]) == (4, True)
+        assert (unknown[0], 'this text has no step "ad"; its steps are start, add, never' in unknown[2]) == (4, True)
 
 
 def test_a_step_that_cannot_run_alone_is_refused(place: Place) -> None:

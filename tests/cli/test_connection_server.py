@@ -108,7 +108,11 @@ def test_ctrl_c_detaches_from_a_run_and_prints_how_to_watch_it_again(place: Here
         (["run", "quick.yaml", "--server", "here", "--memory"], 2, "--memory"),
         (["run", "quick.yaml", "--detach"], 2, "--detach"),
         (["pool", "list"], 4, "no server is selected"),
-        (["executions", "--server", "her"], 4, 'there is no context "her"; the contexts are here: noetl context add'),
+        (
+            ["executions", "--server", "her"],
+            4,
+            'there is no context "her"; the contexts are here; noetl context add NAME URL',
+        ),
     ],
 )
 def test_an_impossible_request_prints_one_sentence(place: Here, arguments: list[str], code: int, words: str) -> None:

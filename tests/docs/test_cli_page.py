@@ -35,7 +35,7 @@ def test_every_command_has_an_example(ctx: click.Context) -> None:
     assert [line for line in examples if re.search(rf"(^|[\s(|]){re.escape(ctx.command_path)}\b", line)], name
 
 
-@pytest.mark.parametrize("line", EXAMPLES.values())
+@pytest.mark.parametrize("line", [line for example in EXAMPLES.values() for line in example.splitlines()])
 def test_every_example_is_a_valid_command_line(line: str) -> None:
     words = shlex.split(line.partition(" > ")[0])[1:]
     command: click.Command = noetl

@@ -97,7 +97,7 @@ async def test_a_step_that_cannot_run_alone_is_refused() -> None:
         operator = await talk.as_role(Role.OPERATOR)
         forbidden = await operator.post(url, json={"source": text, "step": "load"})
 
-    assert nowhere["detail"] == 'step: this text has no step "lod"; it has extract, load, publish, rest'
+    assert nowhere["detail"] == 'step: this text has no step "lod"; its steps are extract, load, publish, rest'
     assert bare["detail"] == 'step: "rest" runs no tool, so there is nothing to test'
     assert broken["diagnostics"][0]["code"] == "E_TOOL_KIND"
     assert unseen["detail"] == f'step: "load" has not run in execution {earlier}'

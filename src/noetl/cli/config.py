@@ -178,7 +178,7 @@ def _read_token(url: str) -> str:
     else:
         token = sys.stdin.readline()
     if not token.strip():
-        raise QueryRefused("there was no token on standard input")
+        raise QueryRefused("standard input has no token: noetl login URL < TOKEN_FILE")
     return token.strip()
 
 

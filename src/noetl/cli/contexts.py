@@ -73,9 +73,11 @@ def use(name: str | None) -> None:
 
 
 def no_context(name: str, contexts: Contexts) -> RefusedError:
-    known = ", ".join(contexts.known) or "none yet"
-    way_out = "noetl context use --none goes back to the store file" if name == "none" else "noetl context add NAME URL"
-    return RefusedError(f'there is no context "{name}"; the contexts are {known}: {way_out}')
+    known = f"the contexts are {', '.join(contexts.known)}" if contexts.known else "none is saved yet"
+    way_out = "noetl context use --none goes back to the store file"
+    if name != "none":
+        way_out = "noetl context add NAME URL saves one"
+    return RefusedError(f'there is no context "{name}"; {known}; {way_out}')
 
 
 def remove(name: str) -> None:

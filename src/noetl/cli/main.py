@@ -139,24 +139,27 @@ ELSEWHERE = {
 }
 
 
-# One command line for each command, at the end of its help and in docs/cli.md. Commands with a longer example have it
+# Command lines for each command, at the end of its help and in docs/cli.md. Commands with a longer example have it
 # in their own help. A test parses every example.
 EXAMPLES = {
     "examples list": "noetl examples list",
     "examples show": "noetl examples show hello",
     "examples copy": "noetl examples copy fan_out playbooks",
-    "run": "noetl run orders.yaml --set n=3 --payload @inputs.json",
-    "register": "noetl register playbooks/*.yaml --server prod",
+    "run": "noetl run orders.yaml --set n=3 --payload @inputs.json\n"
+    "noetl run etl/orders --server prod --detach\n"
+    "noetl run orders.yaml --step load --like last\n"
+    "noetl run --resume last",
+    "register": "noetl register orders.yaml\nnoetl register playbooks --server prod --strict",
     "status": "noetl status last",
     "events": "noetl events last --follow --type 'step.*'",
-    "logs": "noetl logs last --step fetch --follow",
+    "logs": "noetl logs last --level warning\nnoetl logs last --step fetch --follow",
     "result": "noetl result last --step fetch",
     "ctx": "noetl ctx last",
     "explain": "noetl explain last",
     "compare": "noetl compare 01a1eb77 last",
     "inputs": "noetl inputs last load --attempt 2",
     "replay": "noetl replay last --until 12",
-    "rerun": "noetl rerun last --from fetch --set n=5",
+    "rerun": "noetl rerun last --from fetch --set n=5\nnoetl rerun last --failed-items",
     "pause": 'noetl pause last --reason "the source is down"',
     "resume": "noetl resume last",
     "cancel": "noetl cancel last --compensate",
@@ -176,7 +179,7 @@ EXAMPLES = {
     "trigger dead-letters": "noetl trigger dead-letters drop",
     "trigger retry": "noetl trigger retry drop",
     "trigger discard": "noetl trigger discard drop",
-    "check": "noetl check playbooks --strict",
+    "check": "noetl check orders.yaml\nnoetl check playbooks --strict -o github",
     "fmt": "noetl fmt orders.yaml --check",
     "graph": "noetl graph orders.yaml -o mermaid",
     "migrate": "noetl migrate old.yaml --write",
@@ -310,7 +313,11 @@ def _print_version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
 )
 @color_option
 def noetl() -> None:
-    """Run workflows that you write in YAML: checked before a run, continued after a crash."""
+    """Run workflows that you write in YAML: checked before a run, continued after a crash.
+
+    To begin, type `noetl init my-project`, or choose one of `noetl examples list`. `noetl COMMAND --help` shows the
+    options of a command with examples; `noetl dev` serves the documentation at /docs.
+    """
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

@@ -202,7 +202,7 @@ def graph_command(file: str, output: str, dialect: str | None, cost: bool, db: s
 def _cost_lines(cost: dict[str, Any]) -> Iterator[str]:
     """The steps of the critical path in its order, then the others, the slowest first."""
     if cost["total_s"] is None:
-        yield f"no execution of {visible(cost['path'])} is over, so nothing is known of its durations"
+        yield f"no execution of {visible(cost['path'])} has ended yet, so its durations are not known"
         return
     number = cost["executions"]
     yield f"critical path {lasted(cost['total_s'])}, medians of {number} execution{'' if number == 1 else 's'}"

@@ -145,7 +145,7 @@ async def refuse_unknown_step(history: Records, row: ExecutionRow, step: str) ->
         from difflib import get_close_matches
 
         close = get_close_matches(step, names, n=1)
-        way_out = f'did you mean "{visible(close[0])}"?' if close else f"there is {', '.join(map(visible, names))}"
+        way_out = f'did you mean "{visible(close[0])}"?' if close else f"its steps are {', '.join(map(visible, names))}"
         raise QueryRefused(f'{visible(row.path)} has no step "{visible(step)}"; {way_out}')
 
 

@@ -33,13 +33,13 @@ class RunOptions(NamedTuple):
 
 @click.command("run")
 @click.argument("file", required=False, metavar="FILE|PATH|-", type=RUNNABLE)
-@db_option
-@click.option("--memory", is_flag=True, help="Store nothing: the run cannot be resumed or read later.")
 @click.option(
     "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Set one input; a value that is JSON is read as JSON."
 )
 @click.option("--payload", metavar="JSON|@FILE|@-", help="Inputs, merged over the workload of the playbook.")
+@click.option("--version", metavar="VERSION", help="Version of a registered playbook: its number or label.")
 @click.option("-o", "--output", type=click.Choice(["text", "json", "jsonl"]), default="text", help="Output format.")
+@click.option("--quiet", "-q", is_flag=True, help="Print only the result, no progress.")
 @click.option(
     "--resume",
     "resume_id",
@@ -47,11 +47,6 @@ class RunOptions(NamedTuple):
     type=EXECUTION,
     help='Resume an interrupted run of this store; ID may be "last".',
 )
-@kinds_option
-@accepting_options
-@deny_option
-@sandbox_option
-@click.option("--version", metavar="VERSION", help="Version of a registered playbook: its number or label.")
 @click.option(
     "--step", metavar="STEP", help="Run this step of a file alone: nothing follows it, nothing is registered."
 )
@@ -59,10 +54,15 @@ class RunOptions(NamedTuple):
 @click.option(
     "--like", metavar="ID", type=EXECUTION, help="With --step: take the inputs you do not give from this execution."
 )
-@click.option("--quiet", "-q", is_flag=True, help="Print only the result, no progress.")
+@db_option
+@click.option("--memory", is_flag=True, help="Store nothing: the run cannot be resumed or read later.")
 @server_option
 @click.option("--detach", is_flag=True, help="On a server: print the execution's id and do not wait.")
 @click.option("--local", is_flag=True, help="Run in this process, even if a server is configured.")
+@kinds_option
+@deny_option
+@sandbox_option
+@accepting_options
 @color_option
 @click.pass_context
 def run_command(

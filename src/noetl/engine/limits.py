@@ -244,7 +244,7 @@ def _rate_limit_of(
 def change_limit(plan: Plan, execution: Execution, command: ChangeLimit) -> Decision:
     """Record the new limits of a step and release the tokens that may go on."""
     if not execution.is_open:
-        return Decision(verdict=ReportResult.TERMINAL, detail="this execution is over")
+        return Decision(verdict=ReportResult.TERMINAL, detail="this execution has ended")
     if not plan.has_step(command.step):
         return Decision(verdict=ReportResult.NOT_FOUND, detail=f'its playbook has no step "{command.step}"')
     before = execution.held.limits.get(command.step) or StepLimits()

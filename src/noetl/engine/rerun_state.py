@@ -31,7 +31,7 @@ def rerun_problem(net: Net, step: str) -> str | None:
     """Why a run of `net` cannot begin at `step`, None where it can."""
     known = {one.name: one for one in net.transitions}
     if step not in known:
-        return f'this version has no step "{step[:200]}"'
+        return f'this version has no step "{step[:200]}"; its steps are {", ".join(list(known)[:20])}'
     if known[step].join is not None:
         return f'step "{step}" joins tokens, and one alone does not; begin at a step before it'
     return None

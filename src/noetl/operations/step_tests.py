@@ -33,7 +33,7 @@ def single_step_net(net: Net, name: str) -> Net:
     step = next((transition for transition in net.transitions if transition.name == name), None)
     if step is None:
         known = ", ".join(transition.name for transition in net.transitions[:20])
-        raise InvalidError(f'step: this text has no step "{name[:200]}"; it has {known}')
+        raise InvalidError(f'step: this text has no step "{name[:200]}"; its steps are {known}')
     if net.dialect == V2_CASE and step.case is not None:
         raise InvalidError(f'step: the rules of step "{name}" lead to other steps; migrate the text to v10 first')
     if not step.tasks:

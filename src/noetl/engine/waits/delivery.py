@@ -128,4 +128,4 @@ def _timers(execution: Execution, timer_id: str) -> list[Wait]:
 
 
 def _refusal_when_over(execution: Execution) -> Decision | None:
-    return None if execution.is_open else Decision(verdict=ReportResult.TERMINAL, detail="this execution is over")
+    return None if execution.is_open else Decision(verdict=ReportResult.TERMINAL, detail="this execution has ended")
