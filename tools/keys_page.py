@@ -6,9 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from noetl.language.grammar.model import DURATION, EVERY_DIALECT, Construct, Key, Schema, ref
+from noetl.language.grammar.policies import ADMISSION, DIRECTIVE, EMITTED_EVENT, PARTITIONING
 from noetl.language.grammar.root import ROOT
-from noetl.language.grammar.steps import HANDLER, JOIN, ON_EVENT, STEP
-from noetl.language.grammar.tasks import ADMISSION, DIRECTIVE, EMITTED_EVENT, PARTITIONING, SUGAR, TASK
+from noetl.language.grammar.steps import JOIN, STEP
+from noetl.language.grammar.tasks import SUGAR, TASK
+from noetl.language.grammar.waits import HANDLER, ON_EVENT
 from noetl.templates.scope import DIALECTS
 
 HEAD = """# Every key

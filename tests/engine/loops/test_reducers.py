@@ -8,7 +8,7 @@ import pytest
 
 from noetl.base.errors import ToolError
 from noetl.engine.loops.reducers import fold, fold_all, shared_write, with_shared
-from noetl.language.grammar.tasks import REDUCERS
+from noetl.language.grammar.policies import REDUCERS
 
 
 @pytest.mark.req("LOOP-14")

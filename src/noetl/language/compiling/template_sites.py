@@ -17,10 +17,10 @@ from noetl.language.compiling.lowering.values import EXECUTOR_OPTIONS
 from noetl.language.compiling.passes import HOOKS, MAIN, Compilation, Pipeline, pipelines
 from noetl.language.compiling.step_names import arcs_of
 from noetl.language.compiling.text_positions import place_in
-from noetl.language.grammar import steps
+from noetl.language.grammar import steps, waits
 from noetl.language.grammar.model import Construct
+from noetl.language.grammar.policies import ADMISSION, DIRECTIVE, LOOP_POLICY
 from noetl.language.grammar.root import EXECUTOR_SPEC, NOTIFICATION, ROOT
-from noetl.language.grammar.tasks import ADMISSION, DIRECTIVE, LOOP_POLICY
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence, inner, scalars
 from noetl.language.reading.playbook import CaseExit, LoopSyntax, Playbook, RetrySyntax, StepSyntax, TaskSyntax, Then
 from noetl.templates.expression import parse
@@ -161,16 +161,16 @@ def _of_loop(loop: LoopSyntax | None) -> Iterator[_Written]:
 
 def _of_waits(step: StepSyntax) -> Iterator[_Written]:
     blocks = (
-        (steps.TIMER, step.timer),
-        (steps.MESSAGE, step.message),
-        (steps.SIGNAL, step.signal),
-        (steps.HUMAN_TASK, step.human_task),
-        (steps.TIMEOUT, step.timeout),
+        (waits.TIMER, step.timer),
+        (waits.MESSAGE, step.message),
+        (waits.SIGNAL, step.signal),
+        (waits.HUMAN_TASK, step.human_task),
+        (waits.TIMEOUT, step.timeout),
     )
     for construct, block in blocks:
         yield from _of_block(construct, block.node if block else None)
     for handler in step.on_event.handlers if step.on_event else ():
-        yield _of_key(steps.HANDLER, "when", handler.when)
+        yield _of_key(waits.HANDLER, "when", handler.when)
 
 
 def _of_case(step: StepSyntax) -> Iterator[_Written]:

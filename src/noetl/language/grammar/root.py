@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from noetl.language.grammar import model, steps, tasks
+from noetl.language.grammar import model, policies, steps, tasks
 from noetl.language.grammar.model import ONLY_V2_CASE, Construct, Key, RenderedAt, Unknown
+from noetl.language.grammar.policies import EXECUTOR_POLICY
 from noetl.language.grammar.steps import CONCURRENCY, LEASE
-from noetl.language.grammar.tasks import EXECUTOR_POLICY
 from noetl.net.kinds import Kinds
 from noetl.net.net import DESTINATIONS, EVENTS
 from noetl.templates.scope import TemplateSite
@@ -16,10 +16,10 @@ API_V2, API_V10 = "noetl.io/v2", "noetl.io/v10"
 _ADDRESSES: model.Schema = {"anyOf": [model.TEXT, model.array(model.TEXT)]}
 _OPTIONS = {
     "to": Key("to", _ADDRESSES, "E-mail addresses."),
-    "cc": Key("cc", _ADDRESSES),
-    "bcc": Key("bcc", _ADDRESSES),
+    "cc": Key("cc", _ADDRESSES, "Addresses that get a copy."),
+    "bcc": Key("bcc", _ADDRESSES, "Addresses that get a copy and are not shown to the others."),
     "from": Key("from", model.TEXT, "The sender; else the one of the credential."),
-    "reply_to": Key("reply_to", model.TEXT),
+    "reply_to": Key("reply_to", model.TEXT, "Address that answers go to."),
     "url": Key("url", model.TEXT, "Address of the webhook; it may be in the credential instead."),
     "auth": Key("auth", model.TEXT, "Name of the credential."),
     "headers": Key("headers", model.FREE, "Further headers of the request."),
@@ -39,10 +39,18 @@ _KEYS = (
 )
 _AFTER = Key("after", model.DURATION, "The expected duration: an open execution that is older is late.", required=True)
 NOTIFICATION = {name: Construct(f"on.{name}", (_AFTER, *_KEYS) if name == "late" else _KEYS) for name in EVENTS}
+_HAPPENS = {
+    "failed": "An execution failed.",
+    "completed": "An execution completed.",
+    "cancelled": "An execution was cancelled.",
+    "late": "An execution is still open after its expected duration.",
+    "task_assigned": "A human task was created, or passed to somebody else.",
+    "task_overdue": "A human task passed its due date.",
+}
 ON = Construct(
     "on",
-    tuple(Key(name, NOTIFICATION[name]) for name in EVENTS),
-    doc="Whom servers tell when an execution fails, completes, is late or assigns a task.",
+    tuple(Key(name, NOTIFICATION[name], _HAPPENS[name]) for name in EVENTS),
+    doc="Notifications that servers send when an execution fails, completes, is late or assigns a task.",
 )
 
 
@@ -92,12 +100,12 @@ KEYCHAIN_ENTRY = Construct(
 EXECUTOR_SPEC = Construct(
     "executor.spec",
     (
-        Key("policy", EXECUTOR_POLICY),
+        Key("policy", EXECUTOR_POLICY, "Limits, defaults, how results are kept, and what a failure leads to."),
         Key("entry_step", model.TEXT, "The step to begin with; start when left out."),
         Key(
             "required_inputs",
             model.array(model.STATIC),
-            "Inputs that every start has to bring; without one of them it is refused.",
+            "Inputs that every start must give; without one of them it is refused.",
         ),
         Key("unguarded", model.words("always"), "Arcs without when take failures too."),
         Key(
@@ -107,7 +115,7 @@ EXECUTOR_SPEC = Construct(
             rendered=RenderedAt(TemplateSite.INITIAL_CTX, "executor.spec.pool"),
         ),
         Key("concurrency", CONCURRENCY, rendered=RenderedAt(TemplateSite.INITIAL_CTX, "executor.spec.concurrency")),
-        Key("lease", LEASE),
+        Key("lease", LEASE, "How long a worker may hold an order without renewing it, for all steps."),
     ),
     doc="Options of the execution; further keys are defaults for all tasks.",
     unknown=Unknown.KEPT,
@@ -118,7 +126,7 @@ EXECUTOR = Construct(
     (
         Key("kind", PLACES, "Where it runs."),
         Key("profile", PLACES, "The same as kind."),
-        Key("version", model.SCALAR),
+        Key("version", model.SCALAR, "A hint for people that is kept with the net; nothing acts on it."),
         Key("spec", EXECUTOR_SPEC),
     ),
     doc="Where and under which defaults the playbook runs.",
@@ -133,9 +141,18 @@ TRIGGER_SPEC = Construct(
     "trigger.timer.spec",
     (
         Key("timezone", model.TEXT, "Zone of the schedule: America/New_York."),
-        Key("missed", model.words("all", "last", "none")),
-        Key("overlap", model.words("skip", "queue", "allow", "cancel")),
-        Key("jitter", model.DURATION),
+        Key(
+            "missed",
+            model.words("all", "last", "none"),
+            "What is made up for after no server ran: every time, the last one (when left out), or none.",
+        ),
+        Key(
+            "overlap",
+            model.words("skip", "queue", "allow", "cancel"),
+            "What happens while the execution before still runs: allow (when left out), skip this time, queue it, or "
+            "cancel the other.",
+        ),
+        Key("jitter", model.DURATION, "The longest random delay of a start."),
         Key("paused", model.FLAG, "Begins paused: starts nothing until it is resumed."),
     ),
 )
@@ -143,10 +160,12 @@ TRIGGER_TIMER = Construct(
     "trigger.timer",
     (
         Key("cron", model.TEXT, "Five fields: minute, hour, day of month, month, day of week.", required=True),
-        Key("spec", TRIGGER_SPEC),
+        Key("spec", TRIGGER_SPEC, "Time zone, missed and overlapping times, jitter."),
     ),
 )
-TRIGGER = Construct("trigger", (Key("timer", TRIGGER_TIMER, required=True),), doc="Starts the playbook by the clock.")
+TRIGGER = Construct(
+    "trigger", (Key("timer", TRIGGER_TIMER, "The schedule.", required=True),), doc="Starts the playbook by the clock."
+)
 ROOT = Construct(
     "a playbook",
     (
@@ -185,7 +204,7 @@ ROOT = Construct(
 
 def playbook_schema(kinds: Kinds) -> model.Schema:
     """The schema for these tool kinds."""
-    shared = (*tasks.SHARED, *steps.SHARED)
+    shared = (*policies.SHARED, *steps.SHARED)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "NoETL playbook (v10)",
@@ -194,7 +213,7 @@ def playbook_schema(kinds: Kinds) -> model.Schema:
             "template": model.TEMPLATE,
             "guard": model.described_schema(model.GUARD, "A condition: a template, or true or false."),
             **{construct.ref: construct.schema() for construct in shared},
-            "executor_policy": tasks.executor_policy(kinds).schema(),
+            "executor_policy": policies.executor_policy(kinds).schema(),
             "join": steps.JOIN_FORMS,
             **tasks.definitions(kinds),
         },

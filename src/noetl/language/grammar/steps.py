@@ -1,14 +1,10 @@
-"""Steps: their keys, their options, loop and router (DOC-10, ROUTE-01); `STEP`, at the end, is the step itself.
-
-Before that, the blocks a step may have: timers, messages, signals, human tasks, timeouts, compensation, handlers.
-"""
+"""Steps: their keys, their options, loop and router (DOC-10, ROUTE-01); `STEP`, at the end, is the step itself."""
 
 from __future__ import annotations
 
 from noetl.language.grammar import model
 from noetl.language.grammar.model import (
     NOT_V2_CASE,
-    NOT_V2_EVAL,
     ONLY_V2_CASE,
     ONLY_V2_EVAL,
     ONLY_V10,
@@ -17,150 +13,9 @@ from noetl.language.grammar.model import (
     RenderedAt,
     Unknown,
 )
-from noetl.language.grammar.tasks import DEDUPE, LOOP_POLICY, MODES, NEXT_POLICY, STEP_POLICY, WRITES_TO_CTX
+from noetl.language.grammar.policies import DEDUPE, LOOP_POLICY, MODES, NEXT_POLICY, STEP_POLICY, WRITES_TO_CTX
+from noetl.language.grammar.waits import BLOCKS, WAITS
 from noetl.templates.scope import TemplateSite, reserved_names
-
-_OF_A_TIMER = RenderedAt(TemplateSite.WAIT, "a timer")
-_OF_A_MESSAGE = RenderedAt(TemplateSite.WAIT, "a message")
-_OF_A_PERSON = RenderedAt(TemplateSite.WAIT, "a human task")
-
-TIMER_SPEC = Construct("the spec of a timer", (Key("cancellable", model.FLAG),))
-TIMER = Construct(
-    "a timer",
-    (
-        Key("id", model.TEXT, "Readable as event.data.timer_id; the step's name when left out.", rendered=_OF_A_TIMER),
-        Key("duration", model.DURATION, "How long to wait: 90, 48h, 1h30m, PT2H30M.", rendered=_OF_A_TIMER),
-        Key("until", model.TEXT, "The moment to wait for: 2025-01-31T06:00:00Z.", rendered=_OF_A_TIMER),
-        Key("spec", TIMER_SPEC),
-    ),
-    doc="Waits for a time.",
-    rules={"oneOf": [{"required": ["duration"]}, {"required": ["until"]}]},
-)
-MESSAGE_SPEC = Construct("the spec of a message", (Key("timeout_action", model.words("escalate", "fail", "ignore")),))
-MESSAGE = Construct(
-    "a message",
-    (
-        Key("name", model.TEXT, "Name of the message.", required=True, rendered=_OF_A_MESSAGE),
-        Key("correlation", model.DATA, "What the message's correlation must hold.", rendered=_OF_A_MESSAGE),
-        Key("timeout", model.DURATION, "After this long message.timeout is raised.", rendered=_OF_A_MESSAGE),
-        Key("spec", MESSAGE_SPEC),
-    ),
-    doc="Waits for a message.",
-)
-SIGNAL = Construct(
-    "a signal",
-    (Key("name", model.TEXT, required=True, rendered=RenderedAt(TemplateSite.WAIT, "a signal")),),
-    doc="Waits for a signal of this name.",
-)
-FORM_FIELD = Construct(
-    "a form field",
-    (
-        Key("field", model.TEXT, "Name of the value.", required=True),
-        Key("type", model.words("enum", "string", "text", "number", "integer", "boolean", "date"), "Of the answer."),
-        Key("options", {"type": "array"}, "Of an enum: the values to choose from."),
-        Key("required", model.FLAG, "Whether it must be answered."),
-        Key("default", model.ANYTHING, "What the form begins with.", rendered=_OF_A_PERSON),
-    ),
-)
-ASSIGNEE = Construct(
-    "a human task's assignee",
-    (
-        Key("role", model.TEXT, "Whoever has this human role.", rendered=_OF_A_PERSON),
-        Key("user", model.TEXT, "This person.", rendered=_OF_A_PERSON),
-    ),
-    doc="Who is asked: a role or a user.",
-    rules={"minProperties": 1, "maxProperties": 1},
-)
-ESCALATION = Construct(
-    "a human task's escalation",
-    (
-        Key("after", model.DURATION, "How long an answer is waited for before.", required=True, rendered=_OF_A_PERSON),
-        Key("to_role", model.TEXT, "The human role it goes to.", rendered=_OF_A_PERSON),
-        Key("to_user", model.TEXT, "The person it goes to.", rendered=_OF_A_PERSON),
-    ),
-)
-HUMAN_TASK_SPEC = Construct("the spec of a human task", (Key("escalation_mode", model.words("reassign", "notify")),))
-HUMAN_TASK = Construct(
-    "a human task",
-    (
-        Key("title", model.TEXT, "What is asked.", rendered=_OF_A_PERSON),
-        Key("description", model.TEXT, "What the person should know before they answer.", rendered=_OF_A_PERSON),
-        Key("data", model.ANYTHING, "Data to decide by, shown beside the form.", rendered=_OF_A_PERSON),
-        Key("assignee", ASSIGNEE),
-        Key("form", FORM_FIELD, "The answer's fields.", items=True),
-        Key(
-            "due_date",
-            {"type": ["number", "string"]},
-            "When it is due: a time, or a length of time from now.",
-            rendered=_OF_A_PERSON,
-        ),
-        Key("escalation", ESCALATION, "Who it goes to when nobody answers."),
-        Key("spec", HUMAN_TASK_SPEC),
-    ),
-    doc="Asks a person, and waits for the answer.",
-)
-TIMEOUT_SPEC = Construct("the spec of a timeout", (Key("on_timeout", model.words("alternative", "fail", "ignore")),))
-
-
-def _alternative() -> model.Schema:
-    """An alternative step is named where it is taken, and only beside an on_timeout that was chosen."""
-    chosen = {"properties": {"spec": {"required": ["on_timeout"]}}, "required": ["spec"]}
-    alternative = {
-        "properties": {"spec": {"properties": {"on_timeout": {"const": "alternative"}}, "required": ["on_timeout"]}},
-        "required": ["spec"],
-    }
-    return {
-        "if": alternative,
-        "then": {"required": ["alternative_step"]},
-        "else": {"if": {"required": ["alternative_step"]}, "then": chosen},
-    }
-
-
-TIMEOUT = Construct(
-    "a timeout",
-    (
-        Key("duration", model.DURATION, required=True, rendered=RenderedAt(TemplateSite.TIMEOUT, "a timeout")),
-        Key("alternative_step", model.STATIC, "Where the token goes with on_timeout: alternative."),
-        Key("spec", TIMEOUT_SPEC),
-    ),
-    doc="Bounds the whole step run; fails it when left at that.",
-    rules=_alternative(),
-)
-COMPENSATE_SPEC = Construct("the spec of compensate", (Key("idempotent", model.FLAG),))
-COMPENSATE = Construct(
-    "compensate",
-    (Key("tool", model.TOOL, required=True), Key("spec", COMPENSATE_SPEC)),
-    doc="What undoes this step, once it has succeeded.",
-)
-HANDLER = Construct(
-    "an event handler",
-    (
-        Key("event", model.TEXT, "Name of the event.", required=True),
-        Key("when", model.ref("guard"), rendered=RenderedAt(TemplateSite.HANDLER, "an event handler")),
-        Key("then", model.ref("tasks"), required=True),
-    ),
-)
-ON_EVENT_SPEC = Construct("the spec of on_event", (Key("interrupting", model.FLAG),))
-_HANDLERS: model.Schema = model.array(HANDLER.schema(), minItems=1)
-ON_EVENT = Construct("on_event", (Key("spec", ON_EVENT_SPEC), Key("handlers", _HANDLERS, required=True)))
-
-WAITS = ("timer", "message", "signal", "human_task")
-BLOCKS = (
-    Key("timer", TIMER, dialects=NOT_V2_EVAL),
-    Key("message", MESSAGE, dialects=NOT_V2_EVAL),
-    Key("signal", SIGNAL, dialects=NOT_V2_EVAL),
-    Key("human_task", HUMAN_TASK, dialects=NOT_V2_EVAL),
-    Key("timeout", TIMEOUT, dialects=NOT_V2_EVAL),
-    Key("compensate", COMPENSATE, dialects=NOT_V2_EVAL),
-    Key(
-        "on_event",
-        # A bare list of handlers never interrupts (C-36).
-        {"anyOf": [ON_EVENT.schema(), _HANDLERS]},
-        "Tasks that run when an event comes while the step is active.",
-        dialects=NOT_V2_EVAL,
-    ),
-)
-
 
 # Options of a step
 
@@ -168,27 +23,48 @@ CONCURRENCY = Construct(
     "concurrency",
     (
         Key("key", model.TEXT, "Runs of the same key share the limit."),
-        Key("limit", model.COUNT, "How many go on at once.", required=True),
-        Key("on_limit", model.words("queue", "drop", "cancel_oldest"), "What becomes of those over the limit."),
+        Key("limit", model.COUNT, "How many run at once.", required=True),
+        Key(
+            "on_limit",
+            model.words("queue", "drop", "cancel_oldest"),
+            "What happens to a run over the limit: it waits (when left out), is dropped, or the oldest is cancelled.",
+        ),
     ),
-    doc="How many runs of one key go on at once.",
+    doc="How many runs of one key run at once.",
     ref="concurrency",
 )
 RATE = Construct(
     "rate",
-    (Key("key", model.TEXT), Key("limit", model.COUNT, required=True), Key("per", model.DURATION, required=True)),
+    (
+        Key("key", model.TEXT, "Runs of the same key share the rate."),
+        Key("limit", model.COUNT, "How many runs may start in each period.", required=True),
+        Key("per", model.DURATION, "The length of the period.", required=True),
+    ),
 )
 LEASE = Construct(
     "lease",
-    (Key("mode", model.words("single_owner")), Key("ttl", model.DURATION), Key("heartbeat", model.DURATION)),
+    (
+        Key("mode", model.words("single_owner"), "One worker at a time, the only mode."),
+        Key("ttl", model.DURATION, "How long a lease lasts if it is not renewed; 30 s when left out."),
+        Key("heartbeat", model.DURATION, "How often the worker renews it; 5 s when left out."),
+    ),
     ref="lease",
 )
 JOIN = Construct(
     "join",
     (
-        Key("mode", model.words("all", "any", "active")),
-        Key("count", model.FIXED_COUNT),
-        Key("rest", model.words("ignore", "block", "cancel")),
+        Key(
+            "mode",
+            model.words("all", "any", "active"),
+            "Wait for all tokens, the first one, or all that can still come.",
+        ),
+        Key("count", model.FIXED_COUNT, "Wait for this many tokens."),
+        Key(
+            "rest",
+            model.words("ignore", "block", "cancel"),
+            "What happens to the other tokens: drop them when they arrive, let the next fork wait for them, or "
+            "withdraw them.",
+        ),
     ),
     rules={"oneOf": [{"required": ["mode"]}, {"required": ["count"]}]},
 )
@@ -196,10 +72,13 @@ JOIN_FORMS: model.Schema = {
     "description": "How tokens of one fork meet here: all, any, active, {count: n}, or {mode, rest}.",
     "anyOf": [JOIN["mode"].schema, JOIN.schema()],
 }
-RESULT_STORE = Construct("result.store", (Key("kind", model.TEXT),), unknown=Unknown.KEPT)
+RESULT_STORE = Construct("result.store", (Key("kind", model.TEXT, "The kind of store."),), unknown=Unknown.KEPT)
 RESULT = Construct(
     "result",
-    (Key("store", RESULT_STORE), Key("output_select", model.array(model.TEXT))),
+    (
+        Key("store", RESULT_STORE, "Stores the result apart, however small it is."),
+        Key("output_select", model.array(model.TEXT), "Paths of the fields that stay in the event."),
+    ),
     doc="Where the result is kept.",
     unknown=Unknown.WARNED,
     ref="result",
@@ -207,13 +86,20 @@ RESULT = Construct(
 STEP_SPEC = Construct(
     "a step's spec",
     (
-        Key("policy", STEP_POLICY, dialects=ONLY_V10),
-        Key("join", model.ref("join")),
+        Key(
+            "policy", STEP_POLICY, "Admission, time limits, quotas, events and tracing of the step.", dialects=ONLY_V10
+        ),
+        Key("join", model.ref("join"), "How tokens of one fork meet here."),
         Key("concurrency", CONCURRENCY, rendered=RenderedAt(TemplateSite.ADMISSION, "spec.concurrency")),
-        Key("rate", RATE, rendered=RenderedAt(TemplateSite.ADMISSION, "spec.rate")),
+        Key(
+            "rate",
+            RATE,
+            "How many runs may start in a period.",
+            rendered=RenderedAt(TemplateSite.ADMISSION, "spec.rate"),
+        ),
         Key("end", model.words("execution"), "Ends the whole execution with this step."),
         Key("pool", model.TEXT, "Workers that may run it.", rendered=RenderedAt(TemplateSite.ADMISSION, "spec.pool")),
-        Key("lease", LEASE),
+        Key("lease", LEASE, "How long a worker may hold an order of this step without renewing it."),
         Key("result", RESULT),
         Key("next_mode", MODES, "Whether the first arc that holds is taken, or every one.", dialects=ONLY_V2_EVAL),
         Key("case_mode", MODES, "Whether the first case that holds is taken, or every one.", dialects=ONLY_V2_CASE),
@@ -330,7 +216,7 @@ ROUTER_SPEC = Construct(
     (
         Key("mode", MODES, "The first arc that holds, or every one."),
         Key("unguarded", model.words("always"), "Arcs without when take failures too."),
-        Key("policy", NEXT_POLICY),
+        Key("policy", NEXT_POLICY, "Priority and grouping of the tokens that all arcs send."),
     ),
 )
 ROUTER = Construct(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Any
 
-from noetl.language.grammar.tasks import DIRECTIVE, ERROR_KEYS, REDUCERS, RETRY_KEYS, TASK_POLICY
+from noetl.language.grammar.policies import DIRECTIVE, ERROR_KEYS, REDUCERS, RETRY_KEYS, TASK_POLICY
 from noetl.language.reading import shared_checks
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence, describe
 from noetl.language.reading.playbook import Dialect, PolicySyntax, RuleSyntax, TaskSyntax, Then

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from noetl.language.grammar.model import COUNT, FIXED_COUNT, FLAG, FREE, WHOLE, Construct, Key, Schema, ref
+from noetl.language.grammar.policies import DEDUPE, EMITTED_EVENT, PARTITIONING, REDUCERS, SCOPES, TASK_POLICY
 from noetl.language.grammar.steps import CONCURRENCY, JOIN, LEASE, RATE, STEP_SPEC
-from noetl.language.grammar.tasks import DEDUPE, EMITTED_EVENT, PARTITIONING, REDUCERS, SCOPES, TASK_POLICY
 from noetl.language.reading import shared_checks
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence, describe
 from noetl.net.kinds import has_policy

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import msgspec
 
+from noetl.language.grammar.policies import ADMISSION, ADMIT
 from noetl.language.grammar.steps import ARC, ARC_SPEC, ROUTER, ROUTER_SPEC
-from noetl.language.grammar.tasks import ADMISSION, ADMIT
 from noetl.language.reading import shared_checks
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence, describe
 from noetl.language.reading.old_keys import WORDS_OF_OTHERS

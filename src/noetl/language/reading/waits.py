@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from noetl.base.diagnostics import is_template
-from noetl.language.grammar import steps
+from noetl.language.grammar import waits
 from noetl.language.grammar.model import Construct
 from noetl.language.reading import playbook
 from noetl.language.reading.nodes import Mapping, Node, Sequence, data
@@ -37,11 +37,11 @@ _CODE = "E_STEP_KEY"
 
 def read_human_task(reading: ReadContext, node: Node) -> playbook.HumanTaskSyntax | None:
     block = known_block(
-        reading, node, steps.HUMAN_TASK, _CODE, "human_task", "write human_task: {title: …, assignee: {role: …}}"
+        reading, node, waits.HUMAN_TASK, _CODE, "human_task", "write human_task: {title: …, assignee: {role: …}}"
     )
     if block is None:
         return None
-    role, user = _person(reading, block.get("assignee"), steps.ASSIGNEE, "assignee", ("role", "user"))
+    role, user = _person(reading, block.get("assignee"), waits.ASSIGNEE, "assignee", ("role", "user"))
     after, to_role, to_user = _escalation(reading, block.get("escalation"))
     return playbook.HumanTaskSyntax(
         node=block,
@@ -74,7 +74,7 @@ def _person(
 
 
 def _escalation(reading: ReadContext, node: Node | None) -> tuple[Node | None, Node | None, Node | None]:
-    role, user = _person(reading, node, steps.ESCALATION, "escalation", ("to_role", "to_user"))
+    role, user = _person(reading, node, waits.ESCALATION, "escalation", ("to_role", "to_user"))
     if not isinstance(node, Mapping):
         return None, None, None
     if "after" not in node:
@@ -83,8 +83,8 @@ def _escalation(reading: ReadContext, node: Node | None) -> tuple[Node | None, N
 
 
 def _escalation_mode(reading: ReadContext, node: Node | None) -> str:
-    spec = _spec(reading, node, steps.HUMAN_TASK_SPEC)
-    modes = steps.HUMAN_TASK_SPEC["escalation_mode"].words
+    spec = _spec(reading, node, waits.HUMAN_TASK_SPEC)
+    modes = waits.HUMAN_TASK_SPEC["escalation_mode"].words
     return choice(reading, option(spec, "escalation_mode"), modes, "E_SPEC_OPTION", "escalation_mode") or "reassign"
 
 
@@ -102,13 +102,13 @@ def _form(reading: ReadContext, node: Node | None) -> tuple[playbook.FormFieldSy
 
 
 def _field(reading: ReadContext, node: Node) -> playbook.FormFieldSyntax | None:
-    block = known_block(reading, node, steps.FORM_FIELD, _CODE, "a form field", "write {field: …, type: …}")
+    block = known_block(reading, node, waits.FORM_FIELD, _CODE, "a form field", "write {field: …, type: …}")
     if block is None:
         return None
     name = text(reading, block.get("field"), _CODE, "a form field's name")
     if "field" not in block:
         reading.error(_CODE, opening(block), "this form field has no name", "add field: <name>")
-    kind = choice(reading, block.get("type"), steps.FORM_FIELD["type"].words, _CODE, "a form field's type") or "string"
+    kind = choice(reading, block.get("type"), waits.FORM_FIELD["type"].words, _CODE, "a form field's type") or "string"
     options = sequence(reading, block.get("options"), _CODE, "a form field's options")
     _check_options(reading, block, kind)
     required = boolean(reading, block.get("required"), _CODE, "required")
@@ -139,7 +139,7 @@ def _check_options(reading: ReadContext, block: Mapping, kind: str) -> None:
         )
 
 
-BLOCKS = tuple(key.name for key in steps.BLOCKS)
+BLOCKS = tuple(key.name for key in waits.BLOCKS)
 
 
 def read_wait_blocks(reading: ReadContext, step: Mapping, read_tasks: ReadTasks) -> dict[str, Any]:
@@ -178,7 +178,7 @@ def _refuse_loops(reading: ReadContext, step: Mapping) -> None:
     """A loop has one boundary event and a wait block another: a step has one or the other (TMR-02)."""
     if "loop" not in step:
         return
-    for name in steps.WAITS:
+    for name in waits.WAITS:
         if name in step:
             reading.error(
                 "E_WAIT_LOOP",
@@ -189,10 +189,10 @@ def _refuse_loops(reading: ReadContext, step: Mapping) -> None:
 
 
 def _timer(reading: ReadContext, node: Node) -> playbook.TimerSyntax | None:
-    block = known_block(reading, node, steps.TIMER, _CODE, "timer", "write timer: {duration: 5m}")
+    block = known_block(reading, node, waits.TIMER, _CODE, "timer", "write timer: {duration: 5m}")
     if block is None:
         return None
-    spec = _spec(reading, block.get("spec"), steps.TIMER_SPEC)
+    spec = _spec(reading, block.get("spec"), waits.TIMER_SPEC)
     if ("duration" in block) == ("until" in block):
         found = "both duration and until" if "duration" in block else "neither duration nor until"
         reading.error("E_DURATION", opening(block), f"this timer has {found}", "write one of them")
@@ -206,11 +206,11 @@ def _timer(reading: ReadContext, node: Node) -> playbook.TimerSyntax | None:
 
 
 def _message(reading: ReadContext, node: Node) -> playbook.MessageSyntax | None:
-    block = known_block(reading, node, steps.MESSAGE, _CODE, "message", "write message: {name: …, correlation: {…}}")
+    block = known_block(reading, node, waits.MESSAGE, _CODE, "message", "write message: {name: …, correlation: {…}}")
     if block is None:
         return None
-    spec = _spec(reading, block.get("spec"), steps.MESSAGE_SPEC)
-    actions = steps.MESSAGE_SPEC["timeout_action"].words
+    spec = _spec(reading, block.get("spec"), waits.MESSAGE_SPEC)
+    actions = waits.MESSAGE_SPEC["timeout_action"].words
     action = choice(reading, option(spec, "timeout_action"), actions, "E_SPEC_OPTION", "timeout_action")
     correlation = mapping(reading, block.get("correlation"), _CODE, "a message's correlation")
     timeout = duration(reading, block.get("timeout"), "a message's timeout")
@@ -223,7 +223,7 @@ def _message(reading: ReadContext, node: Node) -> playbook.MessageSyntax | None:
 
 
 def _signal(reading: ReadContext, node: Node) -> playbook.SignalSyntax | None:
-    block = known_block(reading, node, steps.SIGNAL, _CODE, "signal", "write signal: {name: …}")
+    block = known_block(reading, node, waits.SIGNAL, _CODE, "signal", "write signal: {name: …}")
     if block is None:
         return None
     name = _name(reading, block, "signal")
@@ -240,11 +240,11 @@ def _name(reading: ReadContext, block: Mapping, what: str) -> Node | None:
 def _timeout(reading: ReadContext, node: Node) -> playbook.TimeoutSyntax | None:
     """The timeout block of TMR-05: a length, what happens then, and where `alternative` leads."""
     code = "E_TIMEOUT_SHAPE"
-    block = known_block(reading, node, steps.TIMEOUT, code, "timeout", "write timeout: {duration: 300s}")
+    block = known_block(reading, node, waits.TIMEOUT, code, "timeout", "write timeout: {duration: 300s}")
     if block is None:
         return None
-    spec = _spec(reading, block.get("spec"), steps.TIMEOUT_SPEC)
-    words = steps.TIMEOUT_SPEC["on_timeout"].words
+    spec = _spec(reading, block.get("spec"), waits.TIMEOUT_SPEC)
+    words = waits.TIMEOUT_SPEC["on_timeout"].words
     written = option(spec, "on_timeout")
     on_timeout = choice(reading, written, words, code, "on_timeout") or "fail"
     alternative = text(reading, block.get("alternative_step"), code, "alternative_step", "name a step")
@@ -290,10 +290,10 @@ ReadTasks = Callable[[ReadContext, Node, str], tuple[playbook.TaskSyntax | playb
 
 
 def read_compensate(reading: ReadContext, node: Node, read_tasks: ReadTasks) -> playbook.Compensate | None:
-    block = known_block(reading, node, steps.COMPENSATE, _CODE, "compensate", "write compensate: {tool: {kind: …}}")
+    block = known_block(reading, node, waits.COMPENSATE, _CODE, "compensate", "write compensate: {tool: {kind: …}}")
     if block is None:
         return None
-    idempotent = _flag(reading, block.get("spec"), steps.COMPENSATE_SPEC, "idempotent")
+    idempotent = _flag(reading, block.get("spec"), waits.COMPENSATE_SPEC, "idempotent")
     tool = block.get("tool")
     if tool is None:
         reading.error(_CODE, opening(block), "compensate has no tool to run", "write compensate: {tool: {kind: …}}")
@@ -311,11 +311,11 @@ def read_on_event(reading: ReadContext, node: Node, read_tasks: ReadTasks) -> pl
     if isinstance(node, Sequence):
         return playbook.OnEvent(node=node, handlers=_handlers(reading, node, read_tasks))
     block = known_block(
-        reading, node, steps.ON_EVENT, _CODE, "on_event", "write on_event: {handlers: [{event: …, then: […]}]}"
+        reading, node, waits.ON_EVENT, _CODE, "on_event", "write on_event: {handlers: [{event: …, then: […]}]}"
     )
     if block is None:
         return None
-    interrupting = _flag(reading, block.get("spec"), steps.ON_EVENT_SPEC, "interrupting")
+    interrupting = _flag(reading, block.get("spec"), waits.ON_EVENT_SPEC, "interrupting")
     handlers = sequence(reading, block.get("handlers"), _CODE, "on_event.handlers")
     if handlers is None or not handlers.items:
         if "handlers" not in block or handlers is not None:
@@ -327,7 +327,7 @@ def read_on_event(reading: ReadContext, node: Node, read_tasks: ReadTasks) -> pl
 def _handlers(reading: ReadContext, nodes: Sequence, read_tasks: ReadTasks) -> tuple[playbook.HandlerSyntax, ...]:
     handlers = []
     for node in nodes:
-        block = known_block(reading, node, steps.HANDLER, _CODE, "an event handler", "write {event: …, then: […]}")
+        block = known_block(reading, node, waits.HANDLER, _CODE, "an event handler", "write {event: …, then: […]}")
         if block is None:
             continue
         for key in ("event", "then"):

@@ -6,7 +6,8 @@ compiler's and the engine's business.
 
 from __future__ import annotations
 
-from noetl.language.grammar.steps import LOOP, LOOP_SPEC, STEP, STEP_SPEC, WAITS
+from noetl.language.grammar.steps import LOOP, LOOP_SPEC, STEP, STEP_SPEC
+from noetl.language.grammar.waits import WAITS
 from noetl.language.reading.nodes import Mapping, Node, Scalar
 from noetl.language.reading.playbook import LoopSyntax, Playbook, StepSyntax
 from noetl.language.reading.policy_keys import check_step_options

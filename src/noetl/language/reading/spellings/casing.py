@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from functools import cache
 
 from noetl.language.grammar.model import Construct
+from noetl.language.grammar.policies import DIRECTIVE, EXECUTOR_POLICY, LOOP_POLICY, STEP_POLICY, TASK_POLICY
 from noetl.language.grammar.root import ROOT
 from noetl.language.grammar.steps import LOOP, LOOP_SPEC, STEP
-from noetl.language.grammar.tasks import DIRECTIVE, EXECUTOR_POLICY, LOOP_POLICY, STEP_POLICY, TASK, TASK_POLICY
+from noetl.language.grammar.tasks import TASK
 from noetl.language.reading.nodes import Mapping, Node, Sequence
 from noetl.language.reading.spellings import model
 from noetl.language.reading.spellings.model import Rewriting, Spelling, Where

@@ -6,7 +6,7 @@ policies of a step beside its `policy`, and inputs that the compiler finds.
 
 from __future__ import annotations
 
-from noetl.language.grammar.tasks import DIRECTIVE
+from noetl.language.grammar.policies import DIRECTIVE
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
 from noetl.language.reading.spellings import model
 from noetl.language.reading.spellings.model import Rewriting, Spelling, Where
