@@ -6,11 +6,12 @@ The tables come from `noetl.tools.kinds`, what the checker itself uses; `tools/t
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from noetl.net.kinds import COMMON_SPEC, Input, ToolKind, TriggerKind
-from noetl.tools.kinds import KINDS
+from noetl.tools.kinds import KINDS, group_of
 from noetl.tools.registry import EXTRAS, OFF_BY_DEFAULT
 
 RUN_HERE = {name: kind for name, kind in KINDS.items() if kind.plugin is None}
@@ -21,9 +22,6 @@ INDEX_HEAD = """# Kinds of tasks
 A task has a `kind`, the inputs of that kind beside it, and a `spec`. Each kind has a page with an example; the tables
 are generated from the declarations that the checker uses. Installed plug-ins add kinds of their own: `examples/plugin`
 is a whole one.
-
-| kind | what it does |
-|---|---|
 """
 
 COMMON_HEAD = """
@@ -49,8 +47,13 @@ def tool_pages() -> dict[str, str]:
 
 
 def index_page() -> str:
-    rows = (f"| [{name}]({name}.md) | {kind.doc}{_remark(kind)} |" for name, kind in RUN_HERE.items())
-    return INDEX_HEAD + "\n".join(rows) + "\n" + COMMON_HEAD + _table(COMMON_SPEC)
+    groups = groupby(RUN_HERE.values(), lambda kind: group_of(kind.name))
+    tables = (f"\n## {group}\n\n| kind | what it does |\n|---|---|\n{_rows(kinds)}" for group, kinds in groups)
+    return INDEX_HEAD + "".join(tables) + COMMON_HEAD + _table(COMMON_SPEC)
+
+
+def _rows(kinds: Iterable[ToolKind]) -> str:
+    return "".join(f"| [{kind.name}]({kind.name}.md) | {kind.doc}{_remark(kind)} |\n" for kind in kinds)
 
 
 def tool_page(kind: ToolKind) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
 from playwright.sync_api import Page, Route, expect
 
+from tests.browser.audit import findings
 from tests.browser.conftest import Picture, Visitor, is_told
 from tests.browser.editing import type_into_editor
 from tests.browser.playbooks import CHAIN, MIXED, OLD
@@ -144,17 +146,50 @@ def test_the_step_form_explains_why_it_is_disabled_and_accepts_a_valid_name(open
     expect(add).to_be_enabled()
     add.click()
     dialog = page.get_by_role("dialog")
-    labels = dialog.locator("label")
-    expect(labels.nth(3)).to_have_text("args")
-    expect(labels.nth(4)).to_have_text("code")
+    labels = dialog.locator(".field label")
+    expect(labels.nth(2)).to_have_text("args")
+    expect(labels.nth(3)).to_have_text("code")
     dialog.get_by_label("Name").fill("my step")
-    dialog.get_by_label("code").fill("result = 1")
+    dialog.get_by_role("textbox", name="code").fill("result = 1")
     dialog.get_by_role("button", name="Add step").click()
     wrong = dialog.get_by_role("alert")
     expect(wrong).to_be_visible()
     dialog.get_by_label("Name").fill("note")
     expect(wrong).to_have_count(0)
     picture(page, "step-form-code")
+
+
+def test_the_tools_of_a_step_stand_in_groups_and_are_searched(open_at: Open, picture: Picture) -> None:
+    page = open_at("/catalog/edit/tests/chain")
+    page.get_by_role("button", name="Add step").click()
+    dialog = page.get_by_role("dialog")
+    tools = dialog.get_by_role("group", name="Tool", exact=True)
+    expect(tools.get_by_role("group", name="Databases").get_by_role("radio", name="postgres")).to_be_attached()
+    expect(tools.get_by_role("radio", name="http", exact=True)).to_have_accessible_description(
+        re.compile("Calls a URL")
+    )
+    search = tools.get_by_label("Find a tool")
+    code = dialog.get_by_role("textbox", name="code")
+    before = code.bounding_box()
+
+    search.fill("mysql")
+    expect(tools.get_by_role("radio")).to_have_count(1)
+    assert code.bounding_box() == before  # the list keeps its height
+    search.press("Enter")
+    expect(tools.get_by_role("radio", name="sql", exact=True)).to_be_checked()
+    expect(dialog.get_by_label("command")).to_be_visible()
+    search.fill("nothing is called so")
+    expect(tools.get_by_text("No tool matches")).to_be_visible()
+    search.fill("")
+    search.press("ArrowDown")
+    expect(tools.get_by_role("radio", name="sql", exact=True)).to_be_focused()
+    page.keyboard.press("ArrowDown")
+    expect(tools.get_by_role("radio", name="duckdb")).to_be_checked()
+    for width, scheme in ((1280, "light"), (1280, "dark"), (390, "light"), (640, "dark")):
+        page.set_viewport_size({"width": width, "height": 844})
+        page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+        assert findings(page) == []
+        picture(page, f"step-kinds-{width}-{scheme}")
 
 
 def test_a_step_of_the_net_and_its_text_link_to_each_other(open_at: Open) -> None:

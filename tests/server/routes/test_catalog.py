@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -194,6 +195,17 @@ async def test_a_step_is_read_changed_and_inserted_as_a_form() -> None:
         assert (broken.status_code, taken.status_code) == (422, 422)
         assert broken.json()["diagnostics"]
         assert "already" in taken.json()["detail"]
+
+
+async def test_kinds_come_in_groups_with_common_ones_first() -> None:
+    async with talking(workers=0) as talk:
+        kinds = (await talk.get("/api/kinds"))["kinds"]
+
+        groups = [group for group, _ in itertools.groupby(kinds, lambda one: one["group"])]
+        assert (kinds[0]["name"], kinds[0]["group"]) == ("http", "HTTP and APIs")
+        assert len(groups) == len(set(groups))  # what belongs together is in one place
+        assert {one["name"]: one["group"] for one in kinds}["postgres"] == "Databases"
+        assert [one["name"] for one in kinds if not one["doc"]] == []
 
 
 async def test_playbooks_are_formatted_migrated_and_drawn() -> None:

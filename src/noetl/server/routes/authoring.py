@@ -16,7 +16,7 @@ from fastapi import Request, Response
 from noetl.base.diagnostics import Source
 from noetl.language.formatting.layout import NewStep, StepForm
 from noetl.language.reading.playbook import Dialect
-from noetl.net.kinds import Input, TriggerKind
+from noetl.net.kinds import Input, ToolKind, TriggerKind
 from noetl.net.net import Net
 from noetl.operations.example_files import example_files
 from noetl.server.bodies import read
@@ -36,7 +36,7 @@ from noetl.server.playbook_texts import (
     text_of,
 )
 from noetl.server.problem_details import ProblemDetails
-from noetl.tools.kinds import load_kinds
+from noetl.tools.kinds import KINDS, group_of, load_kinds
 
 # Routes of the language: checking, formatting, migrating and drawing a text. None of them runs any of it.
 #
@@ -183,9 +183,11 @@ class TriggerForm(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KindView(msgspec.Struct, frozen=True, kw_only=True):
-    """`one_of`: of each group one input at least. `trigger`: null where a trigger cannot poll the kind."""
+    """`group`: what people do with it. `one_of`: of each set of inputs one at least. `trigger`: null where a trigger
+    cannot poll the kind."""
 
     name: str
+    group: str
     doc: str
     inputs: list[InputView]
     one_of: list[list[str]]
@@ -283,14 +285,21 @@ def _kinds() -> KindList:
         kinds=[
             KindView(
                 name=kind.name,
+                group=group_of(kind.name),
                 doc=kind.doc,
                 inputs=[_input_view(field) for field in form_inputs(kind)],
                 one_of=[list(group) for group in kind.one_of],
                 trigger=_trigger_form(kind.trigger) if kind.trigger else None,
             )
-            for kind in sorted(load_kinds().values(), key=lambda kind: kind.name)
+            for kind in _in_order()
         ]
     )
+
+
+def _in_order() -> list[ToolKind]:
+    """Built-in kinds by group, then those of plug-ins by name."""
+    known = load_kinds()
+    return [*KINDS.values(), *(known[name] for name in sorted(set(known) - set(KINDS)))]
 
 
 def _input_view(field: Input) -> InputView:

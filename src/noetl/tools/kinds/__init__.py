@@ -6,7 +6,7 @@ entry points of the group `noetl.tools`, each named for its kind (VAL-04). The o
 attribute `kind: ToolKind`, which makes its inputs checkable; without it, any key is passed on. A plug-in that cannot be
 imported does not fail a check: its kind carries the reason.
 
-Read first: a small family such as `data_frameworks.py`, then `_ORDER` below, the order of docs and completion.
+Read first: a small family such as `data_frameworks.py`, then `_GROUPS` below, the order of docs and completion.
 """
 
 from __future__ import annotations
@@ -18,21 +18,37 @@ from noetl.net.kinds import COMMON_SPEC, ToolKind
 from noetl.tools.kinds import brokers, code, data_frameworks, files, people_and_machines, sql, storage, web
 from noetl.tools.quantum import kind as quantum
 
-__all__ = ["COMMON_SPEC", "GROUP", "KINDS", "load_kinds"]
+__all__ = ["COMMON_SPEC", "GROUP", "KINDS", "group_of", "load_kinds"]
 
-# The order of the docs and of completion: common kinds first, relatives side by side.
-_ORDER = (
-    "http python postgres duckdb ducklake iceberg delta sql snowflake noop log playbook workbook secrets quantum "
-    "artifact storage gcs convert archive pgp nats redis mqtt amqp kafka transfer email slack teams llm mcp ssh sftp "
-    "shell script container dbt dlt dask ray"
-)
+# What people do with each kind: groups and kinds in the order of docs, completion and the form of a step. Common ones
+# come first, relatives stand side by side.
+_GROUPS = {
+    "HTTP and APIs": "http",
+    "Code and programs": "python shell script container ssh",
+    "Databases": "postgres sql duckdb snowflake redis",
+    "Lakes and tables": "ducklake iceberg delta",
+    "Files and storage": "storage gcs sftp artifact convert archive pgp",
+    "Moving and modelling data": "transfer dlt dbt",
+    "Messaging": "nats kafka amqp mqtt",
+    "Mail and chat": "email slack teams",
+    "Flow": "noop log playbook workbook secrets",
+    "AI": "llm mcp",
+    "Clusters and quantum computers": "dask ray quantum",
+}
+PLUG_INS = "Plug-ins"
 _FAMILIES = (web, sql, code, storage, files, brokers, people_and_machines, data_frameworks, quantum)
 _BY_NAME = {kind.name: kind for family in _FAMILIES for kind in family.KINDS}
 
 # A name without a declaration is a KeyError at the first import.
-KINDS: dict[str, ToolKind] = {name: _BY_NAME[name] for name in _ORDER.split()}
+KINDS: dict[str, ToolKind] = {name: _BY_NAME[name] for names in _GROUPS.values() for name in names.split()}
+_GROUP_OF = {name: group for group, names in _GROUPS.items() for name in names.split()}
 
 GROUP = "noetl.tools"
+
+
+def group_of(name: str) -> str:
+    """What people do with a kind, in a few words."""
+    return _GROUP_OF.get(name, PLUG_INS)
 
 
 def load_kinds() -> OpenKinds:

@@ -3766,7 +3766,8 @@ export interface components {
         };
         /**
          * KindView
-         * @description `one_of`: of each group one input at least. `trigger`: null where a trigger cannot poll the kind.
+         * @description `group`: what people do with it. `one_of`: of each set of inputs one at least. `trigger`: null where a trigger
+         *     cannot poll the kind.
          */
         KindView: {
             doc: string;
@@ -3790,6 +3791,7 @@ export interface components {
          * @description How long a lease lasts without a heartbeat of its holder, and how often the holder should send one (WRK-03,
          *     O-33).
          */
+            group: string;
         LeaseTerms: {
             /** @default 5 */
             heartbeat_s: number;
