@@ -12,7 +12,8 @@ import msgspec
 from fastapi import Request
 
 from noetl.base.diagnostics import Diagnostic, Severity, Source
-from noetl.language.migrating.fixes import Fix, fix_for, tried_fixes
+from noetl.language.migrating.edits import Fix
+from noetl.language.migrating.fixes import fix_for, tried_fixes
 from noetl.language.reading.playbook import Dialect
 from noetl.net.net import Net, content_hash, tasks_of
 from noetl.server.bodies import JSON, YAML, body_of, media_type, read, require_media_type

@@ -12,7 +12,8 @@ import pytest
 
 from noetl.base.diagnostics import Diagnostic, Severity, Source
 from noetl.language.checking import Checked, check
-from noetl.language.migrating.fixes import apply_fixes, tried_fixes
+from noetl.language.migrating.edits import apply_fixes
+from noetl.language.migrating.fixes import tried_fixes
 from noetl.tools.kinds import load_kinds
 
 HEAD = "apiVersion: noetl.io/v10\nkind: Playbook\nmetadata: { name: a, path: t/a }\nworkflow:\n"
@@ -46,6 +47,8 @@ PLACES = {
     "arc": START + "    tool: { kind: noop }\n    next: { arcs: [{ step: end, WORD }] }\n  - step: end\n",
 }
 # Words that are read there as what they mean.
+# Values that belong to another place, where it is sure which.
+MOVED = {(place, word, "{ a: b }") for place in ("step", "task of a list") for word in ("env", "environment")}
 READ_THERE = {("arc", "if"), ("arc", "condition"), ("spec of a task", "retry"), ("task of a list", "variables")}
 
 
@@ -61,7 +64,7 @@ def test_a_key_of_another_system_suggests_the_right_key_in_any_place(place: str,
         assert [one for one in said if f'"{word}" is not' in one.message] == []
     else:
         assert WAYS[word] in said[0].hint
-        assert tried_fixes(found, KINDS) == {}
+        assert len(tried_fixes(found, KINDS)) == ((place, word, value) in MOVED)
 
 
 @pytest.mark.parametrize("place", ["step", "task", "task of a list", "whole task"])
@@ -297,6 +300,116 @@ def test_a_line_in_the_words_of_another_system_is_fixed_with_one_click(written: 
     after = apply_fixes(text, fixes.values())
     assert fixed in after
     assert list(check(Source("a.yaml", after), kinds=KINDS).diagnostics) == []
+
+
+TABS = """  - step: start
+\ttool:
+\t  kind: shell
+\t  cmds: |
+\t    all:
+\t    \ttouch a
+    next:
+\t  arcs: [{step: end}]
+  - step: end
+"""
+
+
+ONLY_TABS = TABS.replace("\t    \ttouch", "\t\t\t\ttouch").replace("\t    all", "\t\t\t\tall").replace("\t  ", "\t\t\t")
+ONLY_TABS = ONLY_TABS.replace("  - step", "\t- step").replace("\ttool", "\t\ttool").replace("    next", "\t\tnext")
+
+
+@pytest.mark.req("VAL-19")
+@pytest.mark.parametrize("text", [TABS, ONLY_TABS])
+def test_tabs_become_spaces_with_one_press(text: str) -> None:
+    found = check(Source("a.yaml", HEAD + text), kinds=KINDS)
+    fixes = tried_fixes(found, KINDS)
+
+    after = check(Source("a.yaml", apply_fixes(HEAD + text, fixes.values())), kinds=KINDS)
+    assert [fix.title for fix in fixes.values()] == ["Indent with spaces"]
+    assert list(after.diagnostics) == []
+    assert after.net is not None
+    assert [step.name for step in after.net.transitions] == ["start", "end"]
+
+
+def test_a_tab_in_a_text_of_several_lines_stays() -> None:
+    code = "    tool:\n      kind: shell\n      cmds: |\n        all:\n        \ttouch a\n"
+    found = check(
+        Source("a.yaml", HEAD + "  - step: start\n" + code + "\tnext: {arcs: [{step: start}]}\n"), kinds=KINDS
+    )
+
+    (fix,) = tried_fixes(found, KINDS).values()
+    assert "        \ttouch a\n    next: {" in apply_fixes(found.source.text, [fix])
+
+
+ENDS = "  - step: end\n    IF\n    tool: {kind: noop}\n"
+TO_END = "    next: {arcs: [{step: end}]}\n"
+SET = "workload: {go: true}\n"
+
+
+@pytest.mark.req("VAL-19")
+@pytest.mark.parametrize(
+    ("written", "fixed"),
+    [
+        (  # a tool that runs programs has variables of the environment
+            "    env: {A: b}\n    tool:\n      kind: shell\n      cmds: echo\n",
+            "    tool:\n      kind: shell\n      cmds: echo\n      env: {A: b}\n",
+        ),
+        (
+            "    env:\n      A: b\n      C: d\n    tool: \n      kind: shell\n      cmds: echo\n",
+            "      cmds: echo\n      env:\n        A: b\n        C: d\n",
+        ),
+        (
+            "    env: {A: b}  # of all\n    tool: {kind: shell, cmds: echo}\n",
+            "    tool: {kind: shell, cmds: echo, env: {A: b} }\n",
+        ),
+        (
+            "    environment: {A: b}\n    tool: {kind: python, code: result = A}\n",
+            "    tool: {kind: python, code: result = A, args: {A: b} }\n",
+        ),
+        (
+            "    tool: {kind: python, code: result = A, env: {A: b}}\n",
+            "    tool: {kind: python, code: result = A, args: {A: b}}\n",
+        ),
+        ("    env: {A: b}\n    timer: {duration: 5}\n", "    args: {A: b}\n    timer: {duration: 5}\n"),
+        (
+            "    tool: {kind: noop}\n" + TO_END + ENDS.replace("IF", "if: workload.go"),
+            'arcs: [{step: end, when: "{{ workload.go }}"}]}\n  - step: end\n    tool: {kind: noop}\n',
+        ),
+        (  # after a task that can fail
+            "    tool: {kind: python, code: result = 1}\n" + TO_END + ENDS.replace("IF", 'if: "{{ workload.go }}"'),
+            "[{step: end, when: \"{{ event.name != 'step.failed' and (workload.go) }}\"}]",
+        ),
+        (
+            "    tool: {kind: noop}\n    next:\n      arcs:\n        - step: end\n"
+            + ENDS.replace("IF", 'unless: "{{ workload.go }}"'),
+            '        - step: end\n          when: "{{ not (workload.go) }}"\n  - step: end\n    tool',
+        ),
+    ],
+)
+def test_a_key_of_another_system_moves_with_one_press_to_where_it_belongs(written: str, fixed: str) -> None:
+    text = HEAD.replace("workflow", SET + "workflow") + "  - step: start\n" + written
+    fixes = tried_fixes(check(Source("a.yaml", text), kinds=KINDS), KINDS)
+
+    after = apply_fixes(text, fixes.values())
+    assert [len(fixes), fixed in after, after] == [1, True, after]
+    assert [one for one in check(Source("a.yaml", after), kinds=KINDS).diagnostics if one.code[0] != "I"] == []
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "    tool: {kind: python, code: 'import os; result = os.environ[\"A\"]', env: {A: b}}\n",
+        "    env: {A: b}\n    tool: {kind: shell, cmds: echo, env: {C: d}}\n",  # it has one
+        "    if: '{{ workload.go }}'\n    tool: {kind: noop}\n",  # no arc leads to the first step
+        TO_END.replace("end}", "end, when: '{{ 1 }}'}") + "  - step: end\n    if: workload.go\n",
+    ],
+)
+def test_a_key_that_has_no_sure_place_is_left_to_its_author(written: str) -> None:
+    text = HEAD.replace("workflow", SET + "workflow") + "  - step: start\n" + written
+    found = check(Source("a.yaml", text), kinds=KINDS)
+
+    assert found.refusals
+    assert tried_fixes(found, KINDS) == {}
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,13 @@ diagnostic, both together are a change; everything else stays advice.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
-from itertools import islice
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from noetl.base.diagnostics import Diagnostic, Severity, Source
+from noetl.language.migrating.edits import Fix, apply_fixes
+from noetl.language.migrating.moving_fixes import moving_fixes, spaces_for_tabs
 from noetl.net.kinds import Kinds
 
 if TYPE_CHECKING:
@@ -37,15 +37,6 @@ _MOST_TRIALS = 12
 _MOST_CHARACTERS = 200_000
 # Of `"workload" has no "nam"` only the second is the mistake: the first is right and must stay.
 _NAMED = re.compile(r'(?:"[^"\n]{1,200}" has no )?"([^"\n]{1,200})"')
-
-
-class Fix(msgspec.Struct, frozen=True, kw_only=True):
-    """Put `replacement` where the text stands from `column` to before `end_column`, both in `line`, from one."""
-
-    replacement: str
-    line: int
-    column: int
-    end_column: int
 
 
 def fix_for(found: Diagnostic, source: Source) -> Fix | None:
@@ -126,16 +117,6 @@ def _has_sibling(key: str, source: Source, number: int, indent: int) -> bool:
     return any(wanted.match(line) for line in lines[first:last])
 
 
-def apply_fixes(text: str, fixes: Iterable[Fix]) -> str:
-    """The text with every fix made; of two at one place the first."""
-    lines = text.split("\n")
-    places = {(fix.line, fix.column): fix for fix in reversed(list(fixes))}
-    for (number, column), fix in sorted(places.items(), reverse=True):
-        line = lines[number - 1]
-        lines[number - 1] = line[: column - 1] + fix.replacement + line[fix.end_column - 1 :]
-    return "\n".join(lines)
-
-
 def _only_place(text: str, name: str) -> int | None:
     """The place of `name` in `text` as a separate word, if it occurs once."""
     places = [one.start() for one in re.finditer(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", text)]
@@ -151,14 +132,36 @@ def tried_fixes(checked: Checked, kinds: Kinds) -> dict[Diagnostic, Fix]:
     source = checked.source
     if len(source.text) > _MOST_CHARACTERS:
         return found
-    candidates = ((one, fix) for one in checked.diagnostics if (fix := fix_for(one, source)) is not None)
-    for one, fix in islice(candidates, _MOST_TRIALS):
-        fixed = Source(source.name, apply_fixes(source.text, [fix]))
-        dialect = None if one.code == "E_METADATA" else checked.dialect  # the fix may name another one
-        after = check(fixed, kinds=kinds, dialect=dialect, strict=checked.strict, proofs=False).diagnostics
-        if not any(_is_in_the_way(left, one, fix) for left in after) and not _is_another_language(one, after):
-            found[one] = fix
+    trials = 0
+    for one in checked.diagnostics:
+        best: tuple[bool, int, int] | None = None
+        for fix in _fixes_for(one, source, kinds):
+            if (trials := trials + 1) > _MOST_TRIALS:
+                return found
+            fixed = Source(source.name, apply_fixes(source.text, [fix]))
+            dialect = None if one.code == "E_METADATA" else checked.dialect  # the fix may name another one
+            after = check(fixed, kinds=kinds, dialect=dialect, strict=checked.strict, proofs=False).diagnostics
+            if any(_is_in_the_way(left, one, fix) for left in after) or _is_another_language(one, after):
+                continue
+            left = _mistakes_left(after)
+            if best is None or left < best:
+                found[one], best = fix, left
     return found
+
+
+def _fixes_for(found: Diagnostic, source: Source, kinds: Kinds) -> list[Fix]:
+    """What may help."""
+    if found.code == "E_YAML" and (spaced := spaces_for_tabs(source)):
+        return spaced
+    fix = fix_for(found, source)
+    return [fix] if fix is not None else moving_fixes(found, source, kinds)
+
+
+def _mistakes_left(after: Iterable[Diagnostic]) -> tuple[bool, int, int]:
+    """Of several ways, the one that leaves the fewest is taken. A text that is no YAML hides all others."""
+    severities = Counter(one.severity for one in after)
+    is_no_yaml = any(one.code == "E_YAML" for one in after)
+    return is_no_yaml, severities[Severity.ERROR], severities[Severity.WARNING]
 
 
 def _is_in_the_way(left: Diagnostic, found: Diagnostic, fix: Fix) -> bool:
@@ -170,7 +173,10 @@ def _is_in_the_way(left: Diagnostic, found: Diagnostic, fix: Fix) -> bool:
         return found.code != "E_YAML" or at <= fixed
     if found.code.endswith("UNDEFINED_NAME") and left.code == "W_WORKLOAD_KEY" and left.span.line == fix.line:
         return True  # `load.rows` was not meant as `workload.rows`, which is not there either
-    is_within = left.span.line == fix.line and fix.column <= left.span.column < fix.column + len(fix.replacement)
+    is_within = any(
+        left.span.line == edit.line and edit.column <= left.span.column < edit.column + len(edit.replacement)
+        for edit in (fix, *fix.also)
+    )
     return is_within and left.severity is not Severity.NOTE
 
 

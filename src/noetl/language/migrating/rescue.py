@@ -16,7 +16,8 @@ from noetl.base.diagnostics import Diagnostic, Findings, Source
 from noetl.language.migrating import fragments
 from noetl.language.migrating.document_editor import SourceDocument, item_id, key_id
 from noetl.language.migrating.document_writer import write
-from noetl.language.migrating.fixes import apply_fixes, fix_for
+from noetl.language.migrating.edits import apply_fixes
+from noetl.language.migrating.fixes import fix_for
 from noetl.language.migrating.fragments import Copier, Entry, FragmentEntry, Item, ListFragment, Mapped, Piece
 from noetl.language.migrating.migrator import MigratedPlaybook, root_pieces
 from noetl.language.migrating.notes import Note, Notes
