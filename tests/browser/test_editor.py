@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import Page, Route, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.browser.audit import findings
 from tests.browser.conftest import Picture, Visitor, is_told
@@ -337,6 +337,7 @@ def test_buttons_keep_their_position_when_the_findings_arrive(open_at: Open, her
         move(page, "/catalog/edit/tests/steady")
         places = [page.get_by_role("button", name=name) for name in ("Restore", "Discard", "Format", "Register")]
         places.append(page.locator(".editor"))
+        places.append(page.get_by_role("heading", name="Executions at once"))
         page.locator(".cm-content").wait_for()
         expect(page.locator(".facts")).to_have_text("checking …")
         before = [place.bounding_box() for place in places]
@@ -349,6 +350,63 @@ def test_buttons_keep_their_position_when_the_findings_arrive(open_at: Open, her
         expect(page.get_by_role("button", name="Test step")).to_be_enabled()
 
         assert [place.bounding_box() for place in places] == before
+
+
+def test_a_press_is_kept_when_findings_arrive_during_it(open_at: Open, here: Site) -> None:
+    text = CHAIN.replace("tests/chain", "tests/pressed").replace("name: chain", "name: pressed")
+    here.register(text)
+    page = open_at("/catalog/edit/tests/pressed")
+    expect(page.locator(".facts")).to_contain_text("no errors")
+    below = page.get_by_role("region", name="Executions at once", exact=True).get_by_role("button", name="Set")
+    below.scroll_into_view_if_needed()
+    checks: list[Route] = []
+    page.route("**/api/validate", lambda route: checks.append(route))
+
+    def answer_during_a_press(button: Locator, arrives: Locator) -> None:
+        while not checks:
+            page.wait_for_timeout(20)
+        button.hover()
+        page.mouse.down()
+        checks.pop().continue_()
+        expect(arrives).to_be_attached()
+        page.mouse.up()
+
+    type_into_editor(page, text.replace("{ step: end }", "{ step: edn }").replace("kind: noop", "kind: nop"))
+    answer_during_a_press(below, page.get_by_role("button", name="E_NEXT_REF"))
+    expect(page.get_by_role("dialog", name="Limit this playbook")).to_be_visible()
+    page.keyboard.press("Escape")
+
+    # A fix, while a finding comes to stand before it, and its own line has moved on.
+    page.locator(".cm-line", has_text="metadata").click()
+    page.keyboard.press("Home")
+    page.keyboard.insert_text("metadat: {}\n")
+    facts = page.locator(".facts", has_text="4 errors")
+    answer_during_a_press(page.get_by_role("button", name="Replace with end"), facts)
+    expect(page.locator(".cm-content")).to_contain_text("{ step: end }")
+    expect(page.locator(".cm-content")).to_contain_text("metadat: {}")
+    page.unroute_all(behavior="ignoreErrors")
+
+
+@pytest.mark.req("VAL-19")
+def test_tabs_and_keys_of_other_systems_are_put_right_with_one_press_each(open_at: Open, picture: Picture) -> None:
+    page = open_at("/catalog/new")
+    text = CHAIN.replace("  - step: each\n", '  - step: each\n    if: "{{ workload.n }}"\n')
+    text = text.replace("    set_ctx:", "\tset_ctx:").replace(
+        'args: { who: "{{ workload.who', 'env: { who: "{{ workload.who'
+    )
+    type_into_editor(page, text)
+
+    page.get_by_role("button", name="Indent with spaces", exact=True).click()
+    expect(page.get_by_role("button", name="Indent with spaces", exact=True)).to_have_count(0)
+    page.get_by_role("button", name="Move it to the arc that leads here").click()
+    page.get_by_role("button", name="Write it as args", exact=True).click()
+
+    expect(page.locator(".facts")).to_contain_text("no errors")
+    expect(page.get_by_text("Nothing was found in this text.")).to_be_visible()
+    expect(page.locator(".cm-content")).to_contain_text("when: \"{{ event.name != 'step.failed' and (workload.n) }}\"")
+    page.keyboard.press("Control+z")  # each press is a step to undo
+    expect(page.get_by_role("button", name="Write it as args", exact=True)).to_be_visible()
+    assert findings(page) == []
 
 
 BAD_WORDS = """apiVersion: noetl.io/v10

@@ -37,6 +37,7 @@ export const t = area("editor", {
 
   // Findings.svelte
   findings: "Findings",
+  noFindings: "Nothing was found in this text.",
   replaceWith: (replacement: Value) => `Replace with ${replacement}`,
   playTheWitness: "Show how it happens",
 

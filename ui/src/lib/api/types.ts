@@ -3317,6 +3317,19 @@ export interface components {
             source: string;
         };
         /**
+         * Edit
+         * @description Put `replacement` where the text stands from `column` of `line` to before `end_column` of `end_line`, from one.
+         *     Without `end_line` both are in one line.
+         */
+        Edit: {
+            column: number;
+            end_column: number;
+            /** @default null */
+            end_line: number | null;
+            line: number;
+            replacement: string;
+        };
+        /**
          * Error
          * @description What went wrong. `kind` is one of the run-time error kinds of requirements.md §5, `cause` the error behind it.
          */
@@ -3489,13 +3502,20 @@ export interface components {
         };
         /**
          * Fix
-         * @description Put `replacement` where the text stands from `column` to before `end_column`, both in `line`, from one.
+         * @description A change that takes a mistake away. `also` are edits that belong to it. `title` says what it does; without one it
+         *     puts `replacement` in the place of what was written.
          */
         Fix: {
+            /** @default [] */
+            also: components["schemas"]["Edit"][];
             column: number;
             end_column: number;
+            /** @default null */
+            end_line: number | null;
             line: number;
             replacement: string;
+            /** @default  */
+            title: string;
         };
         /** Formatted */
         Formatted: {
@@ -3771,6 +3791,7 @@ export interface components {
          */
         KindView: {
             doc: string;
+            group: string;
             inputs: components["schemas"]["InputView"][];
             name: string;
             one_of: string[][];
@@ -3791,7 +3812,6 @@ export interface components {
          * @description How long a lease lasts without a heartbeat of its holder, and how often the holder should send one (WRK-03,
          *     O-33).
          */
-            group: string;
         LeaseTerms: {
             /** @default 5 */
             heartbeat_s: number;

@@ -16,15 +16,6 @@ function units(line: string, column: number): number {
   return /[\ud800-\udfff]/.test(line) ? [...line].slice(0, wanted).join("").length : Math.min(wanted, line.length);
 }
 
-/** The text with a hint's proposal taken. */
-export function fixed(text: string, fix: NonNullable<Diagnostic["fix"]>): string {
-  const lines = text.split("\n");
-  const line = lines[fix.line - 1] ?? "";
-  lines[fix.line - 1] =
-    line.slice(0, units(line, fix.column)) + fix.replacement + line.slice(units(line, fix.end_column));
-  return lines.join("\n");
-}
-
 /** The place in the document; past its end when the text has changed meanwhile. */
 export function offset(document: Text, line: number, column: number): number {
   if (line > document.lines) return document.length;
@@ -32,7 +23,7 @@ export function offset(document: Text, line: number, column: number): number {
   return at.from + units(at.text, column);
 }
 
-export function underlines(document: Text, found: readonly Diagnostic[]): Underline[] {
+export function underlines(document: Text, found: readonly Diagnostic[], apply: (fix: Fix) => void): Underline[] {
   return found.map((one) => {
     const from = offset(document, one.line, one.column);
     const line = document.lineAt(from);
@@ -44,21 +35,20 @@ export function underlines(document: Text, found: readonly Diagnostic[]): Underl
       severity: one.severity === "error" || one.severity === "warning" ? one.severity : "info",
       source: one.code,
       message: one.hint ? `${one.message}\n${one.hint}` : one.message,
-      actions: fix
-        ? [
-            {
-              name: t.replaceWith(fix.replacement),
-              apply: (view) =>
-                view.dispatch({
-                  changes: {
-                    from: offset(view.state.doc, fix.line, fix.column),
-                    to: offset(view.state.doc, fix.line, fix.end_column),
-                    insert: fix.replacement,
-                  },
-                }),
-            },
-          ]
-        : [],
+      actions: fix ? [{ name: fixTitle(fix), apply: () => apply(fix) }] : [],
     };
   });
 }
+
+export type Fix = NonNullable<Diagnostic["fix"]>;
+
+/** What a press on a fix does, in a few words. */
+export const fixTitle = (fix: Fix): string => fix.title || t.replaceWith(fix.replacement);
+
+/** What a fix changes in the text that it was found in. */
+export const changesOf = (document: Text, fix: Fix): { from: number; to: number; insert: string }[] =>
+  [fix, ...fix.also].map((edit) => ({
+    from: offset(document, edit.line, edit.column),
+    to: offset(document, edit.end_line ?? edit.line, edit.end_column),
+    insert: edit.replacement,
+  }));

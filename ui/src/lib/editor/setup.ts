@@ -7,7 +7,7 @@ import { yaml } from "@codemirror/lang-yaml";
 import { bracketMatching, foldGutter, foldKeymap, indentOnInput, syntaxHighlighting } from "@codemirror/language";
 import { lintGutter, lintKeymap, setDiagnostics } from "@codemirror/lint";
 import { highlightSelectionMatches, searchKeymap } from "@codemirror/search";
-import { Annotation, EditorState } from "@codemirror/state";
+import { Annotation, ChangeSet, EditorState, type Text } from "@codemirror/state";
 import {
   drawSelection,
   EditorView,
@@ -18,13 +18,15 @@ import {
   lineNumbers,
 } from "@codemirror/view";
 import { complete, type Words } from "./completion";
-import { underlines, type Diagnostic } from "./diagnostics";
+import { changesOf, underlines, type Diagnostic, type Fix } from "./diagnostics";
 import { documentationAt, type Documentation } from "./documentation";
 import { COLOURS, LOOK } from "./look";
 
 export interface Handle {
   setText(text: string): void;
   setDiagnostics(found: readonly Diagnostic[]): void;
+  /** Make a fix of the diagnostics; what was typed since they were found stays. */
+  applyFix(fix: Fix): void;
   setWords(words: Words | undefined): void;
   reveal(line: number): void;
   close(): void;
@@ -37,6 +39,12 @@ interface Options {
   onchange: (text: string) => void;
   oncursor: (line: number) => void;
   onsave: () => void;
+}
+
+interface Checked {
+  document: Text;
+  since: ChangeSet;
+  fixes: ReadonlySet<Fix>;
 }
 
 const fromOutside = Annotation.define<boolean>();
@@ -54,6 +62,9 @@ function card({ word, text, values }: Documentation): HTMLElement {
 export function openEditor(root: ShadowRoot, { text, readonly, label, onchange, oncursor, onsave }: Options): Handle {
   let words: Words | undefined;
   let line = 0;
+  // The texts that the newest findings and those before them are about, and how the text has changed since: a press that
+  // began before the newest came is for one of those before.
+  let checks: Checked[] = [];
   const save = { key: "Mod-s", preventDefault: true, run: () => (onsave(), true) };
   const view = new EditorView({
     root,
@@ -98,6 +109,7 @@ export function openEditor(root: ShadowRoot, { text, readonly, label, onchange, 
         EditorState.tabSize.of(2),
         EditorView.contentAttributes.of({ "aria-label": label }),
         EditorView.updateListener.of((update) => {
+          for (const one of checks) one.since = one.since.compose(update.changes);
           if (update.docChanged && !update.transactions.some((one) => one.annotation(fromOutside)))
             onchange(update.state.doc.toString());
           const now = update.state.doc.lineAt(update.state.selection.main.head).number;
@@ -106,6 +118,12 @@ export function openEditor(root: ShadowRoot, { text, readonly, label, onchange, 
       ],
     }),
   });
+  function applyFix(fix: Fix): void {
+    const found = checks.find((one) => one.fixes.has(fix));
+    if (!found) return; // of a text that is long gone
+    const changes = ChangeSet.of(changesOf(found.document, fix), found.document.length).map(found.since);
+    view.dispatch({ changes, userEvent: "input.fix" });
+  }
   view.scrollDOM.tabIndex = 0; // so that who has no mouse can scroll it too
   return {
     setText(next) {
@@ -115,7 +133,15 @@ export function openEditor(root: ShadowRoot, { text, readonly, label, onchange, 
         annotations: fromOutside.of(true),
       });
     },
-    setDiagnostics: (found) => view.dispatch(setDiagnostics(view.state, underlines(view.state.doc, found))),
+    setDiagnostics(found) {
+      const fixes = new Set(found.flatMap((one) => one.fix ?? []));
+      checks = [{ document: view.state.doc, since: ChangeSet.empty(view.state.doc.length), fixes }, ...checks].slice(
+        0,
+        2,
+      );
+      view.dispatch(setDiagnostics(view.state, underlines(view.state.doc, found, applyFix)));
+    },
+    applyFix,
     setWords: (next) => (words = next),
     reveal(number) {
       const at = view.state.doc.line(Math.min(Math.max(1, number), view.state.doc.lines));
