@@ -3,12 +3,16 @@ import { describe, expect, it } from "vitest";
 import type { Schema } from "./completion";
 import { documentationAt } from "./documentation";
 
+const KINDS = [
+  { const: "http", description: "Calls a URL." },
+  { const: "noop", description: "Does nothing." },
+];
 const schema: Schema = {
   properties: { workflow: { description: "Its steps.", items: { $ref: "#/$defs/step" } } },
   $defs: {
     step: { properties: { step: { description: "Its name." }, tool: { $ref: "#/$defs/task" } } },
     task: {
-      properties: { kind: { enum: ["http", "noop"], anyOf: [{ const: "http", description: "Calls a URL." }] } },
+      properties: { kind: { enum: ["http", "noop"], description: "Which tool.", anyOf: KINDS } },
       allOf: [{ if: { properties: { kind: { const: "http" } }, required: ["kind"] }, then: { $ref: "#/$defs/http" } }],
     },
     http: {
@@ -41,6 +45,10 @@ describe("documentation", () => {
   });
   it("is that of a kind, where the pointer is on the kind", () => {
     expect(at(4, "http")).toBe("Calls a URL.");
+  });
+  it("of a key is not about the values that it might have", () => {
+    expect(at(4, "kind")).toBe("Which tool. Calls a URL.");
+    expect(at(7, "kind")).toBe("Which tool. Calls a URL.");
   });
   it("is found in braces too, by what stands beside it", () => {
     expect(at(7, "method")).toBe("How.");

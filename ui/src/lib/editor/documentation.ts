@@ -17,6 +17,7 @@ interface Place {
   word: string;
   from: number;
   isValue: boolean;
+  value: string; // of a key, where it stands beside it
 }
 
 const BLOCK = /^(\s*(?:- )*)(["']?)([\w./-]+)\2\s*:(\s+|$)/;
@@ -42,10 +43,13 @@ function flowPlaces(text: string, begin: number, base: string[]): Place[] {
     else if (token[1] !== undefined && inner?.sign === "{") {
       const key = word.slice(0, word.length - token[1].length);
       path = [...inner.path, key];
-      found.push({ path, siblings: inner.siblings, word: key, from, isValue: false });
+      found.push({ path, siblings: inner.siblings, word: key, from, isValue: false, value: "" });
     } else if (inner?.sign === "{" && path.length > inner.path.length) {
-      inner.siblings[path.at(-1)!] = word.replace(/^["']|["']$/g, "");
-      found.push({ path, siblings: inner.siblings, word, from, isValue: true });
+      const value = word.replace(/^["']|["']$/g, "");
+      inner.siblings[path.at(-1)!] = value;
+      const key = found.findLast((one) => one.path === path);
+      if (key) key.value = value;
+      found.push({ path, siblings: inner.siblings, word, from, isValue: true, value });
     }
   }
   return found;
@@ -59,9 +63,12 @@ function placeAt(document: Text, lineNumber: number, column: number): Place | nu
   const path = [...around(document, lineNumber, indent), key];
   const siblings = siblingsAt(document, lineNumber, indent.length);
   const value = text.slice(whole.length);
-  const places: Place[] = [{ path, siblings, word: key, from: indent.length, isValue: false }];
+  const isWord = /^[\w./-]+$/.test(value);
+  const places: Place[] = [
+    { path, siblings, word: key, from: indent.length, isValue: false, value: isWord ? value : "" },
+  ];
   if (/^[{[]/.test(value)) places.push(...flowPlaces(text, whole.length, path));
-  else if (/^[\w./-]+$/.test(value)) places.push({ path, siblings, word: value, from: whole.length, isValue: true });
+  else if (isWord) places.push({ path, siblings, word: value, from: whole.length, isValue: true, value });
   return places.find((one) => one.from <= column && column < one.from + one.word.length) ?? null;
 }
 
@@ -75,7 +82,9 @@ export function documentationAt(
   const place = placeAt(document, lineNumber, column);
   if (!place) return null;
   const found = schemasAt(schema, place.path, place.siblings, 1);
-  const own = place.isValue ? found.filter((one) => String(one.const) === place.word) : found;
+  // Words about one value are about the key only where it has that value: a kind is one of forty.
+  const value = place.isValue ? place.word : place.value;
+  const own = found.filter((one) => (place.isValue || one.const !== undefined ? String(one.const) === value : true));
   const words = [...new Set(own.map((one) => one.description).filter((one) => one !== undefined))];
   // "A template" applies to nearly every value, and does not explain what a key is for.
   const said = words.filter((one) => !one.startsWith("A template:"));
