@@ -208,6 +208,15 @@ async def test_kinds_come_in_groups_with_common_ones_first() -> None:
         assert [one["name"] for one in kinds if not one["doc"]] == []
 
 
+async def test_the_simplest_template_comes_first() -> None:
+    async with talking(workers=0) as talk:
+        templates = (await talk.get("/api/templates"))["templates"]
+
+        lengths = [one["source"].count("\n") for one in templates]
+        assert lengths == sorted(lengths)
+        assert len(templates) > 10
+
+
 async def test_playbooks_are_formatted_migrated_and_drawn() -> None:
     async with talking(workers=0) as talk:
         formatted = await talk.post("/api/format", {"source": "b:   1\na: 2\n"})

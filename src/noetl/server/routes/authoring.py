@@ -319,10 +319,10 @@ def _trigger_form(kind: TriggerKind) -> TriggerForm:
 
 
 def _templates() -> TemplateList:
-    return TemplateList(
-        templates=[
-            TemplateView(name=example.name, summary=example.summary, source=example.file.read_text("utf-8"))
-            for example in example_files()
-            if not example.needs  # a playbook that calls others does not run alone
-        ]
-    )
+    found = [
+        TemplateView(name=example.name, summary=example.summary, source=example.file.read_text("utf-8"))
+        for example in example_files()
+        if not example.needs  # a playbook that calls others does not run alone
+    ]
+    # The simplest first: who begins with NoETL begins with them.
+    return TemplateList(templates=sorted(found, key=lambda one: one.source.count("\n")))
