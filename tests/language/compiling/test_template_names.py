@@ -96,3 +96,14 @@ def test_nothing_is_offered_where_no_template_is_allowed() -> None:
     text = playbook('workload: {a: "{{ ')
     assert template_names(text, len(text), KINDS) == []
     assert template_names("{{ ", 3, KINDS) == []
+
+
+@pytest.mark.req("TPL-05")
+@pytest.mark.parametrize(
+    "rules", ['\n        - when: "{{ outcome.', ' [{ when: "{{ outcome.', '\n        - { when: "{{ outcome.']
+)
+def test_the_condition_of_a_rule_is_completed_before_the_rule_says_what_to_do(rules: str) -> None:
+    text = playbook("workflow:\n  - step: start\n    tool:\n      kind: http\n      url: http://a\n")
+    text += f"      spec:\n       policy:\n        rules:{rules}"
+
+    assert {"outcome.status", "outcome.error"} <= set(template_names(text, len(text), KINDS))

@@ -6,6 +6,7 @@ read it. The site of the place comes from the list that the checks walk, and the
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
 from noetl.base.diagnostics import Findings, Source
@@ -21,6 +22,7 @@ from noetl.net.kinds import Kinds
 from noetl.templates.scope import TemplateSite, visible
 
 _MARK = "noetl_is_written_here"
+_WHEN = re.compile(r"\bwhen\s*:[^:]*$")
 _MEMBERS = {"event": EVENT_KEYS, "token": TOKEN_KEYS, "outcome": OUTCOME_KEYS}
 # Places that are rendered before any step has run, or that read nothing of steps.
 _WITHOUT_RESULTS = frozenset({TemplateSite.KEYCHAIN, TemplateSite.INITIAL_CTX, TemplateSite.NOTICE})
@@ -70,6 +72,10 @@ def _endings(line: str, rest: str) -> Iterator[str]:
             brackets = brackets[1:]
     yield f"{ending}{quote}{brackets}"
     yield f"{ending}{quote}"
+    # A rule of a policy is read once it says what to do.
+    if (condition := _WHEN.search(line)) is not None:
+        yield f"{ending}{quote}, then: {{do: continue}}{brackets}"
+        yield f"{ending}{quote}\n{' ' * condition.start()}then: {{do: continue}}"
 
 
 def _names(here: TemplateText, playbook: Playbook, kinds: Kinds) -> Iterator[str]:

@@ -60,6 +60,17 @@ describe("completion", () => {
   }
   const offered = async (lines: string[]): Promise<string[]> => (await options(lines)).map((one) => one.label).sort();
 
+  it("offers keys and values within braces, by what stands before in them", async () => {
+    const inside = async (line: string, words: Words = { schema }): Promise<string[]> =>
+      (await options(["workflow:", "  - step: start", line], words)).map((one) => one.label);
+    expect(await inside("    tool: [{ ")).toEqual(["kind"]);
+    expect(await inside("    tool: [{ kind: ")).toEqual(["http", "python"]);
+    expect(await inside("    tool: [{ kind: http, ")).toEqual(["url", "method"]);
+    expect(await inside("    tool: [{ kind: http, method: ")).toEqual(["GET", "POST"]);
+    expect(await inside("  - { step: a, tool: [{ kind: python }, { kind: python, co")).toEqual(["code"]);
+    expect(await inside("    next: { arcs: [{ step: ", { schema, steps: ["end"] })).toEqual(["end"]);
+    expect(await inside('    tool: [{ kind: http, url: "a, ')).toEqual([]);
+  });
   it("is there in every item of a list, indented or not", async () => {
     expect(await offered(["workflow:", "  - step: a", "  - step: b", "  - "])).toEqual(["step", "tool"]);
     expect(await offered(["workflow:", "  - step: a", "  - step: b", "    t"])).toEqual(["tool"]);

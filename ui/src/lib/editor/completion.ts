@@ -252,6 +252,8 @@ export function complete(
     const options = [...named(key, words), ...(words.schema ? values(words.schema, path, siblings) : [])];
     return options.length ? { from: context.pos - value[5]!.length, options, validFor: /^[\w./-]*$/ } : null;
   }
+  const inBraces = words.schema && bracesAt(document, line.number, before);
+  if (inBraces) return flowResult(words, inBraces, context);
   const key = /^(\s*(?:- )*)([\w-]*)$/.exec(before);
   if (key && words.schema && (key[2] || context.explicit)) {
     const path = around(document, line.number, key[1]!);
@@ -261,6 +263,53 @@ export function complete(
     return { from: context.pos - key[2]!.length, options, validFor: key[2] ? /^[\w-]*$/ : undefined };
   }
   return null;
+}
+
+interface Flow {
+  path: string[]; // of the mapping or list that is open
+  siblings: Record<string, string>;
+  key: string; // whose value is written; empty where a key is
+  typed: string;
+}
+
+const FLOW_BEGIN = /^(\s*(?:- )*)(?:(["']?)([\w./-]+)\2\s*:\s+)?(?=[{[])/;
+const FLOW_TOKEN = /"(?:[^"\\]|\\.)*"|'[^']*'|[{}[\],]|[^\s{}[\],"']+/g;
+
+/** Where one writes within `{ … }` that begins on this line; nothing elsewhere, and none within quotes. */
+function bracesAt(document: Text, lineNumber: number, before: string): Flow | null {
+  const begin = FLOW_BEGIN.exec(before);
+  const typed = /[\w./-]*$/.exec(before)![0];
+  const rest = before.slice(begin?.[0].length ?? 0, before.length - typed.length);
+  if (!begin || /["']/.test(rest.replace(/"(?:[^"\\]|\\.)*"|'[^']*'/g, ""))) return null;
+  const open: Flow[] = [];
+  const outer: Flow = { path: around(document, lineNumber, begin[1]!), siblings: {}, key: begin[3] ?? "", typed };
+  for (const [token] of rest.matchAll(FLOW_TOKEN)) {
+    const inner = open.at(-1) ?? outer;
+    if (token === "{" || token === "[") {
+      const path = inner.key ? [...inner.path, inner.key] : inner.path;
+      open.push({ path: token === "[" ? [...path, "-"] : path, siblings: {}, key: "", typed });
+    } else if (token === "}" || token === "]") open.pop();
+    else if (token === ",") inner.key = "";
+    else if (token.endsWith(":")) inner.key = token.slice(0, -1).replace(/^["']|["']$/g, "");
+    else if (inner.key) inner.siblings[inner.key] = token.replace(/^["']|["']$/g, "");
+  }
+  return open.at(-1) ?? null;
+}
+
+function flowResult(
+  words: Words,
+  { path, siblings, key, typed }: Flow,
+  context: CompletionContext,
+): CompletionResult | null {
+  const from = context.pos - typed.length;
+  const schema = words.schema!;
+  if (key) {
+    const options = [...named(key, words), ...values(schema, [...path, key], siblings)];
+    return options.length ? { from, options, validFor: /^[\w./-]*$/ } : null;
+  }
+  if (!typed && !context.explicit) return null;
+  const options = keys(schema, path, siblings, typed).filter((one) => one.apply === `${one.label}: `);
+  return { from, options, validFor: typed ? /^[\w-]*$/ : undefined };
 }
 
 /** The path of what begins with `indent`, the spaces and dashes before it. */
