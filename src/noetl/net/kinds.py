@@ -34,6 +34,7 @@ class Input(msgspec.Struct, frozen=True, kw_only=True):
     verbatim: bool = False  # never rendered as a template (python's code)
     sql: bool = False  # SQL text: templates in value positions are bound (design.md §8)
     quoted: bool = False  # command text: each template value is one argument (design.md §8)
+    prose: bool = False  # words for people or models: a form asks for several lines of text
     read_strictly: bool = False  # a value that is written out is checked against the schema
     needs: NeededInput | None = None  # another input that some values of this one ask for
     credential: bool = False  # of a plug-in: it names credentials, which the server then gives to its tasks

@@ -152,3 +152,27 @@ def test_every_kind_declares_its_form_controls() -> None:
     assert controls["http"]["headers"] == "data"
     assert controls["python"]["code"] == "long"
     assert all("args" in inputs for inputs in controls.values())
+
+
+WORDS = "Note: answer in one word # and no more\nin: English"
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [("llm", "prompt"), ("llm", "system"), ("email", "text"), ("slack", "text"), ("log", "message")]
+)
+def test_words_for_people_and_models_are_text_of_several_lines_whatever_they_look_like(kind: str, name: str) -> None:
+    declared = KINDS[kind].input(name)
+    assert declared is not None
+    assert control_of(declared) == "long"
+    step = NewStep(name="fresh", kind=kind, after="other", inputs={name: WORDS})
+
+    text = with_step(Source("t.yaml", TEXT), step, KINDS)
+
+    assert step_form(Source("t.yaml", text), "fresh").inputs[name] == WORDS
+    assert f"      {name}: |-\n        Note: answer" in text
+
+
+def test_a_prompt_that_is_a_mapping_stays_one_when_it_is_changed() -> None:
+    text = TEXT.replace("{ kind: noop }", "\n      kind: llm\n      prompt:\n        question: a\n")
+
+    assert "      prompt:\n        question: b\n" in changed(text, "end", prompt="question: b")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from noetl.base.diagnostics import Findings, Source, is_template
@@ -31,7 +31,7 @@ def form_inputs(kind: ToolKind) -> tuple[Input, ...]:
 
 def control_of(one: Input) -> str:
     """How a form asks for an input: flag, number, choice, long text, text, or data (YAML)."""
-    if one.verbatim or one.sql or one.quoted:
+    if one.verbatim or one.sql or one.quoted or one.prose:
         return "long"
     if "enum" in one.schema:
         return "choice"
@@ -55,7 +55,9 @@ def with_inputs(source: Source, form: StepForm, kinds: Kinds) -> str:
     root = _root(source)
     index = next(n for n, one in enumerate(_steps(root)) if data(one.get("step")) == form.step)
     node = _tasks(_steps(root)[index], form.step)[form.task]
-    values = _values(form.inputs, _kind(form.kind, kinds))
+    # A mapping that stands where a text may stand stays one.
+    structured = {name for name, _, value in node.items() if not isinstance(value, Scalar)}
+    values = _values(form.inputs, _kind(form.kind, kinds), structured)
     meant = data(root)
     tool = meant["workflow"][index]["tool"]
     target = tool[form.task] if isinstance(tool, list) else tool
@@ -139,13 +141,14 @@ def _input_text(source: Source, node: Node) -> str:
     return textwrap.dedent(" " * (node.span.column - 1) + source.cut(node.span))
 
 
-def _values(inputs: dict[str, str], kind: ToolKind) -> dict[str, Any]:
+def _values(inputs: dict[str, str], kind: ToolKind, structured: Collection[str] = ()) -> dict[str, Any]:
     """The values of the texts in a form; all mistakes are reported at once."""
     found, problems = {}, []
     for name, text in inputs.items():
         declared = next((one for one in form_inputs(kind) if one.name == name or name in one.aliases), None)
         try:
-            found[name] = _value(text, control_of(declared) if declared else "data")
+            is_text = declared is not None and not (declared.prose and name in structured)
+            found[name] = _value(text, control_of(declared) if declared and is_text else "data")
         except FormatError:
             problems.append({"field": name, "found": text[:100], "allowed": "YAML on this input"})
     if problems:

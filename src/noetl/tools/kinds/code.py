@@ -126,7 +126,7 @@ LOG = ToolKind(
     name="log",
     doc="Writes one line into the execution's log: the message, then every other input by name.",
     inputs=(
-        Input(name="message", schema=ANYTHING, doc="What to say.", aliases=("msg", "text")),
+        Input(name="message", schema=ANYTHING, prose=True, doc="What to say.", aliases=("msg", "text")),
         Input(name="level", schema=TEXT, doc="A word of your own, such as info or error."),
         ARGS,
     ),

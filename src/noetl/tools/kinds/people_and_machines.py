@@ -29,8 +29,8 @@ EMAIL = ToolKind(
         ),
         Input(name="reply_to", schema=TEXT_OR_TEXTS, doc="Where answers go."),
         Input(name="subject", schema=TEXT, doc="The subject.", required=True),
-        Input(name="text", schema=TEXT, doc="The message as plain text.", aliases=("body",)),
-        Input(name="html", schema=TEXT, doc="The message as HTML."),
+        Input(name="text", schema=TEXT, prose=True, doc="The message as plain text.", aliases=("body",)),
+        Input(name="html", schema=TEXT, prose=True, doc="The message as HTML."),
         Input(
             name="attachments",
             schema=_ATTACHMENTS,
@@ -53,7 +53,13 @@ SLACK = ToolKind(
     error_kinds=_CHAT_ERRORS,
     doc="Posts a message to a Slack channel by an incoming webhook. The credential holds the webhook's URL.",
     inputs=(
-        Input(name="text", schema=TEXT, doc="The message; with blocks, what notifications show.", aliases=("message",)),
+        Input(
+            name="text",
+            schema=TEXT,
+            prose=True,
+            doc="The message; with blocks, what notifications show.",
+            aliases=("message",),
+        ),
         Input(name="blocks", schema=_BLOCKS, doc="Blocks of Slack's Block Kit."),
         Input(name="thread", schema=TEXT, doc="Timestamp of the message to answer.", aliases=("thread_ts",)),
         AUTH,
@@ -68,7 +74,7 @@ TEAMS = ToolKind(
     error_kinds=_CHAT_ERRORS,
     doc="Posts a message to a Microsoft Teams channel by a workflow webhook. The credential holds the webhook's URL.",
     inputs=(
-        Input(name="text", schema=TEXT, doc="The message.", aliases=("message",)),
+        Input(name="text", schema=TEXT, prose=True, doc="The message.", aliases=("message",)),
         Input(name="title", schema=TEXT, doc="A heading above the message."),
         Input(name="card", schema=OBJECT, doc="An Adaptive Card, in place of text."),
         AUTH,

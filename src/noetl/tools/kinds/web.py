@@ -190,13 +190,13 @@ LLM = ToolKind(
             aliases=("endpoint", "base_url"),
         ),
         Input(name="model", schema=TEXT, doc="The model.", required=True),
-        Input(name="prompt", schema=ANYTHING, doc="What to ask: text as it is, anything else as JSON."),
+        Input(name="prompt", schema=ANYTHING, prose=True, doc="What to ask: text as it is, anything else as JSON."),
         Input(
             name="messages",
             schema={"type": "array", "items": OBJECT},
             doc="In place of prompt: the conversation, as {role, content}.",
         ),
-        Input(name="system", schema=TEXT, doc="The system prompt."),
+        Input(name="system", schema=TEXT, prose=True, doc="The system prompt."),
         Input(name="schema", schema=OBJECT, doc="JSON Schema of the answer, which is then `value`; it is checked."),
         Input(
             name="tools",
