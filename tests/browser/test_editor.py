@@ -192,6 +192,24 @@ def test_the_tools_of_a_step_stand_in_groups_and_are_searched(open_at: Open, pic
         picture(page, f"step-kinds-{width}-{scheme}")
 
 
+def test_the_places_of_a_new_step_are_those_of_the_text_once_its_net_is_there(open_at: Open) -> None:
+    page = open_at("/catalog/edit/tests/chain")
+    expect(page.locator(".step")).to_have_count(3)
+    drawings: list[Route] = []
+    page.route("**/api/graph", lambda route: drawings.append(route))
+    type_into_editor(page, CHAIN.replace("step: end", "step: last"))
+    while not drawings:
+        page.wait_for_timeout(20)
+    page.get_by_role("button", name="Add step").click()
+    place = page.get_by_role("dialog").get_by_label("Place")
+    expect(place.locator("option:checked")).to_have_text("after end")  # of the net before
+
+    drawings.pop().continue_()
+
+    expect(place.locator("option:checked")).to_have_text("after last")
+    page.unroute_all(behavior="ignoreErrors")
+
+
 def test_a_step_of_the_net_and_its_text_link_to_each_other(open_at: Open) -> None:
     page = open_at("/catalog/edit/tests/chain")
     expect(page.locator('.editor[data-ready="true"]')).to_be_visible()
