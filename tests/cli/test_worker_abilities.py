@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -66,7 +67,9 @@ def test_labels_and_kinds_select_the_worker_and_all_views_show_them(tmp_path: Pa
             if "brave" in one["worker_id"]
         ]
         assert place.call("worker", "drain", brave["worker_id"], *there).stdout == f"{brave['worker_id']} is drained\n"
-        assert " drained " in place.call("worker", "list", *there).stdout
+        table = place.call("worker", "list", *there).stdout
+        assert " drained " in table
+        assert re.search(r"\d\d:\d\d:\d\dZ", table), "times in tables are to the second"
         resumed = place.call("worker", "resume", brave["worker_id"], *there).stdout
         assert resumed == f"{brave['worker_id']} takes orders again\n"
         lifted = place.call("pool", "set", "gpu", "--require", "none", *there).stdout

@@ -16,7 +16,7 @@ from noetl.cli.connection import must_reach, server_option
 from noetl.cli.payload import labels_from
 from noetl.cli.processes import add_process_commands, addresses_option
 from noetl.cli.queries import refusals
-from noetl.cli.terminal import color_option, columns, list_output, print_list, visible
+from noetl.cli.terminal import color_option, columns, list_output, print_list, visible, when
 from noetl.cli.tools import deny_option, kinds_option, sandbox_option
 
 if TYPE_CHECKING:
@@ -226,7 +226,7 @@ def list_command(server: str | None, output: str) -> None:
             _state(worker),
             ",".join(worker.pools),
             f"{len(worker.leases)} of {worker.capacity}",
-            worker.last_seen,
+            when(worker.last_seen),
         )
         for worker in workers
     ]

@@ -28,7 +28,7 @@ TASK = Construct(
 ROUNDS = Construct(
     "the rounds of while and until",
     (
-        Key("when", model.ref("guard"), "The condition of the next round.", required=True),
+        Key("when", model.ref("guard"), "The condition that is checked for each round.", required=True),
         Key("then", model.ref("tasks"), "The tasks of a round.", required=True),
         Key("max_rounds", model.COUNT, "Most rounds it may take."),
     ),
