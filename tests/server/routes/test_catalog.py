@@ -327,17 +327,27 @@ async def test_credentials_are_stored_and_never_returned(monkeypatch: pytest.Mon
         assert gone.status_code == 204
 
 
-async def test_a_server_without_a_master_key_stores_no_credential(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("PUT", "/api/credentials/pg", {"value": "correct-horse"}),
+        ("POST", "/api/credentials/rotate", None),
+        ("POST", "/api/credentials/pg/test", {}),
+    ],
+)
+async def test_a_server_without_a_master_key_refuses_what_needs_one_and_names_the_way_out(
+    method: str, path: str, body: dict[str, str] | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     from noetl.server.configuration import ServerSettings
 
     monkeypatch.setenv("NOETL_HOME", str(tmp_path))
     async with talking(workers=0) as talk:
         talk.services.settings = ServerSettings(db=":memory:")
-        answer = await talk.client.put("/api/credentials/pg", json={"value": "correct-horse"})
+        answer = await talk.client.request(method, path, json=body)
 
-        assert answer.status_code == 503
+        # A 503 would invite clients to try again, which cannot help.
+        assert answer.status_code == 409
+        assert answer.json()["type"] == "urn:noetl:problem:no-master-key"
         assert "NOETL_MASTER_KEY" in answer.json()["detail"]
 
 

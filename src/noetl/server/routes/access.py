@@ -272,10 +272,13 @@ def _credentials(services: Services, keys: MasterKeys) -> CredentialOperations:
 
 
 async def _master_keys(services: Services, *, create: bool = False) -> MasterKeys:
+    # Not a 503: trying again does not help until the operator has set the key, and clients repeat what got a 503.
     if not has_master_keys(os.environ) and (key_id := await used_key_id(services.store)) is not None:
-        raise ProblemDetails(503, missing_key_message(key_id, os.environ))
+        raise ProblemDetails(409, missing_key_message(key_id, os.environ), kind="no-master-key")
     if keys := load_master_keys(os.environ, create=create):
         return keys
-    raise ProblemDetails(
-        503, "there is no master key here: its operator sets NOETL_MASTER_KEY or NOETL_MASTER_KEY_FILE"
+    message = (
+        "this server has no master key, so it can store, read and rotate no credentials: "
+        "set NOETL_MASTER_KEY or NOETL_MASTER_KEY_FILE for it and start it again"
     )
+    raise ProblemDetails(409, message, kind="no-master-key")
