@@ -10,14 +10,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from noetl.language.checking import compiled
-from noetl.operations.embedded import RunResult, run_net, tools_here
+from noetl.operations.embedded import run_net, tools_here
 from noetl.tools import sandbox
 from tests.engine_script import playbook
+from tests.security.sandboxed_tasks import python, ran
 
 
 @pytest.fixture(scope="session")
@@ -27,17 +27,6 @@ def bubblewrap() -> None:
         subprocess.run(["apt-get", "install", "-y", "bubblewrap"], check=False, capture_output=True, timeout=300)
     if (why := asyncio.run(sandbox.unavailable())) is not None:
         pytest.skip(f"NO SANDBOX WAS TESTED HERE: {why}")
-
-
-def ran(task: str, **allowed: Any) -> RunResult:
-    net = compiled(playbook("workflow:\n  - step: start\n    tool: [" + task + "]"))
-    tools = tools_here(["shell", "script"], **allowed)
-    return asyncio.run(run_net(net, payload={}, db=":memory:", tools=tools))
-
-
-def python(code: str, spec: str = "{sandbox: strict}", **allowed: Any) -> RunResult:
-    lines = code.strip().replace('"', '\\"').replace("\n", "\\n")
-    return ran(f'{{name: a, kind: python, code: "{lines}", spec: {spec}}}', **allowed)
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ import pytest
 import noetl
 from noetl.base.errors import RefusedError
 from noetl.events.outcomes import Outcome, Status
+from noetl.tools import sandbox_limits
 from noetl.tools.kinds import KINDS
 from noetl.tools.registry import OFF_BY_DEFAULT, Permissions, Registry
 from noetl.tools.shell import programs
@@ -151,7 +152,7 @@ async def test_a_process_in_the_middle_of_exec_is_checked_again(monkeypatch: pyt
         looks[pid] += 1
         return seen if looks[pid] > 3 else b""
 
-    read = programs.read_proc
+    read = sandbox_limits.read_proc
     monkeypatch.setattr(programs, "read_proc", unfinished)
     outcome = await ran("cd $TMPDIR; setsid sh -c 'echo $$ > part; mv part pid; exec sleep 600' & " + TOLD)
 

@@ -137,20 +137,20 @@ def sandbox_of(spec: Mapping[str, Any], *, is_required: bool = False) -> Sandbox
 
 
 async def sandbox_command(
-    sandbox: Sandbox, program: Sequence[str], *, folder: Path | None = None, reads: Sequence[str] = ()
+    sandbox: Sandbox, program: Sequence[str], *, reads: Sequence[str] = (), writes: Sequence[str] = ()
 ) -> list[str]:
-    """The command that runs `program` in the sandbox. It can write to `folder` and read `reads`, at the same paths
-    as outside. Raises ToolError `sandbox.unavailable` with the reason if this machine has no sandbox."""
+    """The command that runs `program` in the sandbox. It can read the folders `reads` and write the files `writes`,
+    which are there already, at the same paths as outside. Raises ToolError `sandbox.unavailable` with the reason if
+    this machine has no sandbox."""
     if (why := await unavailable()) is not None:
         raise ToolError(UNAVAILABLE, f"this task asks for a sandbox, and there is none here: {why}")
     place = _program_place() or PROGRAM
-    work = str(folder) if folder is not None else TMP
-    command = _command(place, _trials[place].options, sandbox, folder, reads)
-    return [*command, "--setenv", "HOME", work, "--chdir", work, "--", *program]
+    command = _command(place, _trials[place].options, sandbox, reads, writes)
+    return [*command, "--setenv", "HOME", TMP, "--chdir", TMP, "--", *program]
 
 
 def _command(
-    place: str, options: Sequence[str], sandbox: Sandbox, folder: Path | None = None, reads: Sequence[str] = ()
+    place: str, options: Sequence[str], sandbox: Sandbox, reads: Sequence[str] = (), writes: Sequence[str] = ()
 ) -> list[str]:
     command = [place, "--unshare-all", *options, "--die-with-parent", "--new-session"]
     command += ["--cap-drop", "ALL", "--uid", NOBODY, "--gid", NOBODY, "--hostname", "sandbox"]
@@ -166,8 +166,10 @@ def _command(
     # Python itself, if it is not in a system folder: the virtual environment, and the installation it was made from.
     for read in dict.fromkeys((sys.base_prefix, sys.prefix, *reads)):
         command += ["--ro-bind", read, read]
-    if folder is not None:
-        command += ["--bind", str(folder), str(folder)]
+    # Files and never folders: in a folder of the disk, code could make files without number, or replace one that the
+    # worker opens next by a link. A file that is mounted can be neither removed nor replaced.
+    for write in writes:
+        command += ["--bind", write, write]
     # Last, since all that was mounted before needed places there. Both are file systems in memory without a limit.
     return [*command, "--remount-ro", "/dev", "--remount-ro", "/"]
 

@@ -107,7 +107,7 @@ _LIBS = {
     "description": "{pd: pandas}, [json, numpy as np] or {from: datetime, import: date}",
 }
 
-_SANDBOX_ERRORS = ("sandbox.input", "sandbox.unavailable")
+_SANDBOX_ERRORS = ("sandbox.input", "sandbox.limit", "sandbox.unavailable")
 
 NOOP = ToolKind(
     name="noop",

@@ -31,6 +31,7 @@ from noetl.tools.python.template import (
     environment,
 )
 from noetl.tools.sandbox import Sandbox, sandbox_command
+from noetl.tools.sandbox_limits import TaskWatch, watched
 
 LIMIT = 64 * 1024  # characters of output in the outcome; also the bytes that a pipe holds
 _MAX_KEPT_BYTES = 4 * LIMIT  # no character has more than four bytes
@@ -101,17 +102,26 @@ class Output:
 _MAX_ANSWER_BYTES = 64 << 20  # the limit of a result (reliability.md §3.6)
 
 
+class SharedFiles(NamedTuple):
+    """What a child in a sandbox shares with its worker: a folder to read, and one file in it to write."""
+
+    folder: Path
+    written: Path | None = None
+
+
 class PythonChild:
     """One process. It answers one call at a time."""
 
-    def __init__(self, pid: int, ended: Ended, conversation: socket.socket, output: Output) -> None:
-        self._pid, self._ended = pid, ended
+    def __init__(
+        self, pid: int, ended: Ended, conversation: socket.socket, output: Output, *, is_sandboxed: bool = False
+    ) -> None:
+        self._pid, self._ended, self._is_sandboxed = pid, ended, is_sandboxed
         self._conversation, self._output = conversation, output
         self._usable = True
 
     @classmethod
     async def start(
-        cls, template: TemplateClient | None, sandbox: Sandbox | None = None, folder: Path | None = None
+        cls, template: TemplateClient | None, sandbox: Sandbox | None = None, files: SharedFiles | None = None
     ) -> PythonChild:
         """A child forked from the template, or without one a new program, in a sandbox if there is one. Raises
         TemplateGoneError if the template cannot fork."""
@@ -122,7 +132,7 @@ class PythonChild:
             if template is not None:
                 pid, ended = await template.fork(theirs.fileno(), output.writer)
             else:
-                pid, ended = await _spawn(theirs, output.writer, sandbox, folder)
+                pid, ended = await _spawn(theirs, output.writer, sandbox, files)
         except BaseException:
             ours.close()
             output.close()
@@ -130,7 +140,7 @@ class PythonChild:
         finally:
             theirs.close()
             output.close_writer()
-        return cls(pid, ended, ours, output)
+        return cls(pid, ended, ours, output, is_sandboxed=sandbox is not None)
 
     @property
     def usable(self) -> bool:
@@ -149,6 +159,12 @@ class PythonChild:
     async def call(self, request: dict[str, Any], write_output: OutputWriter | None = None) -> dict[str, Any]:
         """The child's answer. Raises ToolError if it died, was killed by a limit, or sent too large an answer.
         `write_output` receives its output meanwhile."""
+        async with watched(self._pid, request["limits"], is_sandboxed=self._is_sandboxed) as watch:
+            return await self._call(request, write_output, watch)
+
+    async def _call(
+        self, request: dict[str, Any], write_output: OutputWriter | None, watch: TaskWatch
+    ) -> dict[str, Any]:
         # Stays False if the call is cancelled halfway: the rest of that answer would be taken for the next one.
         self._usable = False
         self._output.begin(write_output)
@@ -163,7 +179,9 @@ class PythonChild:
             answer = msgspec.json.decode(await self._receive(size), type=dict[str, Any])
             answer["stdout"] = self._output.text(answer["stdout"], answer["dropped"])
         except ConnectionError:
-            raise await self._death_error() from None
+            death = await self._death_error()
+            watch.raise_excess()
+            raise death from None
         except (ValueError, KeyError, TypeError) as problem:  # no length, or no answer: the code wrote to the socket
             raise ToolError("py.result", f"the python process broke the protocol: {problem}") from problem
         self._usable = bool(answer.get("clean"))
@@ -208,11 +226,13 @@ class PythonChild:
 
 
 async def _spawn(
-    conversation: socket.socket, output: int, sandbox: Sandbox | None, folder: Path | None
+    conversation: socket.socket, output: int, sandbox: Sandbox | None, files: SharedFiles | None
 ) -> tuple[int, Ended]:
     program = [sys.executable, "-I", str(ENTRY), "child"]
     if sandbox is not None:
-        program = await sandbox_command(sandbox, program, folder=folder, reads=[str(ENTRY.parent)])
+        reads = [str(ENTRY.parent), *([str(files.folder)] if files is not None else [])]
+        writes = [str(files.written)] if files is not None and files.written is not None else []
+        program = await sandbox_command(sandbox, program, reads=reads, writes=writes)
     process = await asyncio.create_subprocess_exec(
         *program,
         stdin=conversation.fileno(),
@@ -269,12 +289,12 @@ class PythonChildren:
         self._templates_left = _MAX_BROKEN_TEMPLATES if template else 0
 
     async def take(
-        self, execution_id: str, *, fresh: bool, sandbox: Sandbox | None = None, folder: Path | None = None
+        self, execution_id: str, *, fresh: bool, sandbox: Sandbox | None = None, files: SharedFiles | None = None
     ) -> PythonChild:
-        """A child for the sole use of the caller until it is given back. A child in a sandbox is always fresh, and has
-        `folder` for its files."""
+        """A child for the sole use of the caller until it is given back. A child in a sandbox is always fresh, and sees
+        only `files` of its worker."""
         if sandbox is not None:
-            sandboxed = await PythonChild.start(None, sandbox, folder)
+            sandboxed = await PythonChild.start(None, sandbox, files)
             self._all.add(sandboxed)
             return sandboxed
         if not fresh and (child := self._take_idle(execution_id)) is not None:

@@ -18,7 +18,7 @@ from noetl.base.errors import ToolError
 from noetl.tools.contract import UNKNOWN, Tool, ToolContext, ToolResult
 from noetl.tools.python.context_reads import NAME as CONTEXT
 from noetl.tools.python.context_reads import reads_context
-from noetl.tools.python.process import PythonChildren
+from noetl.tools.python.process import PythonChildren, SharedFiles
 from noetl.tools.sandbox import default_limits, limits_of, sandbox_of
 
 LIBS_FORMS = "a mapping {pd: pandas}, a list [json, numpy as np], or {from: datetime, import: [date, time]}"
@@ -65,9 +65,11 @@ class PythonTool(Tool):
         files = await fetched_tables(tables, context, folder)
         request |= {"tables": {name: str(file) for name, file in files.items()}, "tables_as": kind}
         if not wants_table(context.spec):
-            return _result(await self._answer(request, context, folder))
+            return _result(await self._answer(request, context, SharedFiles(folder)))
         written, file = folder / "written", folder / "rows.parquet"
-        result = _result(await self._answer({**request, "rows_file": str(written)}, context, folder))
+        written.touch()
+        shared = SharedFiles(folder, written)
+        result = _result(await self._answer({**request, "rows_file": str(written)}, context, shared))
         if self._tables is None:
             self._tables = TableFiles()
         if result.result == "json":
@@ -77,13 +79,13 @@ class PythonTool(Tool):
         return msgspec.structs.replace(result, result=await store_table(file, context, self._tables))
 
     async def _answer(
-        self, request: dict[str, Any], context: ToolContext, folder: Path | None = None
+        self, request: dict[str, Any], context: ToolContext, files: SharedFiles | None = None
     ) -> dict[str, Any]:
         sandbox = sandbox_of(context.spec, is_required=context.permissions.sandbox)
         fresh = sandbox is not None or context.spec.get("isolation") == "fresh"
         # Outside of a sandbox the process may serve a further call, which needs other limits.
         request |= {"limits_are_final": sandbox is not None}
-        child = await self._children.take(context.task_run.execution_id, fresh=fresh, sandbox=sandbox, folder=folder)
+        child = await self._children.take(context.task_run.execution_id, fresh=fresh, sandbox=sandbox, files=files)
         try:
             return await child.call(request, context.live.write_output)
         finally:

@@ -23,6 +23,7 @@ from noetl.base.errors import ToolError
 from noetl.tools.contract import OutputWriter
 from noetl.tools.python.child.condition import descendants, kill, threads_of_user
 from noetl.tools.sandbox import TMP, Sandbox, sandbox_command
+from noetl.tools.sandbox_limits import read_proc, watched
 
 MAX_OUTPUT_BYTES = 1 << 20  # of each stream
 # How long a process that could not be found may hold the output open.
@@ -86,13 +87,16 @@ class _OutputProtocol(asyncio.SubprocessProtocol):
 
 
 async def run(program: ShellProgram, folder: Path) -> EndedProgram:
-    """Run a program to its end, with `folder` for its temporary files. If cancelled, it leaves no process."""
+    """Run a program to its end, with `folder` for its temporary files. If cancelled, it leaves no process. Raises
+    ToolError `sandbox.limit` if its processes in a sandbox used more than its limits together."""
     since = boot_clock_s()
     transport, protocol = await _start(program, folder)
     try:
-        await protocol.exited.wait()
+        async with watched(transport.get_pid(), program.limits, is_sandboxed=program.sandbox is not None) as watch:
+            await protocol.exited.wait()
     finally:
         await _end(transport, protocol, run=folder.name, since=since)
+    watch.raise_excess()
     exit_code = transport.get_returncode()
     assert exit_code is not None, "it has exited"
     return EndedProgram(
@@ -247,12 +251,6 @@ def _owner(entry: os.DirEntry[str]) -> int | None:
     with suppress(OSError):  # it ended meanwhile
         return entry.stat().st_uid
     return None
-
-
-def read_proc(pid: int, what: str) -> bytes:
-    with suppress(OSError), open(f"/proc/{pid}/{what}", "rb") as file:  # it may have ended, or belong to another user
-        return file.read()
-    return b""
 
 
 def _is_running(pid: int) -> bool:

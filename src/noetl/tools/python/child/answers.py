@@ -120,7 +120,9 @@ def opened_tables(tables: dict[str, str], kind: str) -> dict[str, Any]:
 def write_table(value: Any, path: str) -> str:
     """Write the value that the code returned (`spec.rows: parquet`) as Parquet, or as lines of JSON. Returns which."""
     if hasattr(value, "write_parquet"):  # polars, and relations of DuckDB
-        value.write_parquet(path)
+        # In a sandbox only this one file can be written, and DuckDB would write another one and rename it.
+        own = {"use_tmp_file": False} if "duckdb" in type(value).__module__ else {}
+        value.write_parquet(path, **own)
     elif hasattr(value, "to_parquet"):  # pandas
         value.to_parquet(path, index=False)
     elif hasattr(value, "__arrow_c_stream__") or hasattr(value, "to_batches"):
