@@ -92,9 +92,14 @@ class Roster:
         return await self._key_values.delete(WORKER_KIND, worker_id)
 
     async def get(self, worker_id: str) -> WorkerRow | None:
-        if (row := self._here.get(worker_id)) is not None:
+        row = self._here.get(worker_id)
+        if row is not None and self._clock.now() - self._written.get(worker_id, 0.0) < WRITE_EVERY_S:
             return row
+        # Before its row is written again: another server may have removed the worker meanwhile.
         row_value = await self._key_values.get(WORKER_KIND, worker_id)
+        if row is not None and row_value is not None:
+            return row
+        self._here.pop(worker_id, None)
         return msgspec.json.decode(row_value.body, type=WorkerRow) if row_value is not None else None
 
     def ability(self, worker_id: str) -> WorkerAbilities:
