@@ -62,6 +62,14 @@ def test_a_long_number_is_not_an_attribute(template: str) -> None:
         render_within(MAX_STEPS, template, {"number": 10**1_200})
 
 
+@pytest.mark.req("TPL-11")
+@pytest.mark.parametrize("digits", ["0x" + "f" * 5_000, "0o" + "7" * 5_000, "0b" + "1" * 5_000])
+def test_a_number_in_another_base_is_no_longer_than_one_in_base_ten(digits: str) -> None:
+    # Such a number could not be stored: the conversion to base ten fails, and with it the commit of the execution.
+    with pytest.raises(TemplateError, match="more than 4,096 bits"):
+        render_within(MAX_STEPS, f"{{{{ {digits} }}}}", {})
+
+
 @pytest.mark.parametrize("written", ["{{ a }}", "a{{ a }}", "{{ a }}b", "a{{ a }}{{ b }}b", "a{{ a }}b{{ b }}a", "ab"])
 @pytest.mark.parametrize("found", ["", "a", "b", "ab", "ba", "aba", "abba", "a\nb", "abab", "bab"])
 def test_the_fixed_parts_of_a_template_limit_what_it_can_return(written: str, found: str) -> None:

@@ -11,6 +11,7 @@ import re
 from typing import Any
 
 from noetl.base.errors import TemplateError
+from noetl.templates.budget import MAX_INTEGER_BITS
 from noetl.templates.filters import FILTERS
 from noetl.templates.functions import FUNCTIONS, PREDICATES
 from noetl.templates.syntax import CHILDREN, Tree, children, place_of
@@ -81,6 +82,9 @@ class _Inspection:
     def constant(self, node: Any) -> None:
         if isinstance(node.value, float) and not math.isfinite(node.value):
             raise TemplateError("the template holds a number that is too large")
+        # In base 16, 8 or 2, a number may be longer than any that can be written in base 10, as events are.
+        if isinstance(node.value, int) and node.value.bit_length() > MAX_INTEGER_BITS:
+            raise TemplateError(f"the template holds a number of more than {MAX_INTEGER_BITS:,} bits")
         if isinstance(node.value, str) and _HALF_A_PAIR.search(node.value):
             raise TemplateError("the template holds half of a surrogate pair, which is no character")
 
