@@ -7,8 +7,9 @@ import json
 import re
 import shlex
 import unicodedata
+from base64 import b64encode, encodebytes
 from collections.abc import Callable
-from urllib.parse import quote
+from urllib.parse import quote, quote_plus
 
 import pytest
 
@@ -36,6 +37,12 @@ FORMS: dict[str, Callable[[str], str]] = {
     "latin-1 url": lambda text: quote(text, safe="", encoding="latin-1"),
     "references": lambda text: text.encode("ascii", "xmlcharrefreplace").decode(),
     "html references": lambda text: html.escape(text).encode("ascii", "xmlcharrefreplace").decode(),
+    "address in an address": lambda text: quote(quote(text, safe=""), safe=""),
+    "form in a form": lambda text: quote_plus(quote_plus(text)),
+    "page in a page": lambda text: html.escape(html.escape(text)),
+    "base64 in an address": lambda text: quote(b64encode(text.encode()).decode(), safe=""),
+    "base64 of base64": lambda text: b64encode(b64encode(text.encode())).decode(),
+    "PowerShell": lambda text: b64encode(text.encode("utf-16-le")).decode(),
     "decomposed": lambda text: unicodedata.normalize("NFD", text),
 }
 
@@ -53,6 +60,21 @@ def left(text: str) -> str:
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_is_masked(form: str) -> None:
     assert left(f"before {FORMS[form](SECRET)} after") == "before *** after"
+
+
+@pytest.mark.req("KEY-06")
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"])
+@pytest.mark.parametrize("before", range(0, 60, 7))
+def test_a_secret_in_base64_on_two_lines_is_masked(before: int, line_end: str) -> None:
+    code = encodebytes(b"x" * before + SECRET.encode() + b"y" * 60).decode().replace("\n", line_end)
+    sure = b64encode(b"x" * (before + (-before % 3)) + SECRET.encode()).decode()[-4 * (len(SECRET) // 3) : -8]
+
+    shown = Redactor([SECRET]).data({"stdout": f"file:\n{code}"})["stdout"]
+
+    assert "***" in shown
+    rest = "".join(shown.split())
+    assert all(sure[at : at + 8] not in rest for at in range(0, len(sure) - 8, 8))
+    assert Redactor([SECRET]).text(code).count("***") == 1
 
 
 def masked(material: dict[str, object], text: str) -> str:

@@ -9,6 +9,7 @@ A secret is masked in every form of `secret_forms.py`, which it takes on its way
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any, AnyStr, Generic
@@ -27,6 +28,9 @@ _LONGEST_END = max(len(end) for end in _JSON_ENDS)
 _MOST_HELD = 8  # times the longest secret
 _LINE_END = re.compile(r"\r?\n|\r")  # a progress bar writes its line anew
 MAX_LINE = 4_000  # characters
+# Base64 in lines, as `base64`, PEM and mail write it: a secret inside of it may stand on two lines.
+_FOLDED = re.compile(r"(?:[A-Za-z0-9+/]{60,76}\r?\n)+[A-Za-z0-9+/]+")
+_FOLDED_JSON = re.compile(rb"[A-Za-z0-9+/]{60}(?:\\r)?\\n[A-Za-z0-9+/]")
 
 
 class Matcher(Generic[AnyStr]):
@@ -136,12 +140,10 @@ class Redactor:
 
     def data(self, value: Any) -> Any:
         """Plain data with every secret masked, in keys and numbers too. The same object when there is none."""
-        if (
-            self._text is None
-            or self._json is None
-            or value is None
-            or not self._json.matches(msgspec.json.encode(value), _JSON_ENDS)
-        ):
+        if self._text is None or self._json is None or value is None:
+            return value
+        body = msgspec.json.encode(value)
+        if not self._json.matches(body, _JSON_ENDS) and _FOLDED_JSON.search(body) is None:
             return value
         return _walked(value, self._text)
 
@@ -262,10 +264,28 @@ def _joined(spans: Iterator[tuple[int, int]]) -> Iterator[tuple[int, int]]:
         yield start, stop
 
 
+def _folded_spans(text: str, matcher: Matcher[str]) -> Iterator[tuple[int, int]]:
+    """Where secrets stand in base64 that is written in lines, those on more than one line."""
+    for block in _FOLDED.finditer(text):
+        pieces = list(re.finditer(r"[^\r\n]+", block.group()))
+        # Where each line begins in the joined text, and by how much it stands further behind in the whole one.
+        begins = [0]
+        for piece in pieces:
+            begins.append(begins[-1] + len(piece.group()))
+        behind = [block.start() + piece.start() - begin for piece, begin in zip(pieces, begins, strict=False)]
+        for start, stop in matcher.spans("".join(piece.group() for piece in pieces)):
+            first, last = bisect_right(begins, start) - 1, bisect_right(begins, stop - 1) - 1
+            if first != last:
+                yield start + behind[first], stop + behind[last]
+
+
 def _masked(text: str, matcher: Matcher[str], ends: tuple[str, ...] = _ENDS) -> str:
     at = 0
     shown: list[str] = []
-    for start, stop in _joined(matcher.spans(text, ends)):
+    spans = matcher.spans(text, ends)
+    if "\n" in text and (folded := list(_folded_spans(text, matcher))):
+        spans = iter(sorted([*spans, *folded]))
+    for start, stop in _joined(spans):
         shown += (text[at:start], MASK)
         at = stop
     return "".join((*shown, text[at:])) if shown else text

@@ -42,12 +42,25 @@ def forms_of(secret: str) -> set[str]:
     # Masking goes by value, so each way of writing the value has to be known beforehand.
     forms = {secret, body.hex(), body.hex().upper(), *_base64_forms(body)}
     forms |= {form(secret) for form in _TEXT_FORMS} | {repr(body)[2:-1], secret.upper(), secret.lower()}
+    forms |= set(_encoded_twice(secret, body))
     if not secret.isascii():
         forms |= set(_foreign_forms(secret, body))
     forms |= {form for encoded in _ascii_escapes(secret) for form in (encoded, encoded.replace("/", "\\/"))}
     for _ in range(_NESTED):
         forms |= {escaped(form) for form in forms for escaped in (json_escaped, _ascii_json)}
     return {form for form in forms if len(form) >= SHORTEST}
+
+
+def _encoded_twice(text: str, body: bytes) -> Iterator[str]:
+    """What two programs make of it, one after the other: an address in an address, text of a page in a page, a secret
+    of Kubernetes that was encoded before, base64 in an address, and the commands of PowerShell."""
+    for once in (quote(text, safe=""), quote_plus(text), quote(text)):
+        yield quote(once, safe="")
+    yield _html_escaped(_html_escaped(text, quote=True), quote=True)
+    code = b64encode(body).decode()
+    yield from (quote(code, safe=""), _lower_percents(code))
+    for encoded_body in (code.encode(), text.encode("utf-16-le", "surrogatepass")):
+        yield from _base64_forms(encoded_body)
 
 
 def _foreign_forms(text: str, body: bytes) -> Iterator[str]:
