@@ -110,6 +110,43 @@ async def test_an_endless_request_head_is_read_up_to_the_limit() -> None:
     assert sent < 60_000_000, "the server has stopped it long before"
 
 
+CHUNKED = (head("transfer-encoding: chunked", method="POST", path="/api/session") + b"\r\n2\r\n{}\r\n").decode()
+
+
+@pytest.mark.parametrize("begun", [CHUNKED + "0\r\nx-endless: ", CHUNKED + "2;endless="], ids=["field", "extension"])
+async def test_no_more_of_what_stands_behind_a_body_is_read_than_the_limit(begun: str) -> None:
+    async with live(workers=0) as (served, _, _), line(served) as mine:
+        await mine.send(begun.encode())
+        sent, closed = 0, asyncio.ensure_future(mine.rest())
+        while not closed.done() and sent < 20_000_000:
+            await mine.send(b"y" * 65_536)
+            sent += 65_536
+            await asyncio.sleep(0.001)
+        assert sent < 20_000_000, "the server has stopped it long before"
+        await closed
+
+
+@pytest.mark.req("SRV-04")
+async def test_fields_behind_a_body_are_no_fields_of_its_head() -> None:
+    async with live(workers=0, behind_proxy=True) as (served, _, talk), line(served) as mine:
+        bearer = talk.client.headers["authorization"]
+        whole = head(
+            "transfer-encoding: chunked",
+            "content-type: application/json",
+            "x-forwarded-for: 192.0.2.1",
+            "connection: close",
+            method="POST",
+            path="/api/validate",
+        )
+        whole += f"\r\n2\r\n{{}}\r\n0\r\nauthorization: {bearer}\r\nx-forwarded-for: 192.0.2.9\r\n\r\n".encode()
+        await mine.send(whole)
+        answer = await mine.rest()
+        [row] = [row for row in await talk.services.store.audit.newest(limit=9) if row.outcome == "401"]
+
+    assert status_in(answer) == 401
+    assert row.address == "192.0.2.1"
+
+
 async def test_an_ordinary_head_is_accepted_and_the_connection_reused() -> None:
     async with live(workers=0) as (served, _, _), line(served) as mine:
         fields = [f"x-{number}: {'y' * 300}" for number in range(90)]

@@ -111,6 +111,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._is_known = False
         self._in_head, self._in_body = True, False
         self._head_bytes = self._head_fields = self._found_bytes = self._body_bytes = 0
+        self._unread_bytes = 0  # of a body, since the parser last found something in it
         self._body_since = 0.0
         self._refusal: tuple[int, str] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -160,6 +161,8 @@ class BoundedProtocol(HttpToolsProtocol):
             self._head_bytes += len(data)
             if self._timer is None:
                 self._start_timer(self._limits.head_s, self._on_late_head)
+        elif self._in_body:
+            self._unread_bytes += len(data)
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade:
@@ -168,7 +171,9 @@ class BoundedProtocol(HttpToolsProtocol):
             status, detail = self._refusal or (HTTPStatus.BAD_REQUEST, "this is not valid HTTP")
             self._refuse(status, detail)
             return
-        if self._in_head and self._head_bytes > self._limits.head_bytes:
+        most = self._limits.head_bytes
+        # A field without an end may also stand behind a body in chunks, and a chunk may have an extension without one.
+        if (self._in_head and self._head_bytes > most) or (self._in_body and self._unread_bytes > most):
             self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, self._too_much())
 
     def pause_writing(self) -> None:
@@ -195,16 +200,21 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         self._head_fields += 1
         self._count(len(name) + len(value))
-        super().on_header(name, value)
+        self._unread_bytes = 0
+        # Fields behind a body (trailers) count and are dropped: the base class would add them to the head, past a proxy
+        # that sets or removes fields there (RFC 9110, 6.5.1).
+        if self._in_head:
+            super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        self._in_head, self._head_bytes = False, 0
+        self._in_head, self._head_bytes, self._unread_bytes = False, 0, 0
         self._in_body, self._body_since = True, self.loop.time()
         self._start_timer(self._limits.body_s, self._on_late_body)
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
         self._body_bytes += len(body)
+        self._unread_bytes = 0
         super().on_body(body)
 
     def on_message_complete(self) -> None:
