@@ -239,3 +239,30 @@ def test_kinds_that_run_unsandboxed_code_are_refused_if_a_sandbox_is_required(
     assert result.error is not None
     assert result.error.kind == "sandbox.unavailable"
     assert "sandboxes only" in result.error.message
+
+
+PROGRAMS = ["{name: a, kind: shell, cmds: CODE,", "{name: a, kind: script, code: CODE,"]
+
+
+@pytest.mark.req("TOOL-15")
+@pytest.mark.usefixtures("bubblewrap")
+@pytest.mark.parametrize("kind", PROGRAMS)
+def test_variables_of_the_loader_reach_nothing_outside_of_the_sandbox(kind: str, tmp_path: Path) -> None:
+    """The program that makes the sandbox runs outside of it, and would write files or load code of the machine."""
+    env = f"{{LD_DEBUG: libs, LD_DEBUG_OUTPUT: {tmp_path}/left}}"
+    result = ran(f"{kind.replace('CODE', 'exit 0')} env: {env}, spec: {{sandbox: strict}}}}")
+
+    assert result.ok, result.error
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.req("TOOL-15")
+@pytest.mark.usefixtures("bubblewrap")
+@pytest.mark.parametrize("kind", PROGRAMS)
+def test_a_program_in_a_sandbox_has_the_variables_of_its_task(kind: str) -> None:
+    code = """'echo "$NAME $EMPTY. $HOME $TMPDIR $NOETL_TASK"; env | grep -c NOETL_RUN'"""
+    env = "{NAME: \"a 'b\\\"c\\n\\u00e9\", EMPTY: '', HOME: /tmp/mine}"
+    result = ran(f"{kind.replace('CODE', code)} env: {env}, spec: {{sandbox: strict}}}}")
+
+    assert result.ok, result.error
+    assert result.result["stdout"] == "a 'b\"c\né . /tmp/mine /tmp a\n1\n"

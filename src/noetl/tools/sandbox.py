@@ -12,7 +12,8 @@ import asyncio
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -137,16 +138,40 @@ def sandbox_of(spec: Mapping[str, Any], *, is_required: bool = False) -> Sandbox
 
 
 async def sandbox_command(
-    sandbox: Sandbox, program: Sequence[str], *, reads: Sequence[str] = (), writes: Sequence[str] = ()
+    sandbox: Sandbox,
+    program: Sequence[str],
+    *,
+    reads: Sequence[str] = (),
+    writes: Sequence[str] = (),
+    variables_fd: int | None = None,
 ) -> list[str]:
     """The command that runs `program` in the sandbox. It can read the folders `reads` and write the files `writes`,
-    which are there already, at the same paths as outside. Raises ToolError `sandbox.unavailable` with the reason if
-    this machine has no sandbox."""
+    which are there already, at the same paths as outside. `variables_fd` is a file of `variables_file`. Raises
+    ToolError `sandbox.unavailable` with the reason if this machine has no sandbox."""
     if (why := await unavailable()) is not None:
         raise ToolError(UNAVAILABLE, f"this task asks for a sandbox, and there is none here: {why}")
     place = _program_place() or PROGRAM
     command = _command(place, _trials[place].options, sandbox, reads, writes)
-    return [*command, "--setenv", "HOME", TMP, "--chdir", TMP, "--", *program]
+    variables = ["--args", str(variables_fd)] if variables_fd is not None else []
+    return [*command, "--setenv", "HOME", TMP, *variables, "--chdir", TMP, "--", *program]
+
+
+@contextmanager
+def variables_file(variables: Mapping[str, str]) -> Iterator[int]:
+    """A file in memory that sets these environment variables in a sandbox, for `pass_fds` of its process.
+
+    An author's variables must not be in the environment of bubblewrap itself, which runs outside of the sandbox: those
+    of the loader (LD_PRELOAD, LD_DEBUG_OUTPUT) would run code and write files there. On its command line every user of
+    the machine could read their values."""
+    words = (word for name, value in variables.items() for word in ("--setenv", name, value))
+    descriptor = os.memfd_create("variables")
+    try:
+        with os.fdopen(os.dup(descriptor), "wb") as file:
+            file.write(b"".join(os.fsencode(word) + b"\0" for word in words))
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def _command(

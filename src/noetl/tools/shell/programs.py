@@ -13,7 +13,7 @@ import signal
 import tempfile
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ import msgspec
 from noetl.base.errors import ToolError
 from noetl.tools.contract import OutputWriter
 from noetl.tools.python.child.condition import descendants, kill, threads_of_user
-from noetl.tools.sandbox import TMP, Sandbox, sandbox_command
+from noetl.tools.sandbox import TMP, Sandbox, sandbox_command, variables_file
 from noetl.tools.sandbox_limits import read_proc, watched
 
 MAX_OUTPUT_BYTES = 1 << 20  # of each stream
@@ -114,20 +114,25 @@ async def _start(program: ShellProgram, folder: Path) -> tuple[asyncio.Subproces
         stdin = folder / "stdin"
         stdin.write_bytes(program.stdin)
     command = guarded_command(program.argv, stdin=str(stdin), folder=str(folder), limits=program.limits)
-    temporary = str(folder)
-    if program.sandbox is not None:
-        # It can only read its input there: the folder is on the disk of the machine, which it could fill.
-        command, temporary = await sandbox_command(program.sandbox, command, reads=[str(folder)]), TMP
-    try:
-        return await asyncio.get_running_loop().subprocess_exec(
-            lambda: _OutputProtocol(program.write_output),
-            *command,
-            start_new_session=True,
-            env={**_environment(), "TMPDIR": temporary, **program.env, MARK: folder.name},
-            cwd=program.cwd,
-        )
-    except OSError as problem:  # no such folder, arguments that are too long
-        raise ToolError("shell.input", f"the command cannot be started: {problem}") from None
+    own, fds = {**_environment(), MARK: folder.name}, list[int]()
+    with ExitStack() as stack:
+        if program.sandbox is None:
+            own = {**own, "TMPDIR": str(folder), **program.env, MARK: folder.name}
+        else:
+            fds.append(stack.enter_context(variables_file({"TMPDIR": TMP, **program.env, MARK: folder.name})))
+            # It can only read its input there: the folder is on the disk of the machine, which it could fill.
+            command = await sandbox_command(program.sandbox, command, reads=[str(folder)], variables_fd=fds[0])
+        try:
+            return await asyncio.get_running_loop().subprocess_exec(
+                lambda: _OutputProtocol(program.write_output),
+                *command,
+                start_new_session=True,
+                env=own,
+                cwd=program.cwd,
+                pass_fds=fds,
+            )
+        except OSError as problem:  # no such folder, arguments that are too long
+            raise ToolError("shell.input", f"the command cannot be started: {problem}") from None
 
 
 async def _end(transport: asyncio.SubprocessTransport, protocol: _OutputProtocol, *, run: str, since: float) -> None:
