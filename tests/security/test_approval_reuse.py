@@ -129,6 +129,30 @@ async def test_an_approval_in_a_nested_execution_is_protected_too() -> None:
 
 
 @pytest.mark.req("HUM-05")
+async def test_an_approval_in_a_nested_execution_that_was_deleted_holds_for_no_other_inputs() -> None:
+    """A nested playbook may be kept for a shorter time than the one that calls it."""
+    async with talking(tools={"python": Scripted(work=1)}) as talk:
+        asking = playbook(ASKING).replace("tests/test", "tests/asking")
+        first = await approved(talk, PARENT, asking)
+        [child] = await talk.services.store.children(first)
+        assert await talk.services.store.retire([child.execution_id]) == 1
+        operator = await talk.as_role(Role.OPERATOR)
+
+        status, told = await again(operator, first, **{"from": "pay"}, payload={"amount": 1_000_000})
+        assert status == 409, told
+        assert f'the nested execution {child.execution_id} of step "start" was deleted' in told["detail"]
+        status, second = await again(operator, first, **{"from": "pay"})
+        assert status == 201, second
+        asked = {"from": "pay", "payload": {"amount": 1_000_000}}
+        manager = await talk.as_role(Role.OPERATOR, human_roles=("manager",))
+        for client, more in ((operator, {}), (manager, {"approve": True})):
+            status, told = await again(client, second["execution_id"], **asked, **more)
+            assert status == 409, told
+        status, told = await again(operator, first, **{"from": "start"}, payload={"amount": 20}, wait=0)
+        assert status == 201, told
+
+
+@pytest.mark.req("HUM-05")
 async def test_an_approval_is_renewed_only_explicitly_by_a_role_holder() -> None:
     async with talking() as talk:
         first = await approved(talk)

@@ -151,6 +151,9 @@ def _done_iterations(own: list[Event]) -> tuple[dict[int, object], int]:
 # relies on the recorded approval. With others it needs the consent of a user to whom each of the tasks is assigned.
 
 
+NOBODY = ""  # as a user: no token has it
+
+
 class Consent(msgspec.Struct, frozen=True, kw_only=True):
     """The user who requests the new run. `approves`: this user approves again what was approved for other inputs."""
 
@@ -206,6 +209,8 @@ def reused_approvals(
     ForbiddenError says whom it is for."""
     if not approvals or before.equals(now):
         return approvals
+    if lost := [approval for approval in approvals if approval.user == NOBODY]:
+        raise RefusedError(_refusal(lost[0]))
     if not consent.approves:
         raise RefusedError(_refusal(approvals[0]))
     for approval in approvals:
@@ -216,7 +221,18 @@ def reused_approvals(
     return tuple(msgspec.structs.replace(approval, approved_by=consent.actor) for approval in approvals)
 
 
+def lost_approval(step: str, execution_id: str) -> Approval:
+    """What may have been approved in a nested execution that is deleted: nobody knows, and nobody can approve it."""
+    title = f"the nested execution {execution_id}"
+    return Approval(step=step, title=title, role=None, user=NOBODY, completed_by=NOBODY)
+
+
 def _refusal(approval: Approval) -> str:
+    if approval.user == NOBODY:
+        return (
+            f'{approval.title} of step "{approval.step}" was deleted, and nobody knows which human tasks were '
+            f'completed in it: other inputs need a run that begins at step "{approval.step}" or before it'
+        )
     return (
         f'the human task "{approval.title}" of step "{approval.step}" was completed with other inputs: begin at step '
         f'"{approval.step}" or before it, or let {_approver(approval)} run it and approve the new inputs (--approve)'

@@ -5,16 +5,19 @@ relies on, and whether they still hold (HUM-05).
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 
 import msgspec
 
 from noetl.base.errors import NoRerunError
+from noetl.control.nested.calls import child_id_of
 from noetl.engine.rerun_state import (
     APPROVAL_EVENTS,
     ApprovedInputs,
     Consent,
     approvals_in,
     kept_iterations,
+    lost_approval,
     rerun_problem,
     rerun_state,
     reused_approvals,
@@ -22,8 +25,11 @@ from noetl.engine.rerun_state import (
 from noetl.events.envelope import Event
 from noetl.events.executions import Approval, ExecutionRequested, RerunState
 from noetl.events.loops import IterationFailed
+from noetl.events.tasks import TaskProcessed, TaskStarted
 from noetl.net.net import Net
 from noetl.store.contract import EventFilter, ExecutionRow, History
+
+_CALL_EVENTS = (TaskStarted.event_type, TaskProcessed.event_type)
 
 
 async def state_at_step(
@@ -70,6 +76,7 @@ async def _with_approvals(
     last = events[(until or carried.at) - 1]
     found = approvals_in(events[: last.seq]) + await _nested_approvals(history, carried.execution_id, last.ts)
     before = ApprovedInputs(net_hash=request.net_hash, payload=request.payload)
+    found += await _lost_approvals(history, carried.execution_id, events[: last.seq])
     return msgspec.structs.replace(carried, approvals=reused_approvals(found, before, now, consent))
 
 
@@ -81,6 +88,32 @@ async def _nested_approvals(history: History, execution_id: str, until: float) -
         found += approvals_in(event for event in events if event.ts <= until)
         found += await _nested_approvals(history, child.execution_id, until)
     return found
+
+
+async def _lost_approvals(history: History, execution_id: str, events: list[Event]) -> tuple[Approval, ...]:
+    """What may have been approved in nested executions that are deleted: a playbook may be kept for a shorter time than
+    the one that calls it. The new run carries it along, or a second rerun would find nothing any more."""
+    children = {child.execution_id for child in await history.children(execution_id)}
+    called = {child_id_of(task_run_id): step for step, task_run_id in _ended_calls(events)}
+    lost = tuple(lost_approval(step, child_id) for child_id, step in called.items() if child_id not in children)
+    for child_id in sorted(children):
+        nested = await history.events(child_id, only=EventFilter(types=_CALL_EVENTS))
+        lost += await _lost_approvals(history, child_id, nested)
+    return lost
+
+
+def _ended_calls(events: list[Event]) -> Iterator[tuple[str, str]]:
+    """Step and task run of each call of a playbook that had a child."""
+    calls: set[str] = set()
+    for event in events:
+        match event.payload:
+            case TaskStarted(kind="playbook", task_run_id=task_run_id):
+                calls.add(task_run_id)
+            case TaskProcessed(task_run_id=task_run_id, outcome=outcome) if task_run_id in calls:
+                # A call that failed before it had a child has no id in its error.
+                details = outcome.error.details if outcome.error is not None else None
+                if outcome.ok or "execution_id" in (details or {}):
+                    yield event.step or "", task_run_id
 
 
 async def failed_loops(history: History, execution_id: str) -> list[str]:
