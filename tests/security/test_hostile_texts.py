@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 
 import pytest
@@ -11,6 +13,7 @@ from noetl.language.checking import check
 from noetl.language.reading.shared_checks import is_typo
 from noetl.templates.values import UndefinedNameError
 from noetl.tools.kinds import KINDS
+from tests.security.sandboxed_tasks import python
 
 HEAD = "apiVersion: noetl.io/v10\nkind: Playbook\nmetadata: {name: x, path: tests/x}\n"
 ALIKE = "s" * 100
@@ -74,3 +77,33 @@ def test_an_unknown_name_next_to_many_keys_is_reported_in_bounded_work() -> None
     keys = {f"{ALIKE}{at}": None for at in range(20_000)}
 
     assert "nothing is called" in UndefinedNameError(f"{ALIKE}x", keys).message
+
+
+def test_a_body_with_a_repeated_key_is_refused_in_bounded_time() -> None:
+    """In a process that the system ends. Strangers may send such a body: signing in reads it before any token."""
+    program = """
+import resource
+from noetl.server.bodies import strict_json
+from noetl.server.problem_details import ProblemDetails
+names = [f"{number:06x}" for number in range(95_000)]
+body = ("{" + ",".join(f'"{name}":1' for name in [*names, names[-1]]) + "}").encode()
+assert len(body) < 1 << 20
+resource.setrlimit(resource.RLIMIT_CPU, (20, 20))
+try:
+    strict_json(body)
+except ProblemDetails as problem:
+    print(problem.detail)
+"""
+
+    child = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+
+    assert 'the key "017317" appears twice in one object' in child.stdout, "the system has ended it"
+
+
+@pytest.mark.req("TOOL-07")
+def test_a_result_of_millions_of_lists_is_refused_before_the_worker_decodes_it() -> None:
+    result = python("result = [[]] * 5_000_001", "{}")
+
+    assert result.error is not None
+    assert result.error.kind == "result.too_large"
+    assert "more than 5,000,000 lists and mappings" in result.error.message

@@ -114,9 +114,12 @@ def _not_json(why: str) -> ProblemDetails:
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f'the key "{twice[:100]}" appears twice in one object')
+        # Each name is looked at once: a body of a stranger may have a hundred thousand of them.
+        seen: set[str] = set()
+        for name, _ in pairs:
+            if name in seen:
+                raise ValueError(f'the key "{name[:100]}" appears twice in one object')
+            seen.add(name)
     return value
 
 

@@ -100,6 +100,8 @@ class Output:
 
 
 _MAX_ANSWER_BYTES = 64 << 20  # the limit of a result (reliability.md §3.6)
+# The worker decodes an answer whole, and its other tasks wait meanwhile: 64 MiB of "[]," took 20 s and 1.7 GB.
+_MAX_ANSWER_LISTS = 5_000_000  # and mappings
 
 
 class SharedFiles(NamedTuple):
@@ -168,15 +170,21 @@ class PythonChild:
         # Stays False if the call is cancelled halfway: the rest of that answer would be taken for the next one.
         self._usable = False
         self._output.begin(write_output)
-        body = msgspec.json.encode({**request, "live": write_output is not None})
+        call = msgspec.json.encode({**request, "live": write_output is not None})
         try:
-            await asyncio.get_running_loop().sock_sendall(self._conversation, b"%08x" % len(body) + body)
+            await asyncio.get_running_loop().sock_sendall(self._conversation, b"%08x" % len(call) + call)
             size = int(await self._receive(8), 16)
             if size > _MAX_ANSWER_BYTES:
                 raise ToolError(
                     "result.too_large", f"the result has {size} bytes, at most {_MAX_ANSWER_BYTES} are allowed"
                 )
-            answer = msgspec.json.decode(await self._receive(size), type=dict[str, Any])
+            body = await self._receive(size)
+            if body.count(b"[") + body.count(b"{") > _MAX_ANSWER_LISTS:
+                message = (
+                    f"the result has more than {_MAX_ANSWER_LISTS:,} lists and mappings: return a table (spec.rows)"
+                )
+                raise ToolError("result.too_large", message)
+            answer = msgspec.json.decode(body, type=dict[str, Any])
             answer["stdout"] = self._output.text(answer["stdout"], answer["dropped"])
         except ConnectionError:
             death = await self._death_error()
