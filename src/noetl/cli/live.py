@@ -16,7 +16,7 @@ import click
 
 from noetl.base.clock import Clock, SystemClock
 from noetl.cli import live_text
-from noetl.cli.terminal import Paint, plain, visible
+from noetl.cli.terminal import Paint, as_json, plain, visible
 from noetl.events import control
 from noetl.events.envelope import Event
 from noetl.events.executions import WorkflowStarted
@@ -99,12 +99,10 @@ class _Events:
     period_s = 60.0
 
     def __call__(self, events: Sequence[Event]) -> None:
-        import msgspec
-
         from noetl.events.envelope import readable
 
         for event in events:
-            click.echo(msgspec.json.encode(readable(event)))
+            click.echo(as_json(readable(event), indent=-1))
 
     def tick(self) -> None:
         """Nothing to do: every event is printed."""

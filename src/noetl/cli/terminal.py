@@ -8,6 +8,7 @@ NO_COLOR and FORCE_COLOR, then whether the stream is a terminal.
 from __future__ import annotations
 
 import os
+import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -55,6 +56,9 @@ def color_from(environment: Mapping[str, str]) -> bool | None:
 
 
 _BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+_UNSAFE_IN_JSON = re.compile(
+    f"[\x7f-\x9f\u00ad\u180e\u200b\u2028\u2029\u2060-\u2064\ufeff\U000e0000-\U000e007f{''.join(sorted(_BIDI))}]"
+)
 # Part of emoji and of several scripts, and harmless.
 _JOINERS = frozenset("\u200c\u200d\ufe0e\ufe0f")
 _TAB = "    "
@@ -157,4 +161,12 @@ def columns(headings: Sequence[str], rows: Sequence[Sequence[Any]], *, nothing: 
 def as_json(value: Any, *, indent: int = 2) -> str:
     import msgspec
 
-    return msgspec.json.format(msgspec.json.encode(value), indent=indent).decode()
+    text = msgspec.json.format(msgspec.json.encode(value), indent=indent).decode()
+    # JSON escapes no more than the first 32 characters. The value stays the same for programs that read it.
+    return _UNSAFE_IN_JSON.sub(_json_escape, text)
+
+
+def _json_escape(found: re.Match[str]) -> str:
+    import json
+
+    return json.dumps(found.group())[1:-1]
