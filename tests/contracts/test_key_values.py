@@ -63,6 +63,17 @@ async def test_key_values_of_a_kind_are_listed_by_name_and_paged(key_values: Key
     assert await names(prefix="b", beyond="b%") == ["b1"]
 
 
+async def test_key_values_are_found_by_many_beginnings_at_once(key_values: KeyValues) -> None:
+    for name in ("a/1", "a/2", "ab", "b/1", "c"):
+        await key_values.put("rerun", name, name.encode(), over=0, at=1.0)
+    await key_values.put("other", "a/3", b"", over=0, at=1.0)
+
+    found = await key_values.beginning("rerun", ["a/", "b", "b/1", "nobody"])
+
+    assert [(row.name, row.body) for row in found] == [("a/1", b"a/1"), ("a/2", b"a/2"), ("b/1", b"b/1")]
+    assert await key_values.beginning("rerun", []) == []
+
+
 async def test_a_key_value_is_deleted_only_at_the_version_that_was_read(key_values: KeyValues) -> None:
     await key_values.put("pool", "a", b"1", over=0, at=1.0)
     await key_values.put("pool", "a", b"2", over=1, at=1.0)

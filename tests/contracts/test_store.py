@@ -12,6 +12,7 @@ from noetl.events.executions import Final, PlaybookProcessed
 from noetl.events.outcomes import Error
 from noetl.events.steps import CtxPatched, StepDone, StepFailed
 from noetl.store.contract import ConflictError, OrderState, Store, TakenError
+from noetl.store.row_summary import RowSummary
 from tests.contracts.commits import commit, event, order
 
 
@@ -121,6 +122,29 @@ async def test_the_row_of_an_execution_counts_failed_iterations(store: Store) ->
 
         assert await store.execution("x1") == row
         assert await store.executions() == [row]
+
+
+async def test_a_row_keeps_its_summary_and_is_found_by_the_reason_of_its_failure(
+    store: Store,
+) -> None:
+    reasons = {"x1": ("http.timeout", "call"), "x2": ("http.timeout", "load"), "x3": ("python", "call"), "x4": None}
+    rows = {}
+    for execution_id, reason in reasons.items():
+        one = commit(event(1, execution_id=execution_id))
+        told = RowSummary(seq=1, unrun=3, error=reason[0], step=reason[1]) if reason is not None else None
+        rows[execution_id] = msgspec.structs.replace(one.execution, summary=told)
+        await store.commit([msgspec.structs.replace(one, execution=rows[execution_id])])
+
+    async def found(**wanted: str) -> set[str]:
+        return {row.execution_id for row in await store.executions(**wanted)}  # type: ignore[arg-type]
+
+    assert {row.execution_id: row for row in await store.executions()} == rows
+    assert await found(error="http.timeout") == {"x1", "x2"}
+    assert await found(error="http.timeout", step="call") == {"x1"}
+    assert await found(step="nowhere") == set()
+    moved = commit(event(2, execution_id="x1"), after=1)
+    await store.commit([moved])
+    assert await store.execution("x1") == moved.execution, "what it said before is gone"
 
 
 async def test_lists_show_the_newest_execution_first(store: Store) -> None:

@@ -56,6 +56,8 @@ def compare_history(history: StateHistory, execution: Execution) -> None:
     partly = [one.loop for one in steps.values() if one.loop is not None and one.loop.failed]
     rows = execution.counts.failed_iterations
     assert (rows.failed, rows.total) == (sum(one.failed for one in partly), sum(one.total for one in partly))
+    loops = [one.loop for one in steps.values() if one.loop is not None]
+    assert (rows.unrun, rows.passed_over) == (sum(one.unrun for one in loops), sum(one.passed_over for one in loops))
 
 
 def _status(execution: Execution) -> str:

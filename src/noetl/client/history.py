@@ -17,6 +17,7 @@ from noetl.events.outcomes import Reference
 from noetl.operations.api_shapes import ExecutionView, LiveOutputPage, TablePage
 from noetl.store.contract import EventFilter, ExecutionRow, OrderRow
 from noetl.store.results.files import decoded_body
+from noetl.store.row_summary import RowSummary
 
 _PAGE = 500
 # The newest executions among which the beginning of an id is searched.
@@ -77,6 +78,9 @@ class RemoteRecords:
             if problem.status == 404:
                 return None
             raise
+
+    async def registered(self, path: str) -> set[str] | None:
+        return None  # the server has marked them
 
     async def positions(self, execution_ids: Collection[str]) -> dict[str, int]:
         rows = [await self.execution(execution_id) for execution_id in execution_ids]
@@ -160,5 +164,13 @@ def _row(view: ExecutionView) -> ListedExecution:
         wake_at=seconds_of(view.wake_at) if view.wake_at is not None else None,
         failed_iterations=view.failed_iterations,
         iterations=view.iterations,
+        summary=RowSummary(
+            seq=view.events,
+            unrun=view.unrun_iterations,
+            passed_over=view.passed_over_iterations,
+            tasks=view.open_tasks,
+            error=view.error_kind,
+            step=view.failed_step,
+        ),
         trial=view.trial,
     )

@@ -127,7 +127,7 @@ def _on_requested(execution: Execution, event: Event, payload: executions.Execut
 
 
 def _on_side_run_event(execution: Execution, event: Event, payload: side_runs.SideRunEvent) -> None:
-    note_failure(execution, side_runs.on_side_run_event(execution, event, payload))
+    note_failure(execution, side_runs.on_side_run_event(execution, event, payload), event.step)
 
 
 def _ignore(execution: Execution, event: Event, payload: Payload) -> None:
@@ -176,6 +176,8 @@ def _on_dropped(execution: Execution, event: Event, payload: TokenDropped) -> No
         execution.open_waits.listeners.pop(run.step_run_id, None)
         side_runs.forget_handlers(execution, run.step_run_id)
         execution.agenda.pop(run.step_run_id, None)
+        if run.loop is not None:
+            execution.counts.failed_iterations.unrun += run.loop.unrun
         for order_id in (
             run.loop.ranges if run.loop else (run.lease.order_id,) if run.lease.order_id and not run.ended else ()
         ):
@@ -183,19 +185,21 @@ def _on_dropped(execution: Execution, event: Event, payload: TokenDropped) -> No
             steps.close_order(execution, order_id, WITHDRAWN)
         waits.forget_waits(execution, run, event.ts)
     execution.agenda.pop(payload.token_id, None)
-    concurrency_limits.remove_token(execution, execution.tokens.pop(payload.token_id))
-    note_failure(execution, payload.error)
+    token = execution.tokens.pop(payload.token_id)
+    concurrency_limits.remove_token(execution, token)
+    note_failure(execution, payload.error, token.step)
 
 
-def note_failure(execution: Execution, error: Error | None) -> None:
-    """Remember the error, unless there is one already: an execution fails with its first error (ROUTE-08)."""
-    if execution.lifecycle.error is None:
-        execution.lifecycle.error = error
+def note_failure(execution: Execution, error: Error | None, step: str | None = None) -> None:
+    """Remember the error and its step, unless there is one already: an execution fails with its first error
+    (ROUTE-08)."""
+    if execution.lifecycle.error is None and error is not None:
+        execution.lifecycle.error, execution.lifecycle.failed_step = error, step
 
 
 def _on_next_selected(execution: Execution, event: Event, payload: NextSelected) -> None:
     if payload.ended == "failed":
-        note_failure(execution, payload.error)
+        note_failure(execution, payload.error, event.step)
     elif payload.ended == "done":
         for step in _result_steps(execution, execution.runs[steps.run_id_in(event)]):
             # Removed first, so that the step that finished last is the last one of the dict (O-08).

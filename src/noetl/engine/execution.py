@@ -237,6 +237,7 @@ class ExecutionLifecycle(msgspec.Struct, kw_only=True):
     paused: bool = False
     cancelled: str | None = None  # the reason, once it was cancelled
     error: Error | None = None
+    failed_step: str | None = None  # the step that `error` came from, where it came from one
     status: Final | None = None  # None while it is open
     finished_at: float | None = None
 
@@ -309,6 +310,7 @@ class WaitStates(msgspec.Struct, kw_only=True):
 
     due_times: DueTimes = msgspec.field(default_factory=DueTimes)
     waits: dict[str, Wait] = {}
+    people: int = 0  # how many of these wait for a person; counted along, since every commit asks
     # Ended tasks stay here: the answer to a late completion is "already completed" instead of "no such task".
     human_tasks: dict[str, OpenHumanTask] = {}
     listeners: dict[str, None] = {}  # step runs whose rules see events of other steps (V2C-13)

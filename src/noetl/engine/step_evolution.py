@@ -166,6 +166,9 @@ def _on_loop_event(execution: Execution, event: Event, payload: LoopEvent) -> No
         case IterationStarted():
             loops.on_iteration_started(run.loop, payload, run.progress.position)
         case IterationDone() | IterationFailed():
+            begun = run.loop.begun.get(payload.path)
+            if begun is not None and begun.passed_over and isinstance(payload, IterationDone):
+                execution.counts.failed_iterations.passed_over += 1
             if span := loops.on_iteration_ended(run.loop, payload):
                 close_order(execution, span.order_id, span.lease_epoch)
             # Only failures and added items are counted for lists of executions. A loop may have a hundred thousand
@@ -236,6 +239,7 @@ def end_step_run(execution: Execution, event: Event, result: TaskResult, error: 
     if run.step_waits.open:
         waits.close_all(execution, run, event.ts)
     if run.loop is not None:
+        execution.counts.failed_iterations.unrun += run.loop.unrun
         for order_id in run.loop.ranges:
             close_order(execution, order_id, WITHDRAWN)
         run.loop = None

@@ -159,6 +159,13 @@ class LoopLevels(msgspec.Struct):
         """The innermost level: the one that progress bars and badges show."""
         return self.levels[-1]
 
+    @property
+    def unrun(self) -> int:
+        """Innermost iterations that would be neither done nor failed if the loop ended now; 0 without a failure: such a
+        loop ended early because it was asked to."""
+        level = self.level
+        return max(0, level.total - level.ended) if level.failed else 0
+
     def add(self, depth: int, total: int) -> None:
         """Add an opened level. Levels are summed up: each outer iteration opens the level below it again."""
         while len(self.levels) <= depth:
@@ -177,10 +184,13 @@ class LoopLevels(msgspec.Struct):
 class FailedIterations(msgspec.Struct):
     """Iterations that failed, and all there are, of the steps in whose loops some did: "7 of 1,000 failed". All runs of
     a step count, and of nested loops the innermost level. Iterations that are done without adding items change neither
-    number and need not be counted, so how many are done is not known here."""
+    number and need not be counted, so how many are done is not known here. `unrun` were not run to their end, since
+    their loop ended after a failure; `passed_over` are done although a task of theirs failed (`do: continue`)."""
 
     failed: int = 0
     total: int = 0
+    unrun: int = 0
+    passed_over: int = 0
     by_step: dict[str, LoopLevels] = {}
 
     def count(self, step: str, payload: LoopStarted | IterationDone | IterationFailed) -> None:

@@ -85,6 +85,11 @@ class TaskProcessed(Reported, frozen=True, kw_only=True, omit_defaults=True, tag
     deferred: bool = False
     origin: str | None = None
 
+    @property
+    def is_passed_over(self) -> bool:
+        """Whether the task failed and its policy went on all the same (`do: continue`)."""
+        return self.outcome.error is not None and self.decision.do == "continue"
+
 
 # Reports on a task run besides its start and its outcome. The state does not follow from them.
 

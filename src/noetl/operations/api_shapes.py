@@ -17,8 +17,11 @@ View = TypeVar("View", bound=msgspec.Struct)
 
 class ExecutionView(msgspec.Struct, frozen=True, kw_only=True):
     """A row of the list. `events` is the number of its last event; `wake_at` is when its next timer fires.
-    `failed_iterations` of `iterations` failed, over the loops with a failure; null where they were not counted.
-    `trial` is draft or step-test, null for a run of a registered playbook."""
+    `failed_iterations` of `iterations` failed, over the loops with a failure; null where they were not counted. Of the
+    others `unrun_iterations` were not run to their end, and `passed_over_iterations` went on after an error of a task
+    (`do: continue`). `error_kind` and `failed_step` say why it failed, `open_tasks` how many people it waits for.
+    `trial` is draft or step-test, null for a run of a registered playbook. `rerun_of` is the execution that it repeats,
+    `rerun_by` the newest that repeats it."""
 
     execution_id: str
     path: str
@@ -34,7 +37,14 @@ class ExecutionView(msgspec.Struct, frozen=True, kw_only=True):
     wake_at: str | None
     failed_iterations: int | None = None
     iterations: int | None = None
+    unrun_iterations: int = 0
+    passed_over_iterations: int = 0
+    open_tasks: int = 0
+    error_kind: str | None = None
+    failed_step: str | None = None
     trial: str | None = None
+    rerun_of: str | None = None
+    rerun_by: str | None = None
 
     @property
     def is_over(self) -> bool:
@@ -55,10 +65,8 @@ class ExecutionDetail(ExecutionView, frozen=True, kw_only=True):
     error: dict[str, Any] | None
     children: list[ExecutionView]
     reruns: list[ExecutionView] = []
-    rerun_of: str | None = None
     from_step: str | None = None
     dialect: str | None = None
-    failed_step: str | None = None
     started_by: StarterView | None = None
     cancelled_by: str | None = None
 

@@ -127,6 +127,25 @@ async def reruns_of(store: Store, execution_id: str, *, only_complete: bool = Fa
     return [row for again in ids if (row := await store.execution(again)) is not None]
 
 
+class RerunLinks(msgspec.Struct, frozen=True):
+    """Of executions in a list: which they repeat, and the newest that repeats each."""
+
+    sources: dict[str, str]
+    newest: dict[str, str]
+
+
+async def rerun_links(store: Store, execution_ids: Sequence[str]) -> RerunLinks:
+    """Two queries, however many executions there are."""
+    wanted = set(execution_ids)
+    sources = await store.key_values.beginning(_RERUN_OF, execution_ids)
+    noted = await store.key_values.beginning(_RERUN, [f"{one}/" for one in execution_ids])
+    return RerunLinks(
+        {row.name: row.body.decode() for row in sources if row.name in wanted},
+        # By name: ids begin with the time, so the last one is the newest.
+        {row.name.partition("/")[0]: row.name.rpartition("/")[2] for row in noted},
+    )
+
+
 async def is_done_again(store: Store, execution_id: str, depth: int = 0) -> bool:
     """Whether all that failed in it was done by a rerun, or by a rerun of that one."""
     if depth == _DEEPEST:

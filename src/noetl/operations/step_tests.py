@@ -23,6 +23,7 @@ from noetl.operations.attempt_shapes import StepTestInputs
 from noetl.templates.scope import V2_CASE
 
 PATH_ENDING = "/step-test"
+DRAFT, STEP_TEST = "draft", "step-test"  # the kinds of trials: executions that are no runs of a registered playbook
 LABEL = "noetl.step-test"  # in the metadata of the execution: the step that is tested
 # The largest result that a form shows. A larger one is carried over without being shown.
 MOST_BYTES = 256_000

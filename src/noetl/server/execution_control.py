@@ -28,7 +28,8 @@ _PAGE = 500
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`path` may hold `*`. `since` and `until` bound the time of creation (RFC 3339). `text` is looked for in id, path
-    and name, ASCII letters of either case. `labels` are those of the playbook's metadata."""
+    and name, ASCII letters of either case. `labels` are those of the playbook's metadata. `error` is the kind of error
+    that it failed with, in `step`."""
 
     status: Status | None = None
     path: str | None = None
@@ -36,6 +37,8 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     until: str | None = None
     text: str | None = None
     labels: dict[str, str] = {}
+    error: str | None = None
+    step: str | None = None
 
 
 async def execution_of(request: Request, execution_id: str) -> ExecutionRow:
@@ -57,6 +60,8 @@ async def matching_executions(
         "until": None if wanted.until is None else moment(wanted.until, "until"),
         "text": wanted.text or None,
         "labels": wanted.labels,
+        "error": wanted.error,
+        "step": wanted.step,
     }
     page = min(about, _PAGE)
     while True:

@@ -8,23 +8,71 @@ served; `obstacles_of` says the same of one execution, exactly.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 import msgspec
 
 from noetl.operations.api_shapes import ExecutionView
-from noetl.operations.step_tests import PATH_ENDING
+from noetl.operations.executions import rerun_links
+from noetl.operations.step_tests import DRAFT, PATH_ENDING, STEP_TEST
+from noetl.server.execution_control import Filter, matching_executions
 from noetl.server.services import Services
 from noetl.server.workers import Crews, crews_of
 from noetl.store.contract import ExecutionRow, OrderRow
 
-DRAFT, STEP_TEST = "draft", "step-test"
+_LOOKED_AT = 1_000  # failed executions, or orders, that are looked at
 _MOST_KNOWN = 10_000  # nets that are remembered as registered
 
 
 async def execution_views(services: Services, rows: Iterable[ExecutionRow]) -> list[ExecutionView]:
-    """The rows as a list shows them, with what kind of trial each is."""
-    return [ExecutionView(**row.readable(), trial=await trial_of(services, row)) for row in rows]
+    """The rows as a list shows them, with what kind of trial each is, and its reruns."""
+    listed = list(rows)
+    links = await rerun_links(services.store, [row.execution_id for row in listed])
+    return [
+        ExecutionView(
+            **row.readable(),
+            trial=await trial_of(services, row),
+            rerun_of=links.sources.get(row.execution_id),
+            rerun_by=links.newest.get(row.execution_id),
+        )
+        for row in listed
+    ]
+
+
+class FailureGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """So many executions failed with this kind of error, in this step."""
+
+    error: str
+    step: str | None
+    executions: int
+
+
+class FailureGroups(msgspec.Struct, frozen=True, kw_only=True):
+    """The largest group first. `executions` were counted; `more`: older ones match too. Of `unknown` the reason is not
+    stored, since an earlier version ended them."""
+
+    groups: list[FailureGroup] = []
+    executions: int = 0
+    unknown: int = 0
+    more: bool = False
+
+
+async def failure_groups(services: Services, wanted: Filter) -> FailureGroups:
+    """Why executions failed: the newest that match, by step and kind of error."""
+    counts: Counter[tuple[str, str | None]] = Counter()
+    total = unknown = 0
+    async for row in matching_executions(services, wanted, about=_LOOKED_AT + 1):
+        if total == _LOOKED_AT:
+            break
+        total += 1
+        summary = row.summary
+        if summary is None or summary.error is None:
+            unknown += 1
+        else:
+            counts[summary.error, summary.step] += 1
+    groups = [FailureGroup(error=error, step=step, executions=n) for (error, step), n in counts.most_common()]
+    return FailureGroups(groups=groups, executions=total, unknown=unknown, more=total == _LOOKED_AT)
 
 
 async def trial_of(services: Services, row: ExecutionRow) -> str | None:
@@ -40,9 +88,6 @@ async def trial_of(services: Services, row: ExecutionRow) -> str | None:
     # Only what is registered is remembered: a draft may be registered at any time.
     known.update((row.path, version.net_hash) for version in versions)
     return None if (row.path, row.net_hash) in known else DRAFT
-
-
-_LOOKED_AT = 1_000  # orders that are looked at
 
 
 class StuckExecution(msgspec.Struct, frozen=True, kw_only=True):

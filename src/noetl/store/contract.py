@@ -21,6 +21,7 @@ from noetl.store.audit import Audit
 from noetl.store.human_tasks import TaskRow, Tasks
 from noetl.store.installation import Catalog, CredentialRows, KeyValues
 from noetl.store.notices import NoticeRow, Notices
+from noetl.store.row_summary import NOTHING, RowSummary
 from noetl.store.waits import Requests, WaitRow, Waits
 
 
@@ -52,10 +53,8 @@ class OrderRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     # when the order was made.
     pool: str = DEFAULT_POOL
     priority: int = 0
-    # The worker that holds it, or held it last.
-    lease_owner: str | None = None
-    # Counts its leases, and fences late reports. Of a ready order it is 0.
-    lease_epoch: int = 0
+    lease_owner: str | None = None  # the worker that holds it, or held it last
+    lease_epoch: int = 0  # counts its leases, and fences late reports; of a ready order it is 0
     # In no log: a renewed lease changes this column alone, without an event (see inspection.py).
     lease_until: float | None = None
 
@@ -73,10 +72,8 @@ class ExecutionRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     trace_id: str
     path: str
     name: str
-    # The version of the playbook that it began with and stays with.
-    net_hash: str
-    # running | paused | completed | failed | cancelled, as the engine's life cycle names them.
-    status: str
+    net_hash: str  # the version of the playbook that it began with and stays with
+    status: str  # running | paused | completed | failed | cancelled, as the engine's life cycle names them
     # How many events it has. `Commit.after` is compared with it, so it is the lock of the execution too.
     last_seq: int
     created_at: float
@@ -87,6 +84,7 @@ class ExecutionRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     # Iterations that failed, and all of the loops in which some did. None: an earlier version moved it last, uncounted.
     failed_iterations: int | None = None
     iterations: int | None = None
+    summary: RowSummary | None = None  # None: there is nothing to say, or an earlier version moved it last
 
     def readable(self) -> dict[str, Any]:
         """As other programs read it. Durations are rounded to milliseconds, as the times beside them are."""
@@ -106,6 +104,7 @@ class ExecutionRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             "wake_at": rfc3339(wake) if wake is not None else None,
             "failed_iterations": self.failed_iterations,
             "iterations": self.iterations,
+            **(self.summary or NOTHING).readable(),
         }
 
 
@@ -128,16 +127,12 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     # The encoded payloads of the events, if the caller has them; otherwise empty. They are needed for limits, memory
     # use and the write itself, and encoding is the expensive part.
     bodies: tuple[bytes, ...] = ()
-    # Every order that it makes, leases or closes, as it leaves it.
-    orders: tuple[OrderRow, ...] = ()
+    orders: tuple[OrderRow, ...] = ()  # every order that it makes, leases or closes, as it leaves it
     # The compiled playbook, with the first commit of an execution. Kept once per content hash.
     net: bytes | None = None
-    # Those that it opens or changes.
-    waits: tuple[WaitRow, ...] = ()
-    # The ids of those that are over.
-    closed_waits: tuple[str, ...] = ()
-    # Delivered by it, each to one wait only (MSG-02).
-    taken_messages: tuple[str, ...] = ()
+    waits: tuple[WaitRow, ...] = ()  # those that it opens or changes
+    closed_waits: tuple[str, ...] = ()  # the ids of those that are over
+    taken_messages: tuple[str, ...] = ()  # delivered by it, each to one wait only (MSG-02)
     tasks: tuple[TaskRow, ...] = ()
     # It claims orders of these pools, and is refused if that would exceed their capacity.
     room: tuple[PoolCapacity, ...] = ()
@@ -177,6 +172,10 @@ class History(Protocol):
         self, *, limit: int = 50, status: str | None = None, path: str | None = None, beyond: str | None = None
     ) -> list[ExecutionRow]:
         """The newest first. `path` may hold `*`; `beyond` is the last execution of the page before."""
+
+    async def registered(self, path: str) -> set[str] | None:
+        """The nets, by hash, of the registered versions of a playbook; None where the rows say themselves what is a
+        draft."""
 
     async def children(self, execution_id: str) -> list[ExecutionRow]:
         """The executions that this one has started, the oldest first."""
@@ -267,6 +266,8 @@ class ExecutionQuery(TypedDict, total=False):
     until: float | None  # created before
     text: str | None  # occurs in the id, the path or the name, ASCII letters of either case
     labels: Mapping[str, str] | None  # of the playbook's metadata, which must have them with these values
+    error: str | None  # the kind of error that it failed with
+    step: str | None  # that this error came from
 
 
 class ExecutionSearch(History, Protocol):

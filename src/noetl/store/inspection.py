@@ -17,6 +17,7 @@ from noetl.events.envelope import Event
 from noetl.events.executions import ExecutionRequested, RequestEvaluated
 from noetl.store.contract import DEFAULT_POOL, ExecutionRow, OrderRow, OrderState, Store
 from noetl.store.human_tasks import TaskRow
+from noetl.store.row_summary import summary_of
 from noetl.store.sql_files import named_queries
 from noetl.store.waits import WaitRow, tasks_of, waits_of
 
@@ -58,6 +59,7 @@ def derived_rows(events: Sequence[Event]) -> Derived:
         wake_at=execution.wake_at,
         failed_iterations=execution.counts.failed_iterations.failed,
         iterations=execution.counts.failed_iterations.total,
+        summary=summary_of(execution),
     )
     return Derived(row, _orders(execution, events), waits_of(execution), tasks_of(execution))
 
@@ -179,13 +181,15 @@ async def _stored(store: Store, execution_id: str) -> _Rows:
 
 
 def _unverifiable_fields(stored: _Rows, events: Sequence[Event]) -> dict[str, Any]:
-    """Fields of the stored row that need not match the log: the name where the log has none, and iterations that
-    the writer of the row did not count."""
+    """Fields of the stored row that need not match the log: the name where the log has none, and what the writer of
+    the row, an earlier version, did not count."""
     if stored.execution is None:
         return {}
     found: dict[str, Any] = {"name": stored.execution.name} if evaluated_name(events) is None else {}
     if stored.execution.failed_iterations is None:
         found |= {"failed_iterations": None, "iterations": stored.execution.iterations}
+    if stored.execution.summary is None:
+        found["summary"] = None
     return found
 
 

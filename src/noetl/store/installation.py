@@ -8,7 +8,7 @@ replaces a thing only if it names the version that it replaces.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -41,6 +41,9 @@ class KeyValues(Protocol):
         self, kind: str, *, prefix: str = "", limit: int = 1000, beyond: str | None = None
     ) -> list[KeyValue]:
         """By name. `beyond` is the last name of the page before."""
+
+    async def beginning(self, kind: str, prefixes: Collection[str]) -> Sequence[KeyValue]:
+        """All whose name begins with one of these, each once, by name. Costs a search for each prefix."""
 
     async def put(self, kind: str, name: str, body: bytes, *, over: int, at: float) -> KeyValue | None:
         """Store it, durably, in place of version `over` (0: of none); None when that is not what is there."""
@@ -78,6 +81,10 @@ class MemoryKeyValues:
     ) -> list[KeyValue]:
         names = sorted(name for of, name in self._things if of == kind and name.startswith(prefix))
         return [self._things[kind, name] for name in names if beyond is None or name > beyond][:limit]
+
+    async def beginning(self, kind: str, prefixes: Collection[str]) -> Sequence[KeyValue]:
+        starts = tuple(prefixes)
+        return [self._things[key] for key in sorted(self._things) if key[0] == kind and key[1].startswith(starts)]
 
     async def put(self, kind: str, name: str, body: bytes, *, over: int, at: float) -> KeyValue | None:
         there = self._things.get((kind, name))

@@ -125,6 +125,7 @@ class MemoryStore:
     ) -> list[contract.ExecutionRow]:
         path, text, labels = wanted.get("path"), wanted.get("text"), wanted.get("labels")
         since, until = wanted.get("since"), wanted.get("until")
+        error, step = wanted.get("error"), wanted.get("step")
         newest = sorted(self._executions.values(), key=_age)
         last = self._executions.get(beyond) if beyond is not None else None
         found = [
@@ -136,6 +137,8 @@ class MemoryStore:
             and (since is None or row.created_at >= since)
             and (until is None or row.created_at < until)
             and (text is None or holds_text(row, text))
+            and (error is None or (row.summary is not None and row.summary.error == error))
+            and (step is None or (row.summary is not None and row.summary.step == step))
             and (not labels or has_labels(self._nets.get(row.net_hash), labels))
         ]
         return found[:limit]
@@ -147,6 +150,9 @@ class MemoryStore:
         return contract.MovedExecutions(
             str(self._moves), {one: self._executions[one].last_seq for one, at in self._moved.items() if at > after}
         )
+
+    async def registered(self, path: str) -> set[str] | None:
+        return {row.net_hash for row in await self.catalog.versions(path)}
 
     async def children(self, execution_id: str) -> list[contract.ExecutionRow]:
         rows = [row for row in self._executions.values() if row.parent_execution_id == execution_id]

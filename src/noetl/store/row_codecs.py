@@ -19,6 +19,7 @@ from noetl.events.payloads import EventSource
 from noetl.store.contract import Commit, ExecutionRow, OrderRow, OrderState
 from noetl.store.human_tasks import TaskRow
 from noetl.store.notices import NoticeRow, NoticeState
+from noetl.store.row_summary import stored_summary, summary_at
 from noetl.store.waits import KeptRow, MessageRow, WaitRow
 
 _Row = TypeVar("_Row", bound=msgspec.Struct)
@@ -65,11 +66,13 @@ def payload_bodies(commit: Commit) -> Iterable[bytes]:
 
 
 def execution_of(row: Sequence[Any]) -> ExecutionRow:
-    return struct_of(ExecutionRow, row)
+    found = struct_of(ExecutionRow, (*row[:-1], None))
+    stored = row[-1]  # most executions have nothing to say besides their state
+    return found if stored is None else msgspec.structs.replace(found, summary=summary_at(stored, found.last_seq))
 
 
 def execution_values(row: ExecutionRow) -> tuple[Any, ...]:
-    return msgspec.structs.astuple(row)
+    return (*msgspec.structs.astuple(row)[:-1], stored_summary(row.summary))
 
 
 def order_of(row: Sequence[Any]) -> OrderRow:

@@ -24,6 +24,7 @@ from noetl.events.large_values import set_apart
 from noetl.events.orders import LeaseTerms, Order
 from noetl.store.contract import Commit, ExecutionRow, PoolCapacity
 from noetl.store.notices import NoticeRow
+from noetl.store.row_summary import summary_of
 from noetl.store.waits import outside_rows
 
 
@@ -197,6 +198,7 @@ def _commit(
             wake_at=execution.wake_at,
             failed_iterations=execution.counts.failed_iterations.failed,
             iterations=execution.counts.failed_iterations.total,
+            summary=summary_of(execution),
         ),
         events=tuple(decided.stored),
         bodies=tuple(decided.bodies),

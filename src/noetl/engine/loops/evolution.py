@@ -41,6 +41,8 @@ def on_loop_started(loop: LoopRun | None, payload: loops.LoopStarted, event_id: 
         region=region,
         strand=strand,
     )
+    if not payload.nested:
+        loop.total += payload.total
     _update_due(loop, loop.frames[path])
     return loop
 
@@ -100,6 +102,7 @@ def on_task_processed(loop: LoopRun, payload: TaskProcessed, at: float) -> None:
     iteration = loop.begun[payload.path]
     iteration.position = iteration.stands()
     iteration.last, iteration.last_at, iteration.in_task, iteration.told = payload, at, False, ()
+    iteration.passed_over = iteration.passed_over or payload.is_passed_over
     if payload.decision.set_ctx:
         note_writes(loop, payload.path, payload.decision.set_ctx)
 
@@ -126,7 +129,7 @@ def on_iteration_ended(loop: LoopRun, payload: loops.IterationDone | loops.Itera
         # Before `_close_frame` below: the result of an outer iteration is in the frame of the level inside it.
         frame.results[index] = _result(loop, frame, payload)
         if payload.extend:
-            _extend(frame, payload.extend)
+            _extend(loop, frame, payload.extend)
     closed = None
     if frame.nested:
         frame.open_slots -= 1
@@ -148,9 +151,10 @@ def keep_iterations(loop: LoopRun, payload: loops.LoopKept) -> None:
     _update_due(loop, frame)
 
 
-def _extend(frame: Frame, items: list[Any]) -> None:
+def _extend(loop: LoopRun, frame: Frame, items: list[Any]) -> None:
     frame.added += items
     frame.units += len(items)
+    loop.total += len(items) * (not frame.nested)
     frame.ended.extend(bytes(len(items)))
     frame.results += [None] * len(items)
 

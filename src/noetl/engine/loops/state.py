@@ -26,6 +26,7 @@ class OpenIteration(msgspec.Struct, kw_only=True):
     last: TaskProcessed | None = None
     last_at: float = 0.0
     in_task: bool = False  # its task has been started and not processed
+    passed_over: bool = False  # a task of it failed, and `do: continue` went on
     told: tuple[str, ...] = ()  # marks of what was reported of the task under way
     writes: dict[str, Any] = {}  # its own to `ctx` (SCOPE-06)
     children: tuple[str, ...] = ()  # nested executions that can be compensated
@@ -144,6 +145,7 @@ class LoopRun(msgspec.Struct, kw_only=True):
     due: dict[Path, None] = {}  # frames with work, in the order they came due
     contributions: dict[str, list[Write]] = {}  # to reduced keys; folded at the end, in the order of paths (LOOP-14)
     taken: dict[Path, tuple[Taken, ...]] = {}  # transitions that rules of v2-case took in ended iterations (V2C-23)
+    total: int = 0  # innermost iterations that are known of: the levels inside an outer iteration open with it
     # Count innermost iterations, and outer ones whose inner loop could not be opened.
     done: int = 0
     failed: int = 0
@@ -153,6 +155,11 @@ class LoopRun(msgspec.Struct, kw_only=True):
     @property
     def failing(self) -> bool:
         return self.broken is not None or (self.failure is not None and not self.best_effort)
+
+    @property
+    def unrun(self) -> int:
+        """Iterations that would be neither done nor failed if the loop ended now; 0 without a failure."""
+        return max(0, self.total - self.done - self.failed) if self.failed else 0
 
     def region_of(self, frame: Frame) -> Region | None:
         return self.regions[frame.region] if frame.region is not None else None

@@ -73,6 +73,7 @@ def close_all(execution: Execution, run: StepRun, at: float) -> None:
         if kind is WaitKind.HUMAN:
             execution.open_waits.due_times.cancel(DueTime.DUE, wait_id)
             execution.open_waits.due_times.cancel(DueTime.ESCALATE, wait_id)
+            execution.open_waits.people -= 1
             # A completed task stays completed: its own end also closes the waits of its step.
             if (task := execution.open_waits.human_tasks[wait_id]).is_open:
                 execution.open_waits.human_tasks[wait_id] = withdrawn_task(task, at)
@@ -114,6 +115,7 @@ def _on_wait_opened(
         if wait.due_at is not None:
             execution.open_waits.due_times.set(DueTime.WAIT, wait.wait_id, wait.due_at)
         return
+    execution.open_waits.people += 1
     task = new_task(payload, step=run.step, step_run_id=run.step_run_id, at=event.ts)
     execution.open_waits.human_tasks[task.task_id] = task
     if payload.due_at is not None:

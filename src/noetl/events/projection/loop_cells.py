@@ -64,9 +64,14 @@ class FailedIteration(msgspec.Struct, frozen=True):
 
 
 class LoopCounts(msgspec.Struct, frozen=True):
+    """Iterations. `unrun` were not run to their end, since the loop ended after a failure; `passed_over` are done
+    although a task of theirs failed."""
+
     total: int
     done: int
     failed: int
+    unrun: int = 0
+    passed_over: int = 0
 
 
 class LoopCells:
@@ -77,6 +82,7 @@ class LoopCells:
         "_changed",
         "_ended",
         "_now",
+        "_passed_over",
         "_states",
         "_total",
         "failures",
@@ -94,7 +100,7 @@ class LoopCells:
         self._changed = array("I")  # by block, the last event that changed it
         # Counted along, since counting the cells of a long loop for each look would cost its length.
         self._now = LoopCounts(0, 0, 0)
-        self._total = NumberHistory()
+        self._total, self._passed_over = NumberHistory(), NumberHistory()
         self._grow(payload.total, seq)
 
     @property
@@ -118,14 +124,19 @@ class LoopCells:
         for index in payload.indices:
             self._changed[index // BLOCK] = seq
             self._ended[index], self._states[index] = seq, DONE
-        self._now = LoopCounts(self._now.total, self._now.done + len(payload.indices), self._now.failed)
+        self._now = msgspec.structs.replace(self._now, done=self._now.done + len(payload.indices))
+
+    def pass_over(self, seq: int) -> None:
+        """An iteration is done although a task of it failed."""
+        self._now = msgspec.structs.replace(self._now, passed_over=self._now.passed_over + 1)
+        self._passed_over.put(seq, self._now.passed_over)
 
     def _end(self, payload: IterationDone | IterationFailed, seq: int) -> None:
         self._ended[payload.index] = seq
         is_failed = isinstance(payload, IterationFailed)
         self._states[payload.index] = FAILED if is_failed else DONE
         now = self._now
-        self._now = LoopCounts(now.total, now.done + (not is_failed), now.failed + is_failed)
+        self._now = msgspec.structs.replace(now, done=now.done + (not is_failed), failed=now.failed + is_failed)
         if isinstance(payload, IterationDone):
             if payload.extend:
                 self._grow(now.total + len(payload.extend), seq)
@@ -141,7 +152,7 @@ class LoopCells:
         self._changed.extend([0] * (-(-total // BLOCK) - len(self._changed)))
         for number in range(now.total // BLOCK, len(self._changed)):
             self._changed[number] = seq
-        self._now = LoopCounts(total, now.done, now.failed)
+        self._now = msgspec.structs.replace(now, total=total)
         self._total.put(seq, total)
 
     # the state after any event
@@ -151,7 +162,12 @@ class LoopCells:
             return self._now
         total = (self._total.at(at) or (0,))[0]
         cells = [self._block(number, at, total) for number in range(-(-total // BLOCK))]
-        return LoopCounts(total, sum(one.count(DONE) for one in cells), sum(one.count(FAILED) for one in cells))
+        return LoopCounts(
+            total,
+            sum(one.count(DONE) for one in cells),
+            sum(one.count(FAILED) for one in cells),
+            passed_over=(self._passed_over.at(at) or (0,))[0],
+        )
 
     def blocks(self, at: int, since: int = 0) -> dict[int, str]:
         """The blocks after event `at`, by number, a digit for each iteration. For the current state, only those that

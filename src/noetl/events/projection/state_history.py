@@ -14,11 +14,12 @@ import msgspec
 from noetl.events.control import PlaybookCancelled
 from noetl.events.envelope import Event
 from noetl.events.executions import PlaybookProcessed
-from noetl.events.loops import IterationDone, IterationFailed, IterationStarted, LoopKept, LoopStarted
+from noetl.events.loops import IterationDone, IterationFailed, IterationStarted, LoopKept, LoopLevels, LoopStarted
 from noetl.events.projection.loop_cells import LoopCells, LoopCounts, NumberHistory
 from noetl.events.projection.projection import Projection
 from noetl.events.projection.side_runs import SideRunList
 from noetl.events.projection.views import LoopProgress, StepRunView
+from noetl.events.tasks import TaskProcessed
 
 _LOOP_EVENTS = (LoopStarted, LoopKept, IterationStarted, IterationDone, IterationFailed)
 
@@ -60,15 +61,17 @@ class _Counts(msgspec.Struct):
     cancelled: int = 0
     queued: dict[str, int] = {}  # the runs that no worker has taken, the oldest first, with the event of each
     loop: LoopProgress | None = None
-    # Eight numbers of runs, then whether there is a loop and its three.
-    past: NumberHistory = msgspec.field(default_factory=lambda: NumberHistory(12))
+    unrun: int = 0  # iterations
+    passed_over: int = 0
+    # Eight numbers of runs, then whether there is a loop and its five.
+    past: NumberHistory = msgspec.field(default_factory=lambda: NumberHistory(14))
 
     def keep(self, seq: int) -> None:
         level = self.loop.level if self.loop is not None else None
         of_loop = (1, level.total, level.done, level.failed) if level is not None else (0, 0, 0, 0)
         counts = (self.tokens, self.running, self.waiting, self.done, self.failed, self.cancelled)
         queued = (len(self.queued), next(iter(self.queued.values()), 0))
-        self.past.put(seq, *counts, *queued, *of_loop)
+        self.past.put(seq, *counts, *queued, *of_loop, self.unrun, self.passed_over)
 
     def moment(self, step: str, at: int) -> StepMoment | None:
         if (numbers := self.past.at(at)) is None:
@@ -99,6 +102,8 @@ class StateHistory:
         self._begun: list[StepRunView] = []  # with the event that is taken
         self._projection = Projection(self._begun)
         self.loop_ends: dict[str, int] = {}  # by step run with a loop, the event that ended it
+        self._open_loops: dict[str, LoopLevels] = {}  # by step run, its own iterations
+        self._passed_over: set[tuple[str, tuple[int, ...]]] = set()  # open iterations with a task that failed
         self._steps: dict[str, _Counts] = {}
         # Eight bytes for each event: a log of a million is eight megabytes, where a list of floats would be thirty-two.
         self._times = array("d")
@@ -141,6 +146,8 @@ class StateHistory:
                 self._count_run(view, was, is_end=isinstance(payload, PlaybookProcessed))
         if isinstance(payload, _LOOP_EVENTS):
             self._take_iteration(event, payload)
+        elif isinstance(payload, TaskProcessed) and payload.path and payload.is_passed_over:
+            self._passed_over.add((event.step_run_id or "", payload.path))
         if self._begun or pending or (about is not None and about.origin is not None):
             self._take_side_runs(pending if about is None else [*pending, about])
         self._keep_totals()
@@ -191,6 +198,8 @@ class StateHistory:
         counts.cancelled += (view.status == "cancelled") - (was == "cancelled")
         if not is_alive and (view.step_run_id or "", ()) in self.loops:
             self.loop_ends.setdefault(view.step_run_id or "", self.seq)
+            loop = self._open_loops.pop(view.step_run_id or "", None)
+            counts.unrun += loop.unrun if loop is not None else 0
         # At the end of an execution runs are alive no more without being done.
         counts.done += not is_alive and not is_end and view.status not in ("failed", "cancelled")
         counts.keep(self.seq)
@@ -205,15 +214,25 @@ class StateHistory:
                 self.loops[run, payload.path] = LoopCells(step, run, event.seq, payload)
                 counts.loop = counts.loop or LoopProgress()
                 counts.loop.open(len(payload.path), payload.total, event.ts)
+                self._open_loops.setdefault(run, LoopLevels()).add(len(payload.path), payload.total)
         elif isinstance(payload, LoopKept):
             if (cells := self.loops.get((run, payload.path))) is not None and counts.loop is not None:
                 cells.keep(payload, event.seq)
                 counts.loop.keep(len(payload.path), len(payload.indices))
+                if run in self._open_loops:
+                    self._open_loops[run].levels[len(payload.path)].done += len(payload.indices)
         elif (cells := self.loops.get((run, payload.path[:-1]))) is not None:
             cells.take(payload, event.seq)
             if isinstance(payload, IterationStarted) or counts.loop is None:
                 return
             counts.loop.count(payload, event.ts)
+            if run in self._open_loops:
+                self._open_loops[run].end(payload)
+            if (run, payload.path) in self._passed_over:
+                self._passed_over.discard((run, payload.path))
+                if isinstance(payload, IterationDone):
+                    counts.passed_over += 1
+                    cells.pass_over(event.seq)
         counts.keep(event.seq)
 
     def _take_side_runs(self, touched: list[StepRunView]) -> None:

@@ -144,6 +144,7 @@ RULES: dict[tuple[str, str], AccessRule] = {
     ("POST", "/api/executions"): OPERATES,
     ("POST", "/api/executions/draft"): WRITES,  # it runs a text of the caller's own
     ("POST", "/api/executions/step-test"): WRITES,  # as a draft
+    ("GET", "/api/executions/failures"): VIEWER,
     ("POST", "/api/executions/bulk"): OPERATES,
     ("GET", "/api/executions/{execution_id}"): VIEWER,
     ("GET", "/api/executions/{execution_id}/events"): VIEWER,

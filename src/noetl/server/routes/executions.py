@@ -38,7 +38,7 @@ from noetl.server.execution_control import (
     matching_executions,
     parse_labels,
 )
-from noetl.server.execution_lists import execution_views, trial_of
+from noetl.server.execution_lists import FailureGroups, execution_views, failure_groups, trial_of
 from noetl.server.guarded_router import GuardedRouter, Json, openapi_docs
 from noetl.server.idempotency import HEADER, REPLAYED
 from noetl.server.problem_details import ProblemDetails
@@ -70,7 +70,8 @@ async def execution_detail(services: Services, row: ExecutionRow) -> ExecutionDe
     version = await version_of(services, row)
     carried = request.carried if request is not None else None
     return ExecutionDetail(
-        **row.readable(),
+        # Rows of earlier versions do not say which step failed; the log does.
+        **row.readable() | {"failed_step": await failed_step(services.store, row, error)},
         trial=await trial_of(services, row),
         version=version,
         label=request.version if request is not None else None,
@@ -84,7 +85,6 @@ async def execution_detail(services: Services, row: ExecutionRow) -> ExecutionDe
         or (carried.execution_id if carried is not None else None),
         from_step=carried.step if carried is not None else None,
         dialect=evaluated.dialect if evaluated is not None else None,
-        failed_step=await failed_step(services.store, row, error),
         started_by=starter_view(request.starter, row.created_at) if request is not None else None,
         cancelled_by=await canceller(services.store, row),
     )
@@ -190,12 +190,17 @@ async def executions(
     until: Annotated[str | None, Query(max_length=50)] = None,
     text: Annotated[str | None, Query(max_length=200)] = None,
     label: Annotated[list[str] | None, Query(max_length=10, description="key=value, of metadata.labels.")] = None,
+    error: Annotated[str | None, Query(max_length=100, description="The kind of error that it failed with.")] = None,
+    step: Annotated[str | None, Query(max_length=200, description="The step that this error came from.")] = None,
     limit: Annotated[int, Query(ge=1, le=500)] = 50,
     cursor: Annotated[str | None, Query(max_length=100)] = None,
 ) -> Response:
     """The newest first. `next` of a page is the `cursor` of the one after."""
     services = services_of(request)
-    wanted = Filter(status=status, path=path, since=since, until=until, text=text, labels=parse_labels(label))
+    labels = parse_labels(label)
+    wanted = Filter(
+        status=status, path=path, since=since, until=until, text=text, labels=labels, error=error, step=step
+    )
     rows = []
     # One more than is shown: it says whether there is a next page.
     async for row in matching_executions(services, wanted, await checked_cursor(services, cursor), about=limit + 1):
@@ -204,6 +209,21 @@ async def executions(
             break
     beyond = rows[limit - 1].execution_id if len(rows) > limit else None
     return Json(ExecutionPage(executions=await execution_views(services, rows[:limit]), next=beyond))
+
+
+@router.get("/api/executions/failures", **openapi_docs(FailureGroups, summary="Failed executions by reason"))
+async def failures(
+    request: Request,
+    path: Annotated[str | None, Query(max_length=500, description="* stands for any text.")] = None,
+    since: Annotated[str | None, Query(max_length=50)] = None,
+    until: Annotated[str | None, Query(max_length=50)] = None,
+    text: Annotated[str | None, Query(max_length=200)] = None,
+    label: Annotated[list[str] | None, Query(max_length=10, description="key=value, of metadata.labels.")] = None,
+) -> Response:
+    """How many of the newest 1,000 failed executions failed in which step and with which kind of error."""
+    labels = parse_labels(label)
+    wanted = Filter(status="failed", path=path, since=since, until=until, text=text, labels=labels)
+    return Json(await failure_groups(services_of(request), wanted))
 
 
 @router.post("/api/executions/bulk", **openapi_docs(Bulk, reads=BulkRequest, summary="Steer many executions"))

@@ -138,7 +138,6 @@ class PlaybookRun(ExecutionView, frozen=True, kw_only=True):
 
     version: int | None
     from_step: str | None
-    failed_step: str | None
     reason: str | None
     steps: list[StepCell]
 
@@ -185,11 +184,10 @@ async def _run(services: Services, row: ExecutionRow, version: int | None) -> Pl
     runs = await step_runs(services.store, row.execution_id)
     error = await end_error(services.store, row) if row.status in _FAILED else None
     return PlaybookRun(
-        **row.readable(),
+        **row.readable() | {"failed_step": await failed_step(services.store, row, error)},
         trial=await trial_of(services, row),
         version=version,
         from_step=await first_step_of(services.store, row.execution_id),
-        failed_step=await failed_step(services.store, row, error),
         reason=_reason(error) if error is not None else None,
         steps=_cells(runs),
     )

@@ -19,11 +19,14 @@ MOST_LOOPS = 200
 
 
 class LoopCountsView(msgspec.Struct, frozen=True, kw_only=True):
-    """Iterations; the others of `total` have not ended."""
+    """Iterations; the others of `total` have not ended. `unrun` of those never will: their loop ended after a failure.
+    `passed_over` are done although a task of theirs failed (`do: continue`)."""
 
     total: int
     done: int
     failed: int
+    unrun: int = 0
+    passed_over: int = 0
 
 
 class StepProjection(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,7 +90,7 @@ class FailedIterationView(msgspec.Struct, frozen=True, kw_only=True):
 class LoopProjection(msgspec.Struct, frozen=True, kw_only=True):
     """One level of a loop; `path` is the iteration around it. `blocks` has a digit for each iteration, 1,000 in a
     block, by the number of the block: 0 not started, 1 running, 2 done, 3 failed. `failures` are the first 1,000. The
-    step run `is_over`: what was running was stopped."""
+    step run `is_over`: what was running was stopped. `passed_over` are done although a task of theirs failed."""
 
     step: str
     step_run_id: str
@@ -98,6 +101,7 @@ class LoopProjection(msgspec.Struct, frozen=True, kw_only=True):
     is_over: bool
     blocks: dict[int, str]
     failures: list[FailedIterationView]
+    passed_over: int = 0
 
 
 class LoopsView(msgspec.Struct, frozen=True, kw_only=True):
@@ -147,7 +151,7 @@ def _step(history: StateHistory, moment: StepMoment, side_runs: dict[str, dict[s
         queued_at=rfc3339(queued_at) if queued_at is not None else None,
         done=moment.done,
         failed=moment.failed,
-        loop=LoopCountsView(total=loop.total, done=loop.done, failed=loop.failed) if loop is not None else None,
+        loop=LoopCountsView(**msgspec.structs.asdict(loop)) if loop is not None else None,
         side_runs=side_runs,
     )
 
@@ -210,6 +214,7 @@ def _loop(history: StateHistory, cells: LoopCells, at: int, since: int) -> LoopP
         failed=counts.failed,
         is_over=end is not None and end <= at,
         blocks=cells.blocks(at, since),
+        passed_over=counts.passed_over,
         failures=[
             FailedIterationView(index=failure.index, kind=failure.kind, message=failure.message)
             for failure in cells.failures

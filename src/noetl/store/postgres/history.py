@@ -12,11 +12,11 @@ from noetl.base.errors import AbsentError, BackendError
 from noetl.events.envelope import Event
 from noetl.store.contract import EventFilter, ExecutionQuery, ExecutionRow, MovedExecutions, OrderRow
 from noetl.store.event_batches import batch_events, picked, picked_events
-from noetl.store.installation import KeyValues
+from noetl.store.installation import CatalogRow, KeyValues
 from noetl.store.postgres.database import Database, address_of, damage_as_unreadable
 from noetl.store.postgres.installation import PostgresKeyValues
 from noetl.store.postgres.schema import applied, known_migrations, migrate
-from noetl.store.row_codecs import event_of, execution_of, lowered, order_of
+from noetl.store.row_codecs import event_of, execution_of, lowered, order_of, struct_of
 from noetl.store.sql_files import Applied, applied_of, pending
 
 # Batches that are read at once where only some events are asked for: first, and later.
@@ -109,7 +109,15 @@ class PostgresHistory:
         # The query lowers its columns, so the text has to come lowered too.
         pattern, lower = None if path is None else like(path), None if text is None else lowered(text)
         keys, values = (list(labels), list(labels.values())) if labels else (None, None)
-        filters = (wanted.get("since"), wanted.get("until"), lower, keys, values)
+        filters = (
+            wanted.get("since"),
+            wanted.get("until"),
+            lower,
+            keys,
+            values,
+            wanted.get("error"),
+            wanted.get("step"),
+        )
         rows = await self._db.rows("select_executions", wanted.get("status"), pattern, beyond, limit, *filters)
         return [execution_of(row) for row in rows]
 
@@ -118,6 +126,9 @@ class PostgresHistory:
             return MovedExecutions(str(await self._db.value("select_cursor")))
         rows = await self._db.rows("select_moved", int(since))
         return MovedExecutions(str(rows[0][0]), {row[1]: row[2] for row in rows if row[1] is not None})
+
+    async def registered(self, path: str) -> set[str] | None:
+        return {struct_of(CatalogRow, row).net_hash for row in await self._db.rows("select_versions", path)}
 
     async def children(self, execution_id: str) -> list[ExecutionRow]:
         return [execution_of(row) for row in await self._db.rows("select_children", execution_id)]

@@ -4,7 +4,7 @@ the audit log."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import asyncpg  # type: ignore[import-untyped]
@@ -85,6 +85,10 @@ class PostgresKeyValues:
         return [
             struct_of(KeyValue, row) for row in await self._db.rows("select_key_values", kind, prefix, beyond, limit)
         ]
+
+    async def beginning(self, kind: str, prefixes: Collection[str]) -> Sequence[KeyValue]:
+        rows = await self._db.rows("select_key_values_beginning", kind, list(prefixes))
+        return [struct_of(KeyValue, row) for row in rows]
 
     async def put(self, kind: str, name: str, body: bytes, *, over: int, at: float) -> KeyValue | None:
         if over == 0:

@@ -3,19 +3,19 @@
 -- others wait, and these then find another `last_seq` than they decided on, so they update nothing and are
 -- refused below. A refusal rolls back everything else.
 WITH given AS MATERIALIZED (
-    SELECT * FROM unnest($1::counted_execution_row[])
+    SELECT * FROM unnest($1::summed_execution_row[])
 ), moved AS (
     UPDATE execution AS x SET status = g.status, last_seq = g.last_seq, finished_at = g.finished_at, wake_at = g.wake_at,
                               failed_iterations = g.failed_iterations, iterations = g.iterations,
-                              counted_seq = g.last_seq
+                              summary = g.summary, counted_seq = g.last_seq
     FROM given AS g
     WHERE x.execution_id = g.execution_id AND x.last_seq = g.after AND g.after > 0
     RETURNING x.execution_id
 ), begun AS (
     INSERT INTO execution (execution_id, trace_id, path, name, net_hash, status, last_seq, created_at, finished_at,
-                           parent_execution_id, wake_at, failed_iterations, iterations, counted_seq)
+                           parent_execution_id, wake_at, failed_iterations, iterations, summary, counted_seq)
     SELECT execution_id, trace_id, path, name, net_hash, status, last_seq, created_at, finished_at,
-           parent_execution_id, wake_at, failed_iterations, iterations, last_seq
+           parent_execution_id, wake_at, failed_iterations, iterations, summary, last_seq
     FROM given WHERE after = 0
 ), stored AS (
     INSERT INTO history (execution_id, first_seq, last_seq, event_ids, types, envelopes, payloads, checksum)
@@ -172,13 +172,13 @@ WHERE name IN ('fsync', 'full_page_writes', 'synchronous_commit') AND setting = 
 -- name: select_execution
 SELECT execution_id, trace_id, path, name, net_hash, status, last_seq, created_at, finished_at, parent_execution_id,
        wake_at, CASE WHEN counted_seq = last_seq THEN failed_iterations END,
-       CASE WHEN counted_seq = last_seq THEN iterations END
+       CASE WHEN counted_seq = last_seq THEN iterations END, summary
 FROM execution WHERE execution_id = $1;
 
 -- name: select_executions
 SELECT execution_id, trace_id, path, name, net_hash, status, last_seq, created_at, finished_at, parent_execution_id,
        wake_at, CASE WHEN counted_seq = last_seq THEN failed_iterations END,
-       CASE WHEN counted_seq = last_seq THEN iterations END
+       CASE WHEN counted_seq = last_seq THEN iterations END, summary
 FROM execution
 WHERE ($1::text IS NULL OR status = $1) AND ($2::text IS NULL OR path LIKE $2)
   AND created_at <= coalesce((SELECT last.created_at FROM execution AS last WHERE last.execution_id = $3), 'infinity')
@@ -187,6 +187,7 @@ WHERE ($1::text IS NULL OR status = $1) AND ($2::text IS NULL OR path LIKE $2)
   AND created_at >= coalesce($5::float8, '-infinity') AND created_at < coalesce($6::float8, 'infinity')
   AND ($7::text IS NULL OR strpos(lower(execution_id), $7) > 0 OR strpos(lower(path), $7) > 0
        OR strpos(lower(name), $7) > 0)
+  AND ($10::text IS NULL OR summary::json ->> 'error' = $10) AND ($11::text IS NULL OR summary::json ->> 'step' = $11)
   AND ($8::text[] IS NULL OR net_hash IN (
       SELECT net_hash FROM net
       WHERE NOT EXISTS (
@@ -300,7 +301,7 @@ FROM message WHERE payload LIKE '%"checksum":"%';
 -- name: select_children
 SELECT execution_id, trace_id, path, name, net_hash, status, last_seq, created_at, finished_at, parent_execution_id,
        wake_at, CASE WHEN counted_seq = last_seq THEN failed_iterations END,
-       CASE WHEN counted_seq = last_seq THEN iterations END
+       CASE WHEN counted_seq = last_seq THEN iterations END, summary
 FROM execution WHERE parent_execution_id = $1 ORDER BY created_at, execution_id;
 
 -- name: tally_executions
@@ -370,7 +371,7 @@ SELECT execution_id FROM execution WHERE execution_id = ANY ($1::text[]) AND fin
 -- name: select_due
 SELECT execution_id, trace_id, path, name, net_hash, status, last_seq, created_at, finished_at, parent_execution_id,
        wake_at, CASE WHEN counted_seq = last_seq THEN failed_iterations END,
-       CASE WHEN counted_seq = last_seq THEN iterations END
+       CASE WHEN counted_seq = last_seq THEN iterations END, summary
 FROM execution WHERE wake_at <= $1 ORDER BY wake_at, execution_id LIMIT $2;
 
 -- name: select_next_due
@@ -513,6 +514,12 @@ SELECT kind, name, version, body, updated_at FROM shelf WHERE kind = $1 AND name
 SELECT kind, name, version, body, updated_at FROM shelf
 WHERE kind = $1 AND name >= $2 AND starts_with(name, $2) AND ($3::text IS NULL OR name > $3)
 ORDER BY name LIMIT $4;
+
+-- name: select_key_values_beginning
+-- A range of the index for each prefix: the last character there is ends it.
+SELECT DISTINCT k.kind, k.name, k.version, k.body, k.updated_at
+FROM unnest($2::text[]) AS p (prefix)
+JOIN shelf AS k ON k.kind = $1 AND k.name >= p.prefix AND k.name < p.prefix || chr(1114111) ORDER BY k.name;
 
 -- name: insert_key_value
 INSERT INTO shelf (kind, name, version, body, updated_at) VALUES ($1, $2, 1, $3, $4)

@@ -21,8 +21,8 @@ from noetl.base.errors import AbsentError, BackendError, Outage, StoreUnwritable
 from noetl.events.envelope import Event
 from noetl.store.contract import EventFilter, ExecutionQuery, ExecutionRow, MovedExecutions, OrderRow
 from noetl.store.event_batches import batch_events, picked, picked_events
-from noetl.store.installation import KeyValues
-from noetl.store.row_codecs import event_of, execution_of, lowered, order_of
+from noetl.store.installation import CatalogRow, KeyValues
+from noetl.store.row_codecs import event_of, execution_of, lowered, order_of, struct_of
 from noetl.store.sql_files import Applied, applied_of
 from noetl.store.sqlite import database
 from noetl.store.sqlite.installation import SqliteKeyValues
@@ -125,6 +125,8 @@ class SqliteHistory(database.SqliteQueries):
             "until": wanted.get("until"),
             "text": None if text is None else lowered(text),
             "labels": json.dumps(dict(labels)) if labels else None,
+            "error": wanted.get("error"),
+            "step": wanted.get("step"),
         }
         return self._decoded(execution_of, "select_executions", values)
 
@@ -144,6 +146,9 @@ class SqliteHistory(database.SqliteQueries):
                 return MovedExecutions(cursor)
             late = _number(last_end) - _ENDED_LATE_S
             return MovedExecutions(cursor, dict(self._db.execute(database.QUERIES["select_moved"], (late,)).fetchall()))
+
+    async def registered(self, path: str) -> set[str] | None:
+        return {struct_of(CatalogRow, row).net_hash for row in self._rows("select_versions", (path,))}
 
     async def children(self, execution_id: str) -> list[ExecutionRow]:
         return self._decoded(execution_of, "select_children", (execution_id,))

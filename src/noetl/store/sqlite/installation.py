@@ -3,7 +3,8 @@ credentials and the audit log."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import msgspec
@@ -63,6 +64,10 @@ class SqliteKeyValues(SqliteTable):
     ) -> list[KeyValue]:
         values = {"kind": kind, "prefix": prefix, "limit": limit, "beyond": beyond}
         return [struct_of(KeyValue, row) for row in self._rows("select_key_values", values)]
+
+    async def beginning(self, kind: str, prefixes: Collection[str]) -> Sequence[KeyValue]:
+        values = {"kind": kind, "prefixes": json.dumps(list(prefixes))}
+        return [struct_of(KeyValue, row) for row in self._rows("select_key_values_beginning", values)]
 
     async def put(self, kind: str, name: str, body: bytes, *, over: int, at: float) -> KeyValue | None:
         if over == 0:

@@ -4,17 +4,18 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: insert_execution
 INSERT INTO execution (execution_id, trace_id, path, name, net_hash, status, last_seq, created_at, finished_at,
-                       parent_execution_id, wake_at, failed_iterations, iterations, counted_seq)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+                       parent_execution_id, wake_at, failed_iterations, iterations, summary, counted_seq)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: move_open_execution
 -- It leaves alone what only an end changes: naming a column rewrites its index, a page of every commit.
-UPDATE execution SET status = ?, last_seq = ?, wake_at = ?, failed_iterations = ?, iterations = ?, counted_seq = ?
+UPDATE execution SET status = ?, last_seq = ?, wake_at = ?, failed_iterations = ?, iterations = ?, summary = ?,
+                     counted_seq = ?
 WHERE execution_id = ? AND last_seq = ?;
 
 -- name: move_execution
 UPDATE execution SET status = ?, last_seq = ?, finished_at = ?, wake_at = ?, failed_iterations = ?, iterations = ?,
-                     counted_seq = ?
+                     summary = ?, counted_seq = ?
 WHERE execution_id = ? AND last_seq = ?;
 
 -- name: insert_order
@@ -89,19 +90,21 @@ DELETE FROM execution;
 -- name: select_execution
 SELECT execution_id, trace_id, path, name, net_hash, status, last_seq, created_at, finished_at, parent_execution_id,
        wake_at, CASE WHEN counted_seq = last_seq THEN failed_iterations END,
-       CASE WHEN counted_seq = last_seq THEN iterations END
+       CASE WHEN counted_seq = last_seq THEN iterations END, summary
 FROM execution WHERE execution_id = ?;
 
 -- name: select_executions
 SELECT execution_id, trace_id, path, name, net_hash, status, last_seq, created_at, finished_at, parent_execution_id,
        wake_at, CASE WHEN counted_seq = last_seq THEN failed_iterations END,
-       CASE WHEN counted_seq = last_seq THEN iterations END
+       CASE WHEN counted_seq = last_seq THEN iterations END, summary
 FROM execution
 WHERE (:status IS NULL OR status = :status) AND (:path IS NULL OR path GLOB :path)
   AND (:beyond IS NULL OR (-created_at, execution_id)
        > (SELECT -last.created_at, last.execution_id FROM execution AS last WHERE last.execution_id = :beyond))
   AND (:since IS NULL OR created_at >= :since) AND (:until IS NULL OR created_at < :until)
   AND (:text IS NULL OR instr(lower(execution_id), :text) OR instr(lower(path), :text) OR instr(lower(name), :text))
+  AND (:error IS NULL OR json_extract(summary, '$.error') = :error)
+  AND (:step IS NULL OR json_extract(summary, '$.step') = :step)
   AND (:labels IS NULL OR net_hash IN (
       SELECT net_hash FROM net AS n
       WHERE NOT EXISTS (
@@ -175,7 +178,7 @@ SELECT payload FROM message WHERE payload LIKE '%"checksum":"%';
 -- name: select_children
 SELECT execution_id, trace_id, path, name, net_hash, status, last_seq, created_at, finished_at, parent_execution_id,
        wake_at, CASE WHEN counted_seq = last_seq THEN failed_iterations END,
-       CASE WHEN counted_seq = last_seq THEN iterations END
+       CASE WHEN counted_seq = last_seq THEN iterations END, summary
 FROM execution WHERE parent_execution_id = ? ORDER BY created_at, execution_id;
 
 -- name: tally_executions
@@ -224,7 +227,7 @@ WHERE execution_id IN (SELECT value FROM json_each(?)) AND finished_at IS NULL;
 -- name: select_due
 SELECT execution_id, trace_id, path, name, net_hash, status, last_seq, created_at, finished_at, parent_execution_id,
        wake_at, CASE WHEN counted_seq = last_seq THEN failed_iterations END,
-       CASE WHEN counted_seq = last_seq THEN iterations END
+       CASE WHEN counted_seq = last_seq THEN iterations END, summary
 FROM execution WHERE wake_at <= ? ORDER BY wake_at, execution_id LIMIT ?;
 
 -- name: select_next_due
@@ -384,6 +387,12 @@ SELECT kind, name, version, body, updated_at FROM shelf WHERE kind = ? AND name 
 SELECT kind, name, version, body, updated_at FROM shelf
 WHERE kind = :kind AND substr(name, 1, length(:prefix)) = :prefix AND (:beyond IS NULL OR name > :beyond)
 ORDER BY name LIMIT :limit;
+
+-- name: select_key_values_beginning
+-- A range of the index for each prefix: the last character there is ends it.
+SELECT DISTINCT k.kind, k.name, k.version, k.body, k.updated_at
+FROM json_each(:prefixes) AS p CROSS JOIN shelf AS k
+WHERE k.kind = :kind AND k.name >= p.value AND k.name < p.value || char(1114111) ORDER BY k.name;
 
 -- name: insert_key_value
 INSERT INTO shelf (kind, name, version, body, updated_at) VALUES (?, ?, 1, ?, ?) ON CONFLICT (kind, name) DO NOTHING;

@@ -25,6 +25,7 @@ from noetl.store.inspection import derived_rows
 from noetl.store.installation import Catalog, CredentialRows, KeyValues
 from noetl.store.notices import Notices
 from noetl.store.row_codecs import checksums_in
+from noetl.store.row_summary import stored_summary
 from noetl.store.sqlite.database import (
     QUERIES,
     is_up_to_date,
@@ -163,7 +164,7 @@ class SqliteStore(SqliteHistory):
         if commit.after == 0:
             self._insert_execution(row)
             return
-        counted = (row.failed_iterations, row.iterations, row.last_seq)
+        counted = (row.failed_iterations, row.iterations, stored_summary(row.summary), row.last_seq)
         rest = (row.wake_at, *counted, row.execution_id, commit.after)
         # A statement of its own for open executions: it leaves the indexes of ended ones alone.
         if row.finished_at is None:

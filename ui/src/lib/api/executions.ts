@@ -9,6 +9,7 @@ import type {
   ExecutionDetail,
   ExecutionPage,
   Explanation,
+  FailureGroups,
   IterationView,
   LimitRate,
   LogPage,
@@ -30,10 +31,16 @@ export interface ExecutionFilter {
   until?: string;
   text?: string;
   label?: string; // key=value
+  error?: string; // the kind of error that it failed with
+  step?: string; // that it failed in
 }
 
 export const listExecutions = (filter: ExecutionFilter, cursor?: string | null, limit = 100) =>
   get<ExecutionPage>("executions", { ...filter, cursor, limit });
+
+/** Why executions failed, by step and kind of error. */
+export const getFailures = ({ path, since, until, text, label }: ExecutionFilter) =>
+  get<FailureGroups>("executions/failures", { path, since, until, text, label });
 
 /** Executions whose orders no worker takes; one of them by its id. */
 export const getStuck = (id?: string) => get<StuckExecutions>("stuck", { execution_id: id });

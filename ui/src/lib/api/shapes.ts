@@ -6,6 +6,7 @@ export type Shape = components["schemas"];
 
 export type ExecutionRow = Shape["ExecutionView"];
 export type ExecutionDetail = Shape["ExecutionDetail"];
+export type FailureGroups = Shape["FailureGroups"];
 export type ExecutionPage = Shape["ExecutionPage"];
 export type PlaybookSteps = Shape["PlaybookSteps"];
 export type StepBar = Shape["StepBar"];

@@ -445,6 +445,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/executions/failures": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Failed executions by reason
+         * @description How many of the newest 1,000 failed executions failed in which step and with which kind of error.
+         */
+        get: operations["failures_api_executions_failures_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/executions/step-test": {
         parameters: {
             query?: never;
@@ -3391,6 +3411,8 @@ export interface components {
             dialect: string | null;
             duration_s: number | null;
             error: Record<string, unknown> | null;
+            /** @default null */
+            error_kind: string | null;
             events: number;
             execution_id: string;
             /** @default null */
@@ -3405,9 +3427,15 @@ export interface components {
             label: string | null;
             name: string;
             net_hash: string;
+            /** @default 0 */
+            open_tasks: number;
             parent_execution_id: string | null;
+            /** @default 0 */
+            passed_over_iterations: number;
             path: string;
             payload: unknown;
+            /** @default null */
+            rerun_by: string | null;
             /** @default null */
             rerun_of: string | null;
             /** @default [] */
@@ -3418,6 +3446,8 @@ export interface components {
             trace_id: string;
             /** @default null */
             trial: string | null;
+            /** @default 0 */
+            unrun_iterations: number;
             version: number | null;
             wake_at: string | null;
             /** @default {} */
@@ -3434,27 +3464,44 @@ export interface components {
         /**
          * ExecutionView
          * @description A row of the list. `events` is the number of its last event; `wake_at` is when its next timer fires.
-         *     `failed_iterations` of `iterations` failed, over the loops with a failure; null where they were not counted.
-         *     `trial` is draft or step-test, null for a run of a registered playbook.
+         *     `failed_iterations` of `iterations` failed, over the loops with a failure; null where they were not counted. Of the
+         *     others `unrun_iterations` were not run to their end, and `passed_over_iterations` went on after an error of a task
+         *     (`do: continue`). `error_kind` and `failed_step` say why it failed, `open_tasks` how many people it waits for.
+         *     `trial` is draft or step-test, null for a run of a registered playbook. `rerun_of` is the execution that it repeats,
+         *     `rerun_by` the newest that repeats it.
          */
         ExecutionView: {
             created_at: string;
             duration_s: number | null;
+            /** @default null */
+            error_kind: string | null;
             events: number;
             execution_id: string;
             /** @default null */
             failed_iterations: number | null;
+            /** @default null */
+            failed_step: string | null;
             finished_at: string | null;
             /** @default null */
             iterations: number | null;
             name: string;
             net_hash: string;
+            /** @default 0 */
+            open_tasks: number;
             parent_execution_id: string | null;
+            /** @default 0 */
+            passed_over_iterations: number;
             path: string;
+            /** @default null */
+            rerun_by: string | null;
+            /** @default null */
+            rerun_of: string | null;
             status: string;
             trace_id: string;
             /** @default null */
             trial: string | null;
+            /** @default 0 */
+            unrun_iterations: number;
             wake_at: string | null;
         };
         /**
@@ -3480,11 +3527,38 @@ export interface components {
             message: string;
         };
         /**
+         * FailureGroup
+         * @description So many executions failed with this kind of error, in this step.
+         */
+        FailureGroup: {
+            error: string;
+            executions: number;
+            step: string | null;
+        };
+        /**
+         * FailureGroups
+         * @description The largest group first. `executions` were counted; `more`: older ones match too. Of `unknown` the reason is not
+         *     stored, since an earlier version ended them.
+         */
+        FailureGroups: {
+            /** @default 0 */
+            executions: number;
+            /** @default [] */
+            groups: components["schemas"]["FailureGroup"][];
+            /** @default false */
+            more: boolean;
+            /** @default 0 */
+            unknown: number;
+        };
+        /**
          * Filter
          * @description `path` may hold `*`. `since` and `until` bound the time of creation (RFC 3339). `text` is looked for in id, path
-         *     and name, ASCII letters of either case. `labels` are those of the playbook's metadata.
+         *     and name, ASCII letters of either case. `labels` are those of the playbook's metadata. `error` is the kind of error
+         *     that it failed with, in `step`.
          */
         Filter: {
+            /** @default null */
+            error: string | null;
             /** @default {} */
             labels: {
                 [key: string]: string;
@@ -3495,6 +3569,8 @@ export interface components {
             since: string | null;
             /** @default null */
             status: ("cancelled" | "completed" | "failed" | "paused" | "running") | null;
+            /** @default null */
+            step: string | null;
             /** @default null */
             text: string | null;
             /** @default null */
@@ -3863,18 +3939,23 @@ export interface components {
         };
         /**
          * LoopCountsView
-         * @description Iterations; the others of `total` have not ended.
+         * @description Iterations; the others of `total` have not ended. `unrun` of those never will: their loop ended after a failure.
+         *     `passed_over` are done although a task of theirs failed (`do: continue`).
          */
         LoopCountsView: {
             done: number;
             failed: number;
+            /** @default 0 */
+            passed_over: number;
             total: number;
+            /** @default 0 */
+            unrun: number;
         };
         /**
          * LoopProjection
          * @description One level of a loop; `path` is the iteration around it. `blocks` has a digit for each iteration, 1,000 in a
          *     block, by the number of the block: 0 not started, 1 running, 2 done, 3 failed. `failures` are the first 1,000. The
-         *     step run `is_over`: what was running was stopped.
+         *     step run `is_over`: what was running was stopped. `passed_over` are done although a task of theirs failed.
          */
         LoopProjection: {
             blocks: {
@@ -3884,6 +3965,8 @@ export interface components {
             failed: number;
             failures: components["schemas"]["FailedIterationView"][];
             is_over: boolean;
+            /** @default 0 */
+            passed_over: number;
             path: number[];
             step: string;
             step_run_id: string;
@@ -4434,10 +4517,13 @@ export interface components {
         PlaybookRun: {
             created_at: string;
             duration_s: number | null;
+            /** @default null */
+            error_kind: string | null;
             events: number;
             execution_id: string;
             /** @default null */
             failed_iterations: number | null;
+            /** @default null */
             failed_step: string | null;
             finished_at: string | null;
             from_step: string | null;
@@ -4445,14 +4531,24 @@ export interface components {
             iterations: number | null;
             name: string;
             net_hash: string;
+            /** @default 0 */
+            open_tasks: number;
             parent_execution_id: string | null;
+            /** @default 0 */
+            passed_over_iterations: number;
             path: string;
             reason: string | null;
+            /** @default null */
+            rerun_by: string | null;
+            /** @default null */
+            rerun_of: string | null;
             status: string;
             steps: components["schemas"]["StepCell"][];
             trace_id: string;
             /** @default null */
             trial: string | null;
+            /** @default 0 */
+            unrun_iterations: number;
             version: number | null;
             wake_at: string | null;
         };
@@ -6759,6 +6855,10 @@ export interface operations {
                 text?: string | null;
                 /** @description key=value, of metadata.labels. */
                 label?: string[] | null;
+                /** @description The kind of error that it failed with. */
+                error?: string | null;
+                /** @description The step that this error came from. */
+                step?: string | null;
                 limit?: number;
                 cursor?: string | null;
             };
@@ -6877,6 +6977,43 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["StartedDraft"];
+                };
+            };
+            /** @description Anything that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemShape"];
+                };
+            };
+        };
+    };
+    failures_api_executions_failures_get: {
+        parameters: {
+            query?: {
+                /** @description * stands for any text. */
+                path?: string | null;
+                since?: string | null;
+                until?: string | null;
+                text?: string | null;
+                /** @description key=value, of metadata.labels. */
+                label?: string[] | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FailureGroups"];
                 };
             };
             /** @description Anything that went wrong. */

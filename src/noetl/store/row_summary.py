@@ -1,0 +1,71 @@
+"""What lists of executions say of one besides its state: iterations that were not run, why it failed, open tasks.
+
+It follows from the state of the execution alone, so that `noetl db rebuild` makes it again from the log. Stores keep it
+as JSON in one column: another fact needs no other column and no other type of row.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from noetl.engine.execution import Execution
+
+
+class RowSummary(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    """Counts and the reason of a failure."""
+
+    # The event it was told at. A program of the version before moves an execution on and leaves this as it was: what is
+    # older than its row is not shown.
+    seq: int = 0
+    # Iterations that were not run to their end, since their loop ended after a failure.
+    unrun: int = 0
+    # Iterations that are done although a task of theirs failed (`do: continue`).
+    passed_over: int = 0
+    # Human tasks that are open.
+    tasks: int = 0
+    # The kind of the error that it failed with, and the step that this came from.
+    error: str | None = None
+    step: str | None = None
+
+    def readable(self) -> dict[str, Any]:
+        """As other programs read it, among the fields of the row."""
+        return {
+            "unrun_iterations": self.unrun,
+            "passed_over_iterations": self.passed_over,
+            "open_tasks": self.tasks,
+            "error_kind": self.error,
+            "failed_step": self.step,
+        }
+
+
+NOTHING = RowSummary()
+
+
+def summary_of(execution: Execution) -> RowSummary | None:
+    """None where there is nothing to say, which is so for most commits."""
+    counts, lifecycle = execution.counts.failed_iterations, execution.lifecycle
+    tasks = execution.open_waits.people if execution.is_open else 0
+    error = lifecycle.error if lifecycle.state == "failed" else None
+    if not (counts.unrun or counts.passed_over or tasks or error):
+        return None
+    return RowSummary(
+        seq=execution.log.seq,
+        unrun=counts.unrun,
+        passed_over=counts.passed_over,
+        tasks=tasks,
+        error=error.kind if error is not None else None,
+        step=lifecycle.failed_step if error is not None else None,
+    )
+
+
+def stored_summary(summary: RowSummary | None) -> str | None:
+    """As its column holds it."""
+    return msgspec.json.encode(summary).decode() if summary is not None else None
+
+
+def summary_at(stored: str | None, seq: int) -> RowSummary | None:
+    """The summary of a row whose last event is `seq`; None where an earlier program has moved the row since."""
+    summary = msgspec.json.decode(stored, type=RowSummary) if stored is not None else None
+    return summary if summary is not None and summary.seq == seq else None
