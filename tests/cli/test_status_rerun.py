@@ -259,3 +259,19 @@ def test_inputs_shows_the_inputs_of_a_step_and_compares_them_with_another_run(tm
     assert (told["before"], told["attempt"]["status"]) == (None, "success")
     code, _, stderr = call("inputs", two.execution_id, "never", "--db", db)
     assert (code, f'execution {two.execution_id} has no attempt of step "never"' in stderr) == (4, True)
+
+
+@pytest.mark.req("CLI-02")
+def test_a_run_of_a_file_is_a_draft_here_as_on_a_server_until_its_text_is_registered(tmp_path: Path) -> None:
+    db, book = str(tmp_path / "own.db"), tmp_path / "book.yaml"
+    book.write_text(playbook(CHAIN), "utf-8")
+    assert call("run", str(book), "--db", db)[0] == 0
+
+    def trials() -> tuple[str | None, str | None]:
+        (row,) = json.loads(call("executions", "-o", "json", "--db", db)[1])
+        return row["trial"], json.loads(call("status", "last", "-o", "json", "--db", db)[1])["trial"]
+
+    assert trials() == ("draft", "draft")
+    assert call("executions", "--db", db)[1].splitlines()[1].endswith("(draft)")
+    assert call("register", str(book), "--db", db)[0] == 0
+    assert trials() == (None, None)

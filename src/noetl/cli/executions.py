@@ -44,41 +44,50 @@ def executions_command(
     async def execution_rows(history: Records) -> list[ExecutionRow]:
         if beyond is not None and await history.execution(beyond) is None:
             raise QueryRefused(f'no execution "{visible(beyond)}" here')
-        return await history.executions(limit=limit, status=status, path=path, beyond=beyond)
+        rows = await history.executions(limit=limit, status=status, path=path, beyond=beyond)
+        registered.update({path: await history.registered(path) for path in {row.path for row in rows}})
+        return rows
 
+    registered: dict[str, set[str] | None] = {}
     rows = read(db, execution_rows)
-    fields = [execution_fields(row) for row in rows]
-    print_list(fields, output, key="execution_id", table=lambda: _table(rows, time.time()))
+    fields = [execution_fields(row, registered[row.path]) for row in rows]
+    print_list(fields, output, key="execution_id", table=lambda: _table(rows, registered, time.time()))
     if output == "table" and len(rows) == limit:
         click.echo(f"more: noetl executions --beyond {rows[-1].execution_id}", err=True)
 
 
 _FIELDS = (
     *("execution_id", "path", "name", "status", "created_at", "finished_at", "duration_s", "events", "trace_id"),
-    *("failed_iterations", "iterations", "trial"),
+    *("failed_iterations", "iterations", "unrun_iterations", "passed_over_iterations", "error_kind", "failed_step"),
+    "trial",
 )
 
 
-def execution_fields(row: ExecutionRow) -> dict[str, Any]:
-    """The fields of an execution for JSON output."""
-    fields = {**row.readable(), "trial": _trial(row)}
+def execution_fields(row: ExecutionRow, registered: set[str] | None) -> dict[str, Any]:
+    """The fields of an execution for JSON output. `registered` are the nets of its playbook in the catalogue; None
+    where the row says itself what is a draft."""
+    fields = {**row.readable(), "trial": _trial(row, registered)}
     return {name: fields[name] for name in _FIELDS}
 
 
-def _trial(row: ExecutionRow) -> str | None:
-    """draft | step-test. Drafts are known to servers only: a store that is read has no catalogue."""
-    from noetl.operations.step_tests import PATH_ENDING
+def _trial(row: ExecutionRow, registered: set[str] | None) -> str | None:
+    """draft | step-test; None for a run of a registered playbook. The same as a server on this store says."""
+    from noetl.operations.step_tests import DRAFT, PATH_ENDING, STEP_TEST
 
-    told: str | None = getattr(row, "trial", None)
-    return told or ("step-test" if row.path.endswith(PATH_ENDING) else None)
+    if registered is None:
+        told: str | None = getattr(row, "trial", None)
+        return told
+    if row.net_hash in registered:
+        return None
+    return STEP_TEST if row.path.endswith(PATH_ENDING) else DRAFT
 
 
-def _trial_mark(row: ExecutionRow) -> str:
-    trial = _trial(row)
+def _trial_mark(row: ExecutionRow, registered: set[str] | None) -> str:
+    trial = _trial(row, registered)
     return f"  ({trial.replace('-', ' ')})" if trial is not None else ""
 
 
-def _table(rows: list[ExecutionRow], now: float) -> list[str]:
+def _table(rows: list[ExecutionRow], registered: dict[str, set[str] | None], now: float) -> list[str]:
     """The table of executions; the column of failed iterations appears only if there are any."""
     from noetl.cli.live_text import lasted, local_time
 
@@ -92,16 +101,26 @@ def _table(rows: list[ExecutionRow], now: float) -> list[str]:
             local_time(row.created_at),
             lasted((row.finished_at or now) - row.created_at),
             f"{row.last_seq:,}",
-            f"{row.failed_iterations:,} of {row.iterations:,} failed" if row.failed_iterations else "",
-            visible(row.path) + _trial_mark(row),
+            _iterations_text(row),
+            visible(row.path) + _trial_mark(row, registered[row.path]),
         )
         for row in rows
     ]
     # Without failures the column would be empty and only take space.
-    if not any(row.failed_iterations for row in rows):
+    if not any(line[5] for line in cells[1:]):
         cells = [(*line[:5], line[6]) for line in cells]
     widths = [max(width(line[column]) for line in cells) for column in range(len(cells[0]))]
     return [_row(line, widths) for line in cells]
+
+
+def _iterations_text(row: ExecutionRow) -> str:
+    """The iterations that are not simply done."""
+    parts = [f"{row.failed_iterations:,} of {row.iterations:,} failed"] if row.failed_iterations else []
+    if row.summary is not None and row.summary.unrun:
+        parts.append(f"{row.summary.unrun:,} not run")
+    if row.summary is not None and row.summary.passed_over:
+        parts.append(f"{row.summary.passed_over:,} passed over after an error")
+    return ", ".join(parts)
 
 
 def _row(cells: tuple[str, ...], widths: list[int]) -> str:

@@ -41,7 +41,7 @@ def status_command(reference: str, output: str, db: str | None) -> None:
     row, progress, is_alone = read(db, execution_status)
     hint = f"no process runs it now; resume it with: {resume_hint(db, row.execution_id)}"
     print_record(
-        readable_of(row, progress, is_alone),
+        readable_of(row, progress, is_alone, read(db, lambda history: history.registered(row.path))),
         output,
         text=lambda: [*lines_of(row, progress, time.time()), *([hint] if is_alone else [])],
     )
@@ -113,13 +113,15 @@ def _place(failure: Failure) -> str:
     return f"step {visible(failure.step)}{task}: "
 
 
-def readable_of(row: ExecutionRow, progress: Projection, is_abandoned: bool) -> dict[str, Any]:
+def readable_of(
+    row: ExecutionRow, progress: Projection, is_abandoned: bool, registered: set[str] | None
+) -> dict[str, Any]:
     from noetl.base.clock import rfc3339
     from noetl.cli.executions import execution_fields
 
     failure = progress.failure
     return {
-        **execution_fields(row),
+        **execution_fields(row, registered),
         "abandoned": is_abandoned,
         "steps_done": progress.done,
         "steps_failed": progress.failed,
@@ -361,7 +363,8 @@ def replay_command(reference: str, until: int | None, output: str, db: str | Non
 
     row, progress, moment, is_alone = read(db, replayed_execution)
     if output == "json":
-        click.echo(as_json(readable_of(row, progress, is_alone and moment is None)))
+        registered = read(db, lambda history: history.registered(row.path))
+        click.echo(as_json(readable_of(row, progress, is_alone and moment is None, registered)))
         return
     for line in lines_of(row, progress, moment if moment is not None else time.time()):
         click.echo(line)
