@@ -45,6 +45,9 @@ export function when(value: string | number | null | undefined, now = new Date()
   return day.format(at) === day.format(now) ? time.format(at) : `${day.format(at)} ${time.format(at)}`;
 }
 
+/** The time of day alone, as it stands before each line of a log. */
+export const timeOf = (value: string): string => formatsOf(shownZone()).time.format(moment(value));
+
 /** A moment in a zone, by the clock on the wall there: "17 Nov, 02:30". */
 export function wallTime(value: string, timeZone: string): string {
   const form = { day: "2-digit", month: "short", hour: "2-digit", minute: "2-digit", timeZone } as const;
@@ -154,8 +157,12 @@ export function bytes(value: number): string {
   return `${at && value < 10 ? value.toFixed(1) : Math.round(value)} ${units[at]}`;
 }
 
-/** "7 of 1,000 failed". */
-export const failedOf = (failed: number, total: number): string => t.failedOf(count(failed), count(total));
+/** "7 of 1,000 failed", and with items that were not run to their end "1 of 1,000 failed, 600 not run". */
+export const failedOf = (failed: number, total: number, unrun = 0): string =>
+  t.failedOf(count(failed), count(total)) + (unrun ? t.unrun(count(unrun)) : "");
+
+/** "3 passed over after an error". */
+export const passedOver = (items: number): string => t.passedOver(count(items));
 
 /** The state of an execution, a step or a task as it is said; what the server alone knows is said as it says it. */
 export const stateWord = (state: string): string => t.states[state] ?? state;

@@ -32,6 +32,7 @@ export const t = area("execution", {
   itGaveNoResult: "It completed without a result.",
   andMore: (more: number, number: Value) => `and ${number} more ${more === 1 ? "value" : "values"}`,
   openTheResult: "Open the result",
+  downloadTheResult: "Download the result",
   net: "Net",
   timeline: "Timeline",
   events: "Events",
@@ -61,6 +62,7 @@ export const t = area("execution", {
   close: "Close",
   since: (since: Value) => `since ${since}`,
   ofIterations: (done: Value, total: Value) => `${done} of ${total} iterations`,
+  passedOverItems: (items: Value) => `, ${items} passed over after an error`,
   failedCount: (failed: Value) => `${failed} failed`,
   result: "Result",
   sideRuns: "Side runs",
@@ -96,6 +98,8 @@ export const t = area("execution", {
   allLevels: "all levels",
   failedOnly: "failed only",
   wrap: "wrap",
+  lineTimes: "times",
+  lineTimesMean: "The time of each line, where it is known: of live output, and of tasks that ended while you watched",
   download: "Download",
   theLogs: "the logs",
   nothingWasPrintedIn: (step: Value) => `Nothing was printed in ${step}`,
@@ -220,6 +224,7 @@ export const t = area("execution", {
   run: "Run",
 
   // Gantt.svelte
+  lostWithItsWorker: (span: Value) => `lost with its worker after ${span}`,
   zoomIn: "Zoom in",
   zoomOut: "Zoom out",
   whole: "Show all",

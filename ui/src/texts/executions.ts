@@ -40,7 +40,20 @@ export const t = area("executions", {
   events: "Events",
   select: (executionId: Value) => `Select ${executionId}`,
   wakes: (wakeAt: Value) => `next timer ${wakeAt}`,
+  waitsForAPerson: (tasks: number) => (tasks === 1 ? "waits for a person" : `waits for people: ${tasks} tasks`),
+  rerunOf: (id: Value) => `rerun of ${id}`,
+  runAgainAs: (id: Value) => `run again: ${id}`,
   loadOlder: "Load older",
+
+  // Reasons.svelte
+  failedBecause: "Reasons of failures",
+  failedIn: (step: string, error: Value, runs: number, number: Value) =>
+    `${step ? `Failed in step ${step}: ` : "Failed: "}${error}, ${number} ${runs === 1 ? "run" : "runs"}`,
+  moreReasons: (reasons: number) => `${reasons} more ${reasons === 1 ? "reason" : "reasons"}`,
+  reasonNotStored: (runs: number, number: Value) =>
+    `${number} older ${runs === 1 ? "run does" : "runs do"} not store the reason`,
+  ofTheNewest: (runs: Value) => `counted over the newest ${runs}`,
+
   paused: "Paused",
   resumed: "Resumed",
   cancelled: "Cancelled",

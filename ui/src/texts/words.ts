@@ -11,6 +11,8 @@ export const t = area("words", {
   hours: (number: Value) => `${number} h`,
   days: (number: Value) => `${number} d`,
   failedOf: (failed: Value, total: Value) => `${failed} of ${total} failed`,
+  unrun: (items: Value) => `, ${items} not run`,
+  passedOver: (items: Value) => `${items} passed over after an error`,
   stuck: "stuck",
   answer: (text: Value) => `answer: ${text}`,
   place: (file: Value, line: Value, code: Value) => `${file}, line ${line}: ${code}`,

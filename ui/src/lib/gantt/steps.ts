@@ -9,9 +9,9 @@ import type { Bar, Part } from "./bars";
 const seconds = (text: string | null): number | null => (text ? Date.parse(text) / 1000 : null);
 const NOTICEABLE_S = 0.0005;
 
-function iterations({ total, done, failed }: StepBar): string {
+function iterations({ total, done, failed, finished_at: end }: StepBar): string {
   if (total === null) return "";
-  return failed ? ` (${failedOf(failed, total)})` : ` (${done}/${total})`;
+  return failed ? ` (${failedOf(failed, total, end ? total - done - failed : 0)})` : ` (${done}/${total})`;
 }
 
 /** Tasks that are in the text of the step: what it is compiled to has others. */

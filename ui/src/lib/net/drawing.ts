@@ -53,7 +53,7 @@ export interface StepMark {
   failed: number;
   state?: string;
   note?: string;
-  loop?: { done: number; failed: number; total: number };
+  loop?: { done: number; failed: number; total: number; unrun: number; passed_over: number };
   sideRuns?: SideRuns;
 }
 

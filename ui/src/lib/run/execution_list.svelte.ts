@@ -12,6 +12,8 @@ export interface ListFilter {
   since: string;
   until: string;
   label: string;
+  error: string;
+  step: string;
 }
 const SOON_MS = 500;
 

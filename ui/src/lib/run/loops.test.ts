@@ -9,6 +9,7 @@ const loop = (more: Partial<LoopProjection> = {}): LoopProjection => ({
   total: 5,
   done: 1,
   failed: 1,
+  passed_over: 0,
   is_over: false,
   blocks: { "0": "213", "1": "00" },
   failures: [{ index: 2, kind: "tool", message: "no luck" }],

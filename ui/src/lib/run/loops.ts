@@ -16,6 +16,7 @@ export interface Grid {
   cells: Uint8Array; // by iteration: 0 not started, 1 running, 2 done, 3 failed
   done: number;
   failed: number;
+  passedOver: number; // of those that are done: a task of theirs failed
   isOver: boolean; // what was running was stopped
   failures: readonly Failure[];
 }
@@ -38,7 +39,7 @@ function cellsOf(loop: LoopProjection, block: number, before: Uint8Array | undef
 }
 
 function gridOf(loop: LoopProjection, block: number, before: Grid | undefined): Grid {
-  const { step, step_run_id: run, total, done, failed, is_over: isOver } = loop;
+  const { step, step_run_id: run, total, done, failed, is_over: isOver, passed_over: passedOver } = loop;
   const path = loop.path.join(".");
   const fresh = loop.failures.map(({ index, kind, message }) => ({
     index,
@@ -48,7 +49,8 @@ function gridOf(loop: LoopProjection, block: number, before: Grid | undefined): 
   // The server tells them in the order in which they failed; a reader looks for an item by its number.
   const known = before?.failures ?? [];
   const failures = fresh.length ? [...known, ...fresh].sort((a, b) => a.index - b.index) : known;
-  return { step, run, path, total, done, failed, isOver, failures, cells: cellsOf(loop, block, before?.cells) };
+  const cells = cellsOf(loop, block, before?.cells);
+  return { step, run, path, total, done, failed, passedOver, isOver, failures, cells };
 }
 
 /** How often each reason is there, the commonest first. */

@@ -44,10 +44,10 @@ describe("marks", () => {
   });
 
   it("say how many iterations failed, of the loops in which some did", () => {
-    const loop = (failed: number) => ({ total: 10, done: 10 - failed, failed });
+    const loop = (failed: number) => ({ total: 10, done: 10 - failed, failed, unrun: 0, passed_over: 0 });
     const marks = marksOf([step("a", { loop: loop(2) }), step("b", { loop: loop(0) }), step("c", { loop: loop(1) })]);
-    expect(lostIterations(marks)).toEqual({ failed: 3, total: 20, open: 0 });
-    const ended = marksOf([step("a", { loop: { total: 1000, done: 112, failed: 1 } })]);
-    expect(lostIterations(ended)).toEqual({ failed: 1, total: 1000, open: 887 });
+    expect(lostIterations(marks)).toEqual({ failed: 3, total: 20, unrun: 0, passedOver: 0 });
+    const ended = marksOf([step("a", { loop: { total: 1000, done: 112, failed: 1, unrun: 887, passed_over: 4 } })]);
+    expect(lostIterations(ended)).toEqual({ failed: 1, total: 1000, unrun: 887, passedOver: 4 });
   });
 });

@@ -38,12 +38,23 @@ export const queuedSteps = (marks: Marks): Queued[] =>
     .flatMap(([step, { queuedAt }]) => (queuedAt ? [{ step, since: queuedAt }] : []))
     .sort((one, other) => Date.parse(one.since) - Date.parse(other.since));
 
-/** Iterations that failed, of all loops in which some did, and those that are neither done nor failed. */
-export function lostIterations(marks: Marks): { failed: number; total: number; open: number } {
-  const loops = Object.values(marks).flatMap((mark) => (mark.loop?.failed ? [mark.loop] : []));
+export interface LostIterations {
+  failed: number;
+  total: number; // of the loops in which some failed
+  unrun: number; // not run to their end
+  passedOver: number; // done although a task of theirs failed
+}
+
+/** What became of the iterations that are not simply done, over all loops. */
+export function lostIterations(marks: Marks): LostIterations {
+  const loops = Object.values(marks).flatMap((mark) => (mark.loop ? [mark.loop] : []));
   const sum = (numbers: number[]): number => numbers.reduce((all, one) => all + one, 0);
-  const [failed, total, done] = (["failed", "total", "done"] as const).map((key) => sum(loops.map((one) => one[key])));
-  return { failed: failed!, total: total!, open: total! - done! - failed! };
+  return {
+    failed: sum(loops.map((one) => one.failed)),
+    total: sum(loops.map((one) => (one.failed ? one.total : 0))),
+    unrun: sum(loops.map((one) => one.unrun)),
+    passedOver: sum(loops.map((one) => one.passed_over)),
+  };
 }
 
 /** How many items of the loop of a step are not done: they failed, or the loop ended before they ran. */
