@@ -56,7 +56,7 @@ kind: Playbook
 metadata: { name: due, path: tests/due }
 workflow:
   - step: start
-    human_task: { title: "Look at it", assignee: { role: boss }, due_date: 2h }
+    human_task: { title: "Look at it", assignee: { role: keeper }, due_date: 2h }
 """
 
 
@@ -133,6 +133,7 @@ def test_a_run_that_waits_for_a_person_says_so_and_not_when_its_next_timer_is(
     assert findings(page) == []
     row.get_by_role("link", name="waits for a person").click()
     expect(page.get_by_role("link", name="Look at it")).to_be_visible()
+    here.api.post(f"executions/{execution_id}/cancel", json={}).raise_for_status()
 
 
 def test_failed_executions_are_narrowed_by_step_and_error(open_at: Open, here: Site, picture: Picture) -> None:
@@ -149,6 +150,7 @@ def test_failed_executions_are_narrowed_by_step_and_error(open_at: Open, here: S
     reason = reasons.get_by_role("button", name=f"Failed in step call: {kinds[called[0]]}, 2 runs")
     reason.click()
     expect(page.locator("tbody tr")).to_have_count(2)
+    expect(page.get_by_role("link", name=f"call: {kinds[called[0]]}")).to_have_count(2)
     picture(page, "reasons")
     assert findings(page) == []
     expect(reasons.get_by_role("button", name=f"Failed in step check: {kinds[checked]}, 1 run")).to_be_visible()
@@ -171,6 +173,24 @@ def test_on_a_phone_every_tab_of_an_execution_is_in_sight(open_at: Open, stopped
     picture(page, "tabs-phone")
     assert findings(page) == []
     assert out_of_reach(page, "[role=tablist]") == []
+
+
+def test_explain_of_a_paused_run_says_that_it_is_paused(open_at: Open, here: Site, picture: Picture) -> None:
+    here.register(DUE)
+    execution_id = here.start("tests/due")
+    here.until_waiting(execution_id, "start")
+    here.api.post(f"executions/{execution_id}/pause", json={}).raise_for_status()
+    page = open_at(f"/executions/{execution_id}?tab=explain")
+    explained = page.get_by_role("tabpanel", name="Explain")
+    expect(explained).to_contain_text("The execution is paused: tasks that run may end")
+    expect(explained).not_to_contain_text("stuck")
+    picture(page, "explain-paused")
+    assert findings(page) == []
+
+    page.get_by_role("button", name="Resume").click()
+
+    expect(explained).not_to_contain_text("paused")
+    here.api.post(f"executions/{execution_id}/cancel", json={}).raise_for_status()
 
 
 LARGE = """apiVersion: noetl.io/v10

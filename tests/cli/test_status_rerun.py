@@ -262,10 +262,10 @@ def test_inputs_shows_the_inputs_of_a_step_and_compares_them_with_another_run(tm
 
 
 @pytest.mark.req("CLI-02")
-def test_a_run_of_a_file_is_a_draft_here_as_on_a_server_until_its_text_is_registered(tmp_path: Path) -> None:
+def test_a_run_of_a_text_is_a_draft_here_as_on_a_server_until_it_is_registered(tmp_path: Path) -> None:
     db, book = str(tmp_path / "own.db"), tmp_path / "book.yaml"
     book.write_text(playbook(CHAIN), "utf-8")
-    assert call("run", str(book), "--db", db)[0] == 0
+    assert call("run", "-", "--db", db, stdin=book.read_text("utf-8"))[0] == 0  # a file would be registered
 
     def trials() -> tuple[str | None, str | None]:
         (row,) = json.loads(call("executions", "-o", "json", "--db", db)[1])

@@ -190,6 +190,7 @@ export const t = area("execution", {
 
   // Explain.svelte
   workersAndPools: "Workers and pools",
+  itIsPaused: "The execution is paused: tasks that run may end, and nothing new starts until it is resumed.",
   theExecutionIsStuckNothing: "The execution is stuck: nothing in progress will move it.",
   state: "State",
   waitingFor: "Waiting for",

@@ -41,6 +41,7 @@ export const t = area("executions", {
   select: (executionId: Value) => `Select ${executionId}`,
   wakes: (wakeAt: Value) => `next timer ${wakeAt}`,
   waitsForAPerson: (tasks: number) => (tasks === 1 ? "waits for a person" : `waits for people: ${tasks} tasks`),
+  reasonOf: (step: string, error: Value) => (step ? `${step}: ${error}` : `${error}`),
   rerunOf: (id: Value) => `rerun of ${id}`,
   runAgainAs: (id: Value) => `run again: ${id}`,
   loadOlder: "Load older",

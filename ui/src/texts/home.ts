@@ -29,7 +29,7 @@ export const t = area("home", {
   recentFailures: "Recent failures",
   failedInStep: "Failed in step",
   completedWithFailedItems: "Completed, but items of a loop failed",
-  noFailures: "no failures",
+  noFailures: "no failures that are still to be run again",
   yourTasks: "Your tasks",
   due: (dueAt: Value) => `due ${dueAt}`,
   noTasksForYou: "no task is assigned to you",
