@@ -267,7 +267,7 @@ async def test_the_list_of_kinds_shows_which_can_be_polled_and_their_inputs() ->
         refused = await client.post("/api/triggers", json={"name": "drop", "path": PATH, "kind": "mqtt"})
 
     forms = {kind["name"]: kind["trigger"] for kind in kinds if kind["trigger"]}
-    assert refused.json()["detail"].endswith(f"choose one of {', '.join(forms)}")
+    assert refused.json()["detail"].endswith(f"choose one of {', '.join(sorted(forms))}")
     assert "mqtt" not in forms
     assert [(field["name"], field["control"], field["required"]) for field in forms["nats"]["inputs"]][:2] == [
         ("stream", "text", True),
