@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from noetl.templates.expression import parse
+from noetl.templates.render import holds, render_collection
 from noetl.templates.scope import Scope
+from noetl.templates.values import Authored
 from noetl.templates.views import ResultProxy, full_view, payload_view
 
 ERROR = {"kind": "http.status", "message": "answered 500", "retryable": True}
@@ -232,3 +234,44 @@ def test_a_loop_or_a_list_filter_iterates_over_the_list_of_a_result(text: str, v
 @pytest.mark.req("TPL-07")
 def test_the_bare_name_of_a_step_is_its_full_result() -> None:
     assert value("{{ s }}", s=rows(*ROWS)) == {"data": ROWS, "row_count": 2, "columns": ["id", "status"]}
+
+
+@pytest.mark.req("TPL-07", "TPL-08")
+@pytest.mark.parametrize(
+    ("text", "view", "expected"),
+    [
+        ("{{ not s }}", rows(), True),
+        ("{{ not s }}", rows(*ROWS), False),
+        ("{{ 'some' if s else 'none' }}", rows(), "none"),
+        ("{% if s %}some{% else %}none{% endif %}", http([]), "none"),
+        ("{{ (s or [7]) | first }}", rows(), 7),
+        ("{{ s | default([]) | length }}", rows(*ROWS), 2),
+        ("{{ s | default([7], true) | list }}", rows(), [7]),
+        ("{{ 'full' if s else 'empty' }}", http({}), "full"),
+    ],
+)
+def test_a_result_is_as_true_as_the_list_it_stands_for(text: str, view: Any, expected: Any) -> None:
+    assert value(text, s=view) == expected
+
+
+@pytest.mark.req("TPL-08")
+@pytest.mark.parametrize(("guard", "view", "expected"), [("{{ s }}", rows(), False), ("{{ s }}", rows(*ROWS), True)])
+def test_a_guard_that_names_a_query_is_true_where_it_has_rows(guard: str, view: Any, expected: bool) -> None:
+    assert holds(Authored(guard), Scope({}, steps={"s": view})) is expected
+
+
+@pytest.mark.req("TPL-07", "LOOP-01")
+@pytest.mark.parametrize(
+    ("text", "view", "expected"),
+    [
+        ("{{ s }}", rows(*ROWS), ROWS),
+        ("{{ s | default([]) }}", http([1, 2]), [1, 2]),
+        ("{{ s or [] }}", http([1, 2]), [1, 2]),
+        ("{{ s.result }}", rows(*ROWS), ROWS),
+        ("{{ s }}", ResultProxy({"a": 1}), {"a": 1}),
+        ("{{ s.data[:1] }}", rows(*ROWS), ROWS[:1]),
+    ],
+)
+def test_a_step_loops_over_the_rows_of_a_result(text: str, view: Any, expected: Any) -> None:
+    assert render_collection(Authored(text), Scope({}, steps={"s": view})) == expected
+

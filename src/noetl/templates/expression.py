@@ -16,6 +16,7 @@ from noetl.templates import paths
 from noetl.templates.budget import MAX_TEXT, Evaluation
 from noetl.templates.logic import Compare, Comparison, Const, GuardReference, Opaque, Shape, truth
 from noetl.templates.output import leave
+from noetl.templates.values import walked
 
 __all__ = ["Comparison", "GuardReference", "Template", "TemplateNames", "parse", "template_of"]
 
@@ -61,17 +62,19 @@ class Template:
         *,
         strict: bool = False,
         marks: bool = False,
+        as_list: bool = False,
     ) -> Any:
         """The value in `scope` as plain JSON data. TemplateError for every failure.
 
         `now` is the time for `now()`; `strict` makes undefined reads errors (TPL-04); `marks` keeps SQL marks on text.
+        `as_list`: a result whose payload is a list is that list, and not the mapping around it (TPL-07).
         """
         lookup = scope.__getitem__ if isinstance(scope, Mapping) else scope.lookup
         if self._parts is not None:
             if self.single:
-                return paths.value_of(self._parts[0], lookup, strict)  # type: ignore[arg-type]
+                return paths.value_of(self._parts[0], lookup, strict, as_list)  # type: ignore[arg-type]
             return paths.text_of(self._parts, Evaluation(lookup, strict=strict))
-        return self._run(Evaluation(lookup, now=now, strict=strict), marks)
+        return self._run(Evaluation(lookup, now=now, strict=strict), marks, as_list)
 
     def evaluate_in(self, run: Evaluation) -> Any:
         """The value within the budget of `run`, whose spent steps can be read afterwards."""
@@ -87,11 +90,12 @@ class Template:
         run.record = record
         return str(self._run(run, marks=False))
 
-    def _run(self, run: Evaluation, marks: bool) -> Any:
+    def _run(self, run: Evaluation, marks: bool, as_list: bool = False) -> Any:
         try:
             if self._code is None:
                 self._code = _program(self._tree, self.single)
-            return leave(run, self._code(run), marks=marks)
+            value = self._code(run)
+            return leave(run, walked(value) if as_list else value, marks=marks)
         except RecursionError:
             raise TemplateError("a value is nested too deeply for a template") from None
         # The message names only the class of the exception: its text may hold a secret.
@@ -127,6 +131,16 @@ class Template:
 
         roots = {read.root for read in self.references}
         return tuple(found for found in comparisons(self._tree) if found.root in roots)
+
+    @property
+    def tested(self) -> tuple[tuple[str, tuple[str | int, ...]], ...]:
+        """The references whose own truth decides something within the template."""
+        if self._tree is None:
+            return ()
+        from noetl.templates.analysis import tested
+
+        roots = {read.root for read in self.references}
+        return tuple(found for found in tested(self._tree) if found[0] in roots)
 
     @property
     def shape(self) -> Shape:

@@ -26,7 +26,16 @@ from noetl.templates.budget import Evaluation
 from noetl.templates.methods import call_method
 from noetl.templates.methods import replace as replace_text
 from noetl.templates.output import extent, leave, percent_format, written
-from noetl.templates.values import Missing, SqlFragment, SqlIdentifier, described, is_number, undefined_error, unknown
+from noetl.templates.values import (
+    Missing,
+    SqlFragment,
+    SqlIdentifier,
+    described,
+    is_number,
+    undefined_error,
+    unknown,
+    walked,
+)
 from noetl.templates.values import identifier as quoted_identifier
 
 _WORD_START = re.compile(r"([-\s({\[<]+)")
@@ -253,7 +262,7 @@ _ENCODER_STEPS = 4  # an encoder is made for every text
 
 def default(run: Evaluation, value: Any, default_value: Any = "", boolean: bool = False) -> Any:
     """Replaces undefined; with a true second argument also all that is empty, zero, false or null (O-12)."""
-    if isinstance(value, Missing) or (boolean and not value):
+    if isinstance(value, Missing) or (boolean and not walked(value)):
         return default_value
     return value
 

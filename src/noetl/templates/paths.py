@@ -15,7 +15,7 @@ from noetl.templates.attribute_access import ABSENT, member
 from noetl.templates.budget import Evaluation
 from noetl.templates.logic import GuardReference
 from noetl.templates.output import leave, of_scope, written
-from noetl.templates.values import Missing, UndefinedNameError, clipped, dunder_error
+from noetl.templates.values import Missing, UndefinedNameError, clipped, dunder_error, walked
 
 _NAME = r"[^\W\d]\w*"
 _TEXT = r"'[^'\\{}\n]*'|\"[^\"\\{}\n]*\""
@@ -139,9 +139,11 @@ def references(parts: tuple[Part, ...]) -> tuple[GuardReference, ...]:
     return tuple(dict.fromkeys(GuardReference(part.root, part.keys) for part in parts if isinstance(part, Path)))
 
 
-def value_of(part: Path | Constant, lookup: Lookup, strict: bool) -> Any:
-    """The native value of a template that is one path or constant."""
+def value_of(part: Path | Constant, lookup: Lookup, strict: bool, as_list: bool = False) -> Any:
+    """The native value of a template that is one path or constant; `as_list` as for `Template.evaluate`."""
     value = part.read(lookup, strict)
+    if as_list:
+        value = walked(value)
     kind = type(value)
     if kind is str or kind is int or kind is list or kind is bool or value is None:
         return value

@@ -170,23 +170,23 @@ def _and(node: Any) -> Code:
     left, right = expression(node.left), expression(node.right)
     # As in Python, `and` and `or` give one of their operands, not a boolean; the right one is evaluated only when
     # needed.
-    return lambda run: right(run) if (value := settled(left(run))) else value
+    return lambda run: right(run) if walked(value := left(run)) else value
 
 
 def _or(node: Any) -> Code:
     left, right = expression(node.left), expression(node.right)
-    return lambda run: value if (value := settled(left(run))) else right(run)
+    return lambda run: value if walked(value := left(run)) else right(run)
 
 
 def _not(node: Any) -> Code:
     operand = expression(node.node)
-    return lambda run: not settled(operand(run))
+    return lambda run: not walked(operand(run))
 
 
 def _choice(node: Any) -> Code:
     test, then = expression(node.test), expression(node.expr1)
     otherwise = expression(node.expr2) if node.expr2 is not None else lambda run: run.missing("if without else")
-    return lambda run: then(run) if settled(test(run)) else otherwise(run)
+    return lambda run: then(run) if walked(test(run)) else otherwise(run)
 
 
 def _joined(node: Any) -> Code:
@@ -233,14 +233,25 @@ def _comparison(node: Any) -> Code:
     return chained
 
 
+def _operand_of(name: str) -> Callable[[Any], Any]:
+    """How a filter takes a result proxy: for the list that it stands for, or for its whole value. What has a default
+    stays the proxy, since the next filter may be one of lists."""
+    if name in LIST_FILTERS:
+        return walked
+    return unchanged if name in _DEFAULTING else settled
+
+
+def unchanged(value: Any) -> Any:
+    return value
+
+
 def _applied(node: Any, kind: str) -> Code:
     """A filter or a test on its operand."""
     apply = find(node.name) if kind == "Filter" else predicate(node.name)
     word = f'{"filter" if kind == "Filter" else "test"} "{node.name}"'
     operand = expression(node.node, node.name in _DEFAULTING)
     args, options = _arguments(node)
-    # List filters use the list of a result proxy; all others use its whole value.
-    whole = walked if kind == "Filter" and node.name in LIST_FILTERS else settled
+    whole = _operand_of(node.name) if kind == "Filter" else settled
 
     def run_filter(run: Evaluation) -> Any:
         run.spend(2)

@@ -15,7 +15,7 @@ from noetl.templates.expression import Template, TemplateNames, parse
 from noetl.templates.logic import truth
 from noetl.templates.values import Authored, clipped
 
-__all__ = ["holds", "render", "render_within", "truth"]
+__all__ = ["holds", "render", "render_collection", "render_within", "truth"]
 
 MAX_DEPTH = 100
 _PARSING_STEPS = 50  # the cost of reading a short template, in steps of its budget
@@ -32,6 +32,14 @@ def render(
     """
     data = authored.data if isinstance(authored, Authored) else authored
     return _Rendering(scope, now, keys, marks).render(data, 0)
+
+
+def render_collection(authored: Authored, scope: ScopeLike, *, now: float | None = None) -> Any:
+    """What a loop goes through: the rows or the body of a result that is named alone, else the value of `render`."""
+    data = authored.data
+    if isinstance(data, str) and is_template(data):
+        return parse(data).evaluate(scope, now, as_list=True)
+    return render(authored, scope, now=now)
 
 
 def render_within(max_steps: int, authored: Any, scope: ScopeLike, *, now: float | None = None) -> Any:
@@ -98,5 +106,6 @@ def holds(guard: Authored, scope: ScopeLike, *, now: float | None = None, strict
     data = guard.data
     if isinstance(data, str) and is_template(data):
         template: Template = parse(data)
-        return truth(template.evaluate(scope, now, strict=strict))
+        # An empty list of rows is false, also where the mapping around it is not empty.
+        return truth(template.evaluate(scope, now, strict=strict, as_list=True))
     return truth(data)

@@ -15,7 +15,7 @@ from noetl.templates.filters import find
 from noetl.templates.output import written
 from noetl.templates.program import Code, expression, guarded
 from noetl.templates.syntax import children
-from noetl.templates.values import described, settled
+from noetl.templates.values import described, settled, walked
 
 Bind = Callable[[Evaluation, Any], None]
 
@@ -67,7 +67,7 @@ def _if(node: Any) -> Code:
 
     def choose(run: Evaluation) -> None:
         for test, body in branches:
-            if settled(test(run)):
+            if walked(test(run)):
                 body(run)
                 return
         otherwise(run)
@@ -110,7 +110,7 @@ def _filtered_items(run: Evaluation, items: Sequence[Any], bind: Bind, keep: Cod
         run.spend(weight)
         run.locals = dict(outer)
         bind(run, item)
-        if settled(keep(run)):
+        if walked(keep(run)):
             kept.append(item)
     run.locals = outer
     return kept

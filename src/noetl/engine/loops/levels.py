@@ -20,7 +20,7 @@ from noetl.events.loops import LoopStarted, Path
 from noetl.events.orders import Iterations, Outer, Resumed
 from noetl.events.outcomes import Error, Reference
 from noetl.net.net import Loop, Transition
-from noetl.templates.render import render
+from noetl.templates.render import render, render_collection
 from noetl.templates.scope import Scope, loop_of
 from noetl.templates.values import Authored
 
@@ -75,7 +75,7 @@ def open_level(plan: Plan, step: Transition, path: Path, around: LevelScope, now
     """The event that opens a level. ToolError `loop.collection` for what is no collection, TemplateError for what a
     template cannot give."""
     level, scope = level_at(step, path), around.scope
-    items = collection(render(level.items, scope, now=now), f'loop.in of step "{step.name}"')
+    items = collection(render_collection(level.items, scope, now=now), f'loop.in of step "{step.name}"')
     in_flight = _in_flight(plan, level, scope, now)
     lanes = _lanes(level, items, around, now) if level.partition is not None else None
     # A large collection would travel with the event wherever it is read; so it is stored once and named.
