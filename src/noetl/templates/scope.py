@@ -220,7 +220,11 @@ _EVENT_NAMES = {
     "this": "event",
     "error": "event.error",
 }
-_CASE_NAMES = {"outcome": "response in when, this in then", "_prev": "result, or a task's name with .result"}
+_CASE_NAMES = {
+    "_retry": "_attempt",
+    "outcome": "response in when, this in then",
+    "_prev": "result, or a task's name with .result",
+}
 _CONDITION_NAMES = {"_prev": "response", "error": "response.error", "status_code": "response.status_code"}
 _ACTION_NAMES = {"error": "response.error", "status_code": "response.status_code"}
 _ACTIONS = frozenset({TemplateSite.CASE_THEN, TemplateSite.SINK, TemplateSite.ARC, TemplateSite.VARS})

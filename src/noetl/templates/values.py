@@ -203,6 +203,9 @@ NAMES_OF_OTHERS = {
     ),
     **dict.fromkeys(("input", "inputs", "params", "parameters", "payload"), _FROM_WORKLOAD),
     **dict.fromkeys(("steps", "tasks", "jobs", "outputs", "results"), _FROM_STEP),
+    **dict.fromkeys(("job", "run", "run_id", "job_id", "execution", "workflow", "flow"), "write execution_id"),
+    **dict.fromkeys(("prev", "previous"), "write _prev for the result of the task before"),
+    **dict.fromkeys(("attempt", "retry_count", "try_number"), "write _attempt, which counts from 1"),
 }
 
 

@@ -113,7 +113,8 @@ def input_names(step: Transition, around: PipelineScope, position: Position) -> 
     if case is None or case.at is None:
         return around
     if case.at == CALL:
-        return with_names(around, _retry=retry_counts(case.calls)) if case.calls.count else around
+        # The call that these inputs are for is the current one (001 §6.3), and `count` has those before it.
+        return with_names(around, _retry={"index": case.calls.count + 1, "count": case.calls.count})
     if is_page_sink(case.at):
         return with_names(around, **page_names(step, around, position, step.tasks[0]))
     event = case.event if case.event is not None and case.at != "sink" else None
@@ -240,7 +241,7 @@ def collects_of(step: Transition) -> tuple[Collect, ...]:
 
 def collected(collect: Collect, pages: Iterable[TaskResult], load: Load) -> Any:
     """The values at `path` of all responses, put together."""
-    found = (_at(load(page.ref) if page.ref else page.result, collect.path) for page in pages)
+    found = (_at_path(page, collect.path, load) for page in pages)
     values = [value for value in found if value is not _NOTHING]
     match collect.strategy:
         case "push":
@@ -251,6 +252,13 @@ def collected(collect: Collect, pages: Iterable[TaskResult], load: Load) -> Any:
             return {key: item for value in values if isinstance(value, dict) for key, item in value.items()}
         case _:
             return [item for value in values for item in (value if isinstance(value, list) else [value])]
+
+
+def _at_path(page: TaskResult, path: str, load: Load) -> Any:
+    """The value in the response, or in its payload where the path begins there, as a template would read it."""
+    full = load(page.ref) if page.ref else page.result
+    found = _at(full, path)
+    return _at(unwrapped(full, wrapped=page.wrapped), path) if found is _NOTHING else found
 
 
 def _at(value: Any, path: str) -> Any:

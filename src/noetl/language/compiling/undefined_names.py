@@ -105,7 +105,7 @@ def check_scope_names(playbook: Playbook, compilation: Compilation) -> Playbook:
     given = given_names(playbook)
     for written in written_texts(playbook, compilation):
         template = parsed(written.text)
-        seen = visible(written.site, dialect)
+        seen = visible(written.site, dialect) | _retry_name(written, playbook)
         for name in dict.fromkeys(read.root for read in template.references) if template else ():
             if name == "keychain" and written.site is TemplateSite.KEYCHAIN:
                 _note_entry(written, playbook, compilation)
@@ -114,6 +114,13 @@ def check_scope_names(playbook: Playbook, compilation: Compilation) -> Playbook:
             elif name not in seen and name not in given:
                 _note_unseen(name, written, seen, playbook, compilation)
     return playbook
+
+
+def _retry_name(written: TemplateText, playbook: Playbook) -> frozenset[str]:
+    """`_retry` in the inputs of a call that v2-case may repeat (001 §6.3)."""
+    step = written.step_of(playbook)
+    is_input = playbook.dialect is Dialect.V2_CASE and written.site is TemplateSite.TASK_INPUT
+    return frozenset({"_retry"} if is_input and step is not None and (step.retry or step.case) else ())
 
 
 def _note_entry(written: TemplateText, playbook: Playbook, compilation: Compilation) -> None:
@@ -338,6 +345,16 @@ def _iterators(loop: LoopSyntax | None, site: TemplateSite) -> frozenset[str]:
     return frozenset(names[-1:])
 
 
+# Keys of other results, by what has the value here.
+_MEANT = {
+    **dict.fromkeys((("outcome", "status_code"), ("outcome", "http_status")), "outcome.http.status"),
+    ("outcome", "message"): "outcome.error.message",
+    ("outcome", "code"): "outcome.error.code",
+    ("event", "message"): "event.error.message",
+    ("event", "payload"): "event.data",
+}
+
+
 def _note_key(
     read: GuardReference,
     key: str,
@@ -350,5 +367,7 @@ def _note_key(
     guess = nearest_word(key, known)
     there = f"there are {', '.join(sorted(known))}"
     hint = f'did you mean "{guess}"? Else write | default(…)' if guess else f"{there}; or write | default(…)"
+    if (read.root, key) in _MEANT:
+        hint = f"write {_MEANT[read.root, key]}"
     holder = f"outcome.{read.path[0]}" if read.root == "outcome" and key != read.path[0] else read.root
     compilation.note(undefined_code(playbook), place, f'"{holder}" has no "{key}", which {written.what} reads', hint)
