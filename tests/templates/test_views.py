@@ -275,3 +275,20 @@ def test_a_guard_that_names_a_query_is_true_where_it_has_rows(guard: str, view: 
 def test_a_step_loops_over_the_rows_of_a_result(text: str, view: Any, expected: Any) -> None:
     assert render_collection(Authored(text), Scope({}, steps={"s": view})) == expected
 
+
+@pytest.mark.req("TPL-07")
+@pytest.mark.parametrize(
+    ("text", "view", "expected"),
+    [
+        ("{{ s.output.n }}", ResultProxy({"n": 1}), 1),
+        ("{{ s.output.n }}", ResultProxy({"output": {"n": 2}}), 2),
+        ("{{ s.output.data.n }}", http({"n": 1}), 1),
+        ("{{ s.output.n }}", http({"n": 1}), 1),
+        ("{{ s.output | default('none') }}", http({"n": 1}), "none"),
+        ("{{ s.output }}", http({"output": 3}), 3),
+        ("{{ s.output | length }}", rows(*ROWS), 2),
+        ("{{ s.output }}", ResultProxy(5), 5),
+    ],
+)
+def test_what_follows_output_is_read_of_the_result_itself(text: str, view: Any, expected: Any) -> None:
+    assert value(text, s=view) == expected

@@ -17,6 +17,7 @@ _STATEMENT = re.compile(r"command_\d+\Z")
 # A mark of its own, since None is a value that a result may have.
 _NOT_LOADED: Any = object()
 _PAYLOAD = ("data", "result")  # authors' name for a payload inside it
+_OUTPUT = "output"  # authors' name for a result that has no such key itself
 _LIST_NAMES = ("rows", "results")  # authors' name for a payload that is a list
 OWN_KEYS = frozenset({"status", "error", "ref"})  # of the envelope, unless the payload has such a key itself
 _REFERENCE = frozenset({"store", "key", "checksum"})  # of one that can be read back (RES-02)
@@ -76,7 +77,8 @@ class PayloadView:
 
 
 class Unnamed(Missing):
-    """`result` of a payload that has no such key: undefined, and yet what is read on it is read of the payload."""
+    """A word for the payload that the payload itself lacks as a key: undefined, and yet what is read on it is read of
+    the payload."""
 
     __slots__ = ("_payload",)
 
@@ -282,9 +284,12 @@ class ResultProxy:
         if name == "results" and self._tasks is not None:
             return TaskViews(self._tasks)
         found = list_field(payload, name)
-        if found is ABSENT:
-            raise KeyError(name)
-        return found
+        if found is not ABSENT:
+            return found
+        if name == _OUTPUT:
+            # In a mapping, `output` may be a field that is not always there.
+            return Unnamed(self, _OUTPUT) if isinstance(payload, dict) else self
+        raise KeyError(name)
 
 
 class _Later:

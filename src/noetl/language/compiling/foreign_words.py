@@ -190,6 +190,9 @@ def mapping_of_pairs(node: Node | None) -> Mapping | None:
 # Elsewhere the result may have a field of that name.
 
 _RESULT_WORDS = frozenset(("output", "outputs", "value", "return_value", "response", "body", "payload"))
+# What follows it is read of the result itself, unless the result has such a key (TPL-07).
+_RESULT_ITSELF = "output"
+_OF_EACH = frozenset(("data", "result", "status", "error"))
 Fields = dict[str, frozenset[str]]
 
 
@@ -245,6 +248,10 @@ def _note_misread(
 ) -> None:
     word, below = str(read.path[0]), [str(key) for key in read.path[1:]]
     place = key_in(written.scalar, read.root, read.path[:1], playbook.source)
+    if word == _RESULT_ITSELF and (not fields or (below and below[0] in fields | _OF_EACH)):
+        instead = ".".join((read.root, *(below or ("data",))))
+        compilation.note("I_ALIAS", place, '"output" of a result is read as the result itself', f"write {instead}")
+        return
     message = f'"{read.root}" has no "{word}", which {written.what} reads, so it is null'
     if below and below[0] in fields:
         hint = f"write {read.root}.{below[0]}"

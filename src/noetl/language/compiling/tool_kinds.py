@@ -56,6 +56,25 @@ _MEANT = {
     **dict.fromkeys(("mail", "smtp"), "email"),
 }
 
+# Words of other systems for what is no tool here.
+_WAYS_OUT = {
+    **{word: WORDS_OF_OTHERS[word] for word in ("sleep", "wait", "delay", "pause", "if", "condition", "switch")},
+    **{
+        word: WORDS_OF_OTHERS[word] for word in ("approval", "manual", "human", "foreach", "for_each", "map", "finally")
+    },
+    **dict.fromkeys(("timer", "cron"), WORDS_OF_OTHERS["sleep"]),
+    **dict.fromkeys(("choice", "branch", "router", "gateway", "conditional"), WORDS_OF_OTHERS["if"]),
+    **dict.fromkeys(("human_task", "user_task"), WORDS_OF_OTHERS["approval"]),
+    **dict.fromkeys(
+        ("parallel", "fork"), "a step that forks has next: {spec: {mode: inclusive}, arcs: [{step: …}, …]}"
+    ),
+    "join": "a step that waits for the tokens of a fork has spec: {join: all}",
+    "message": "a step that waits for a message has message: {name: …} in place of tool",
+    "signal": "a step that waits for a signal has signal: {name: …} in place of tool",
+    **dict.fromkeys(("set", "assign", "set_variable"), "write set_ctx: {name: …} on the step, or in a rule of a task"),
+    **dict.fromkeys(("fail", "raise", "error"), "a rule of a task says do: fail, with error: {message: …}"),
+}
+
 
 def check_tool_kinds(playbook: Playbook, compilation: Compilation) -> Playbook:
     """E_TOOL_KIND, W_TOOL_KIND, E_LOOP_KIND and E_SINK."""
@@ -79,15 +98,17 @@ def _check(task: TaskSyntax, compilation: Compilation) -> None:
 
 
 def _note_unknown(kind: str, place: PositionedDiagnostic, compilation: Compilation) -> None:
+    meant = _MEANT.get(kind.lower())
+    way_out = _WAYS_OUT.get(kind.lower()) if meant is None else None
     if compilation.extensions:
         message = f'tool kind "{kind}" is not built in, and no plug-in here provides it'
-        compilation.note("W_TOOL_KIND", place, message, "a worker without it ends the task with tool.unknown_kind")
+        hint = way_out or "a worker without it ends the task with tool.unknown_kind"
+        compilation.note("W_TOOL_KIND", place, message, hint)
         return
-    meant = _MEANT.get(kind.lower())
     guess = meant if meant in compilation.kinds else nearest_word(kind, list(compilation.kinds))
     known = f"known kinds: {', '.join(compilation.kinds)}"
     hint = f'did you mean "{guess}"?' if guess else f"{known}; plug-ins add more (--allow-extensions)"
-    compilation.note("E_TOOL_KIND", place, f'"{kind}" is not a tool kind', hint)
+    compilation.note("E_TOOL_KIND", place, f'"{kind}" is not a tool kind', way_out or hint)
 
 
 # Spec keys: an option that nothing reads is probably a slip (SPEC-05, C-30).

@@ -154,7 +154,9 @@ _LEADING = (
     "arcs lead on: next: {arcs: [{step: …, when: \"{{ event.name == 'step.done' }}\"}, "
     "{step: …, when: \"{{ event.name == 'step.failed' }}\"}]}"
 )
+_ENCODED = "write the text itself, without base64"
 WORDS_OF_OTHERS = {
+    **{f"{name}_b64": f"{_ENCODED}: {name}: …" for name in ("code", "command", "commands", "query", "script")},
     "loop": "a loop stands on the step, beside tool, and runs all its tasks for each item",
     "description": "write desc",
     "save": "storage is a task of its own: {kind: postgres, auth: …, table: …, args: {…}} in tool",

@@ -39,6 +39,10 @@ FILTERS = {
     **dict.fromkeys(
         ("on_error", "on_failure", "continue_on_error"), "write step.spec.policy.failure.mode: best_effort"
     ),
+    **dict.fromkeys(("limit", "max_items", "take", "offset"), 'take a part of the list: in: "{{ list[:10] }}"'),
+    **dict.fromkeys(("chunk", "chunk_size", "batch"), 'make lists of some each: in: "{{ list | batch(10) | list }}"'),
+    **dict.fromkeys(("order_by", "sort", "sort_by"), "sort the list: in: \"{{ list | sort(attribute='key') }}\""),
+    **dict.fromkeys(("enumerate", "index", "with_index"), "iter.index is the position, from 0"),
 }
 REPLACED_OPTIONS = {"batch_size": "loop.spec.max_in_flight", "on_error": "step.spec.policy.failure.mode"}
 

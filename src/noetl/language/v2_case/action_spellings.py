@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
 from noetl.language.reading.spellings import model
 from noetl.language.reading.spellings.model import V2_CASE, Rewriting, Spelling, Where
+from noetl.language.v2_case.rule_spellings import without_scopes
 
-_ACTIONS = ("set", "retry", "next", "step", "log", "call", "collect", "sink", "fail")
+_ACTIONS = ("set", "retry", "next", "step", "jump", "goto", "log", "call", "collect", "sink", "fail")
 _RAISE = "raise RuntimeError(message)"
 _FOLDS = {
     "append": (
@@ -65,11 +66,13 @@ def _split_actions(item: Node, rewriting: Rewriting) -> Iterator[Node]:
 def _action(item: Mapping, rewriting: Rewriting, logs: int) -> Mapping:
     ((word, key, body),) = item.items()
     match word, body:
-        case "step", Scalar() | Mapping() if not (isinstance(body, Mapping) and "tool" in body):
+        case "step" | "jump" | "goto", Scalar() | Mapping() if not (isinstance(body, Mapping) and "tool" in body):
             target = body.get("step") if isinstance(body, Mapping) and len(body) == 1 else body
-            rewriting.note(key, '"step" in a then list', '"next"')
+            rewriting.note(key, f'"{word}" in a then list', '"next"')
             listed = target if isinstance(target, Scalar) else model.made_list([body], body)
             return model.made_mapping([("next", listed)], item)
+        case "set", Mapping() if "tool" not in body:
+            return model.with_value(item, "set", without_scopes(body, rewriting))
         case "call", Mapping() if "kind" in body:
             rewriting.note(key, '"call" with kind', "call: {tool: {kind: …}}")
             return model.with_value(item, "call", model.made_mapping([("tool", body)], body))

@@ -8,8 +8,8 @@ from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
 from noetl.language.reading.spellings import model
 from noetl.language.reading.spellings.model import V2_CASE, Rewriting, Spelling, Where, renames
 
-_ACTIONS = ("sink", "set", "retry", "next", "goto", "set_ctx", "set_vars", "vars", "step")
-_WORDS = {"goto": "next", "step": "next", **dict.fromkeys(("set_ctx", "set_vars", "vars"), "set")}
+_ACTIONS = ("sink", "set", "retry", "next", "goto", "jump", "set_ctx", "set_vars", "vars", "step")
+_WORDS = {"goto": "next", "jump": "next", "step": "next", **dict.fromkeys(("set_ctx", "set_vars", "vars"), "set")}
 _STORES = ("ctx", "vars")
 _ERROR_NAMES = {"error": "response.error", "status_code": "response.status_code"}
 
@@ -76,7 +76,19 @@ def _name_actions(node: Mapping, rewriting: Rewriting) -> Mapping:
             rewriting.note(written.keys[scope], f'"{scope}" within set', "the names themselves")
             written = model.merged(model.without_keys(written, scope), inner, written)
             node = model.with_value(node, "set", written)
+    if isinstance(written, Mapping):
+        node = model.with_value(node, "set", without_scopes(written, rewriting))
     return _nest_sink(node, rewriting)
+
+
+def without_scopes(written: Mapping, rewriting: Rewriting) -> Mapping:
+    """`set: {ctx.name: …}`: both scopes are where `set` writes to by itself."""
+    for key in list(written.values):
+        scope, _, name = key.partition(".")
+        if scope in _STORES and name and name not in written:
+            rewriting.note(written.keys[key], f'"{key}" of set', f'"{name}"')
+            written = model.with_key(written, key, name)
+    return written
 
 
 def _nest_sink(node: Mapping, rewriting: Rewriting) -> Mapping:
@@ -125,7 +137,7 @@ SPELLINGS = (
     Spelling(
         id="case-action-words",
         where=Where.ACTION,
-        older="`goto`, `set_ctx`, `set_vars`, `vars`, `set: {ctx: {…}}` in `then`",
+        older="`goto`, `jump`, `set_ctx`, `set_vars`, `vars`, `set: {ctx: {…}}`, `set: {ctx.name: …}` in `then`",
         canonical="`next.arcs`, `set_ctx`",
         dialects=(V2_CASE,),
         rewrite=_name_actions,

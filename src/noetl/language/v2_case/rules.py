@@ -187,6 +187,16 @@ def _node_text(node: Node | None) -> str:
 RULE_KEYS = ("when", "then", "spec", "else")
 _FORM = "write - when: …, then: […]"
 _ACTIONS = ("sink", "set", "retry", "next")
+_LEADS = "a rule leads on with next: [{step: …}]; where no rule does, the next of the step is taken"
+# Words that say what a rule does, of other systems and other dialects.
+_NO_ACTIONS = {
+    **dict.fromkeys(("skip", "continue", "pass", "break", "stop", "exit", "end"), _LEADS),
+    **dict.fromkeys(
+        ("result", "return", "output", "outputs"),
+        "the result of a step is what its tool gives; set: {name: …} keeps another value, args of next pass one on",
+    ),
+    "do": "a rule of v2-case has sink, set, retry and next; do belongs to the rules of v2-eval and v10",
+}
 
 
 def read_case(reading: ReadContext, node: Node | None) -> CaseSyntax | None:
@@ -267,7 +277,7 @@ def _mapped_actions(reading: ReadContext, node: Mapping) -> Iterator[Action]:
     for key in tasks:
         hint = f"write a list: then: [{key}: {{tool: …}}, next: {{next: [{{step: …}}]}}]"
         reading.error("E_RULE_SHAPE", node.keys[key], f'"{key}" is a task, and a mapping under then holds none', hint)
-    known_keys(reading, node, (*_ACTIONS, *tasks), "E_RULE_SHAPE", "then", closed=True)
+    known_keys(reading, node, (*_ACTIONS, *tasks), "E_RULE_SHAPE", "then", closed=True, elsewhere=_NO_ACTIONS)
     if "sink" in node:
         sink = read_sink(reading, node.values["sink"])
         if sink is not None:
@@ -312,6 +322,10 @@ def _listed_action(reading: ReadContext, name: Scalar, body: Node) -> Action | N
     if name.value == "set" and not _is_task(body):
         values = mapping(reading, body, "E_RULE_SHAPE", "set", "write set: {name: value}")
         return SetVars(node=values, values=values) if values is not None else None
+    if str(name.value) in _NO_ACTIONS and not _is_task(body):
+        hint = _NO_ACTIONS[str(name.value)]
+        reading.error("E_RULE_SHAPE", name, f'"{name.value}" is nothing that a rule does', hint)
+        return None
     return read_labelled_task(reading, name, body)
 
 

@@ -72,6 +72,7 @@ TRANSFER = ToolKind(
     inputs=(
         Input(
             name="source",
+            aliases=("from",),
             schema=_END,
             doc="Where rows come from: {kind: postgres | duckdb | sql | snowflake, query or table, cursor}, "
             "{kind: storage, url, format}, {kind: http, url, rows, page} or {kind: artifact, ref}.",
@@ -80,6 +81,7 @@ TRANSFER = ToolKind(
         ),
         Input(
             name="target",
+            aliases=("to", "destination"),
             schema=_END,
             doc="Where rows go: {kind: postgres | duckdb | sql | snowflake, table}, {kind: storage, url, format}, "
             "{kind: http, url} or {kind: artifact}, with format: parquet as a table.",

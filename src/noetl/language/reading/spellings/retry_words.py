@@ -34,6 +34,7 @@ _MODES = {
     **{word: word for word in ("linear", "exponential")},
 }
 _RETRIES = ("max_retries", "retries")
+_DEFAULT_ATTEMPTS = 3  # the first call included, as `noetl migrate` gives a retry without a bound
 # Kinds that have an input `retries`: another system repeats what it was given.
 COUNTING_KINDS = ("dask", "ray")
 _BESIDE_WHEN = ("when", "then", "spec", "desc")
@@ -45,6 +46,8 @@ def _name_words(node: Mapping, rewriting: Rewriting) -> Mapping:
     node = _gather_count(node, rewriting)
     retry = node.get("retry")
     count = retry.value if isinstance(retry, Scalar) else None
+    if isinstance(retry, Scalar) and isinstance(count, bool):
+        return _switched(node, retry, rewriting)
     if isinstance(retry, Scalar) and isinstance(count, int) and not isinstance(count, bool) and count > 0:
         rewriting.note(node.keys["retry"], "retry as a number", "retry: {max_attempts: …}")
         return model.with_value(node, "retry", model.made_mapping([("max_attempts", retry)], retry))
@@ -54,6 +57,16 @@ def _name_words(node: Mapping, rewriting: Rewriting) -> Mapping:
         items = [_listed(item, rewriting) if isinstance(item, Mapping) else item for item in retry]
         return model.with_value(node, "retry", model.with_items(retry, items))
     return node
+
+
+def _switched(node: Mapping, retry: Scalar, rewriting: Rewriting) -> Mapping:
+    """`retry: true`, which says that there is a retry and not how often, and `retry: false`."""
+    if not retry.value:
+        rewriting.note(node.keys["retry"], "retry: false", "a step or task without retry")
+        return model.without_keys(node, "retry")
+    bounds = model.made_mapping([("max_attempts", model.made_text(_DEFAULT_ATTEMPTS, retry))], retry)
+    rewriting.note(node.keys["retry"], "retry: true", f"retry: {{max_attempts: {_DEFAULT_ATTEMPTS}}}")
+    return model.with_value(node, "retry", bounds)
 
 
 def _gather_count(node: Mapping, rewriting: Rewriting) -> Mapping:
@@ -173,7 +186,7 @@ def _condition(node: Node | None) -> str | None:
 
 _OLDER = (
     "`retry: {retry_when, stop_when, until, interval, backoff_factor, type, max_retries, status_codes}`, `retry: 3`, "
-    "`retries: 3` with `retry_delay`"
+    "`retry: true`, `retries: 3` with `retry_delay`"
 )
 
 
@@ -185,8 +198,11 @@ _INNER_WORDS = {
 
 
 def _name_inner(node: Mapping, rewriting: Rewriting) -> Mapping:
-    """`spec.retry` of a step, of a task or of all tasks: internal retries of a tool."""
+    """`spec.retry` of a step, a loop, a task or all tasks: internal retries of a tool."""
     spec = node.get("spec")
+    if isinstance(spec, Mapping):
+        spec = _counted_inner(spec, rewriting)
+        node = model.with_value(node, "spec", spec)
     held = spec.get("retry") if isinstance(spec, Mapping) else None
     if not isinstance(spec, Mapping) or not isinstance(held, Mapping):
         return node
@@ -203,17 +219,37 @@ def _name_inner(node: Mapping, rewriting: Rewriting) -> Mapping:
     return model.with_value(node, "spec", model.with_value(spec, "retry", changed))
 
 
+def _counted_inner(spec: Mapping, rewriting: Rewriting) -> Mapping:
+    """`retries: 3` in a spec, which counts the calls after the first one."""
+    word = next((key for key in _RETRIES if key in spec), None)
+    count = data(spec.values[word]) if word is not None else None
+    if word is None or "retry" in spec or not isinstance(count, int) or isinstance(count, bool) or count < 0:
+        return spec
+    bounds: list[tuple[str, Node]] = [("attempts", model.made_text(count + 1, spec.values[word]))]
+    delay = spec.get("retry_delay")
+    if delay is not None:
+        bounds.append(("delay", delay))
+    rewriting.note(spec.keys[word], f'"{word}: {count}" of a spec', f"retry: {{attempts: {count + 1}}}")
+    rest = model.without_keys(model.with_key(spec, word, "retry"), "retry_delay")
+    return model.with_value(rest, "retry", model.made_mapping(bounds, spec.values[word]))
+
+
 SPELLINGS = (
     *(
         Spelling(
             id=f"{where}-spec-retry",
             where=where,
-            older=f"`spec.retry: {{max_attempts, initial_delay, mode}}` of {what}",
+            older=f"`spec.retry: {{max_attempts, initial_delay, mode}}`, `spec.retries: 3` of {what}",
             canonical="`spec.retry: {attempts, delay, backoff}`",
             dialects=model.EVERYWHERE,
             rewrite=_name_inner,
         )
-        for where, what in ((Where.TASK, "a task"), (Where.STEP, "a step"), (Where.EXECUTOR, "the executor"))
+        for where, what in (
+            (Where.TASK, "a task"),
+            (Where.STEP, "a step"),
+            (Where.LOOP, "a loop"),
+            (Where.EXECUTOR, "the executor"),
+        )
     ),
     Spelling(
         id="step-retry-words",

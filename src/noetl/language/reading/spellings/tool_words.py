@@ -1,7 +1,10 @@
 """Other words for what a step runs: `call`, `task`, `action`, `tasks`, `pipeline` or `uses` for `tool`; `run` with a
-command line; and within a task `tool`, `action` or `uses` for its `kind`."""
+command line; and within a task `tool`, `action` or `uses` for its `kind`, and code or SQL in base64."""
 
 from __future__ import annotations
+
+import binascii
+from base64 import b64decode
 
 from noetl.base.diagnostics import is_template
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence, inner
@@ -92,6 +95,30 @@ def name_kind(node: Mapping, rewriting: Rewriting) -> Mapping:
     return node
 
 
+# What a task runs, in base64, as servers of an older generation sent it to their workers.
+_ENCODED = {f"{name}_b64": name for name in ("code", "command", "commands", "query", "script")}
+
+
+def _decode_texts(node: Mapping, rewriting: Rewriting) -> Mapping:
+    """`code_b64` as `code`, where what it holds can be read."""
+    for key, name in _ENCODED.items():
+        text = _decoded(node.get(key))
+        if text is None or name in node:
+            continue
+        rewriting.note(node.keys[key], f'"{key}" of a task', f'"{name}" with its text')
+        node = model.with_value(model.with_key(node, key, name), name, model.made_text(text, node.values[key]))
+    return node
+
+
+def _decoded(node: Node | None) -> str | None:
+    if not isinstance(node, Scalar) or not isinstance(node.value, str) or is_template(node.value):
+        return None
+    try:
+        return b64decode("".join(node.value.split()), validate=True).decode() or None
+    except (binascii.Error, UnicodeDecodeError):
+        return None
+
+
 def workbook_names(root: Mapping) -> frozenset[str]:
     """The tasks of the workbook that a task may name in place of a kind."""
     book = root.get("workbook")
@@ -152,5 +179,14 @@ SPELLINGS = (
         dialects=model.EVERYWHERE,
         refused_by_v10=True,
         rewrite=name_kind,
+    ),
+    Spelling(
+        id="task-base64",
+        where=Where.TASK,
+        older="`code_b64`, `command_b64`, `query_b64` of a task",
+        canonical="`code`, `command`, `query` with the text itself",
+        dialects=model.EVERYWHERE,
+        refused_by_v10=True,
+        rewrite=_decode_texts,
     ),
 )
