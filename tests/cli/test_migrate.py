@@ -180,3 +180,32 @@ def test_a_damaged_playbook_is_never_migrated_to_an_invalid_text(dialect: str, t
         found += [(seed, new)] if new is not None and not is_accepted(new) else []
 
     assert found == []
+
+
+HEADED = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t, path: t/t}\nworkflow:\n"
+
+
+@pytest.mark.req("MIG-06", "DOC-01")
+def test_a_key_that_is_written_twice_is_for_its_author_to_decide(tmp_path: Path) -> None:
+    steps = (
+        "  - step: a\n    tool: {kind: noop}\n    next: [{step: b}]\n    next: [{step: c}]\n  - step: b\n  - step: c\n"
+    )
+    path = write(tmp_path, HEADED + steps.replace("step: a", "step: start"))
+
+    result = CliRunner().invoke(command, [str(path)])
+
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert "written twice" in result.stderr
+
+
+@pytest.mark.req("VAL-04")
+def test_a_kind_that_nothing_here_provides_is_told(tmp_path: Path) -> None:
+    path = write(
+        tmp_path, f"{HEADED}  - step: start\n    tool: {{kind: sleep}}\n    next: [{{step: b}}]\n  - step: b\n"
+    )
+
+    result = CliRunner().invoke(command, [str(path)])
+
+    assert result.exit_code == 0
+    assert 'tool kind "sleep" is not built in' in result.stderr
+    assert "timer: {duration: 5s}" in result.stderr

@@ -32,10 +32,16 @@ _COLORS = {
 
 def print_migration(conversion: Conversion) -> None:
     """Print the notes of a migration, each with its place."""
+    from noetl.language.migrating.notes import Note
+
     for note in conversion.notes:
         _print_note(conversion.before.source, note, "note")
     for note in conversion.blocked:
         _print_note(conversion.before.source, note, "not migrated")
+    # A plug-in that is not installed here may have the kind, so this is no reason to refuse. `check` refuses it.
+    for found in conversion.before.diagnostics:
+        if found.code == "W_TOOL_KIND" and conversion.before.ok:
+            _print_note(conversion.before.source, Note(found.path, found.span, found.message, found.hint), "warning")
 
 
 def print_refusal(conversion: Conversion) -> None:

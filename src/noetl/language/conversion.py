@@ -93,7 +93,7 @@ def _repaired(source: Source, before: Checked, checked: Callable[[str], Checked]
     """A document of an older dialect that lacks little: put right, then migrated like one that was accepted. None where
     its own dialect does not read it even so."""
     dialect = before.dialect
-    if dialect not in (Dialect.V2_EVAL, Dialect.V2_CASE):
+    if dialect not in (Dialect.V2_EVAL, Dialect.V2_CASE) or not _is_read_whole(source):
         return None
     first = repaired(source, dialect)
     root, own = read_yaml(source, Findings()), checked(first.text)
@@ -110,7 +110,8 @@ def _rescued(source: Source, before: Checked, checked: Callable[[str], Checked])
     done = Conversion(outcome=ConversionOutcome.REFUSED, before=before)
     found, typos_only = before.diagnostics, before.dialect in (Dialect.V10, Dialect.V10_IO)
     for _ in range(_ROUNDS):
-        rescued = rescue(text)
+        # A text that cannot be read as it is written has lost something by now: of a key that stands twice, one.
+        rescued = rescue(text) if _is_read_whole(text) else None
         if rescued is not None:
             after = checked(rescued.migration.text)
             notes += rescued.migration.notes
@@ -124,6 +125,12 @@ def _rescued(source: Source, before: Checked, checked: Callable[[str], Checked])
             return done
         text, notes = Source(source.name, typos.text), [*notes, *typos.notes]
     return done
+
+
+def _is_read_whole(source: Source) -> bool:
+    findings = Findings()
+    read_yaml(source, findings)
+    return not findings.has_errors
 
 
 def _conversion(before: Checked, after: Checked, migration: MigratedPlaybook) -> Conversion:

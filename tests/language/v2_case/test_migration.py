@@ -635,3 +635,41 @@ def test_a_rule_on_the_result_of_an_entry_task_stays_after_it() -> None:
 
     assert [task["name"] for task in steps["start"]["tool"]] == ["log"]
     assert steps["start"]["next"] == {"arcs": [{"step": "end", "when": "{{ event.name == 'step.done' }}"}]}
+
+
+@pytest.mark.req("MIG-03", "TOOL-10")
+def test_the_name_of_a_workbook_task_stays_when_the_step_has_args() -> None:
+    """`name` is the reference where there is no `task`, and the migrated task gets a name of its own."""
+    book = "workbook: {double: {kind: python, args: {n: 1}, code: result = n * 2}}\n"
+    step = (
+        "  - step: start\n    args: {n: 2}\n    tool: {kind: workbook, name: double}\n    vars: {d: '{{ result }}'}\n"
+    )
+
+    text = migrated(f"{HEAD}{book}workflow:\n{step}").text
+
+    assert "task: double" in text
+    compiled(text)
+
+
+@pytest.mark.req("MIG-03", "V2C-17")
+def test_what_is_collected_stands_beside_the_last_response() -> None:
+    collect = "{strategy: append, path: data.rows, into: pages}"
+    retry = (
+        f"[{{when: '{{{{ response.data.more }}}}', then: {{max_attempts: 9, next_call: {{}}, collect: {collect}}}}}]"
+    )
+
+    steps = steps_of(f"- {{step: start, tool: {{kind: http, url: x}}, retry: {retry}, next: end}}")
+
+    [kept] = [task for task in steps["start"]["tool"] if task["name"].endswith("_collected")]
+    assert kept["args"].startswith("{{ dict(")
+    assert "pages=iter.pages" in kept["args"]
+
+
+@pytest.mark.req("MIG-03")
+def test_a_set_that_reads_what_one_before_it_wrote_is_reported() -> None:
+    sets = "[{set: {a: 1}}, {set: {b: '{{ vars.a + 1 }}'}}, {next: [{step: end}]}]"
+    rule = f"{{when: \"{{{{ event.name == 'call.done' }}}}\", then: {sets}}}"
+
+    found = migrated(f"{HEAD}workflow:\n  - {{step: start, tool: {{kind: noop}}, case: [{rule}]}}\n")
+
+    assert any("set_ctx writes all at once" in note.message for note in found.blocked)

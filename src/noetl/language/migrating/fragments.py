@@ -260,6 +260,9 @@ def task_entries(
     assert isinstance(node, Mapping)
     entries: list[Entry] = [name] if name is not None else []
     entries += copier.entries(node, ("kind",))
+    if task.kind == "workbook" and "task" not in node and isinstance(named := node.get("name"), Scalar):
+        # A reference without task means the task of its name, and that name may be given away here.
+        entries.append(FragmentEntry("task", literal(str(named.value))))
     added = dict(replaced or {})
     for key in node.values:
         if key in _NOT_INPUTS and not (key == "name" and "name" in task.inputs):

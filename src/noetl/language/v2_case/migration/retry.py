@@ -276,9 +276,10 @@ class Pages:
         return noop_task(f"{self.name}_more", [again, CONTINUE])
 
     def _collected(self, collect: CollectSyntax) -> Item:
-        message = f"the step's result is now {{{collect.into}: …}}, without the last response's other fields"
+        message = f"the step's result is the last response's body with {collect.into}, without its status and headers"
         self.notes.changed(collect, message)
-        values = mapped({collect.into: literal(template(f"iter.{collect.into}"))}, flow=True)
+        body = f"{self.name}.data if {self.name}.data is mapping else {{}}"
+        values = literal(template(f"dict({body}, {collect.into}=iter.{collect.into})"))
         return Item(
             mapped({"name": literal(f"{self.name}_collected"), "kind": Literal("noop"), "args": values}, flow=True)
         )

@@ -53,6 +53,10 @@ def take_apart(rule: CaseRuleSyntax, notes: Notes, *, looped: bool) -> RuleParts
     if transitions and (len(transitions) > 1 or not isinstance(rule.actions[-1], CaseExit)):
         hint = "write one rule per way out; each becomes an arc"
         notes.blocked(transitions[0], "something follows this transition, and a v10 arc is the last thing", hint)
+    for at, later in enumerate(sets):
+        if at and _reads_state([later.values], {key for earlier in sets[:at] for key in earlier.values.values}):
+            hint = "write the value out instead of the name"
+            notes.blocked(later, "this set reads what one before it wrote, and set_ctx writes all at once", hint)
     if rule.retry:
         notes.blocked(
             rule.retry[0], "a case rule that retries", "write the retry on the step: it becomes a policy rule"
