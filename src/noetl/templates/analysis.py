@@ -342,6 +342,26 @@ def _collect(node: Any, found: list[logic.Comparison]) -> None:
         _collect(child, found)
 
 
+def tested(tree: Tree) -> tuple[Chain, ...]:
+    """Every reference whose own truth decides something: after `not`, beside `and` and `or`, and in `if`."""
+    found: dict[Chain, None] = {}
+    pending = [tree]
+    while pending:
+        node = pending.pop()
+        pending += children(node)
+        match type(node).__name__:
+            case "Not":
+                parts = (node.node,)
+            case "And" | "Or":
+                parts = (node.left, node.right)
+            case "CondExpr" | "If":
+                parts = (node.test,)
+            case _:
+                continue
+        found |= {read: None for part in parts if (read := chain(part)) is not None}
+    return tuple(found)
+
+
 def choices(node: Any) -> tuple[Any, ...]:
     """The constants an expression can give when it is one, or a choice between some (C-27); empty when unknown."""
     value = constant(node)

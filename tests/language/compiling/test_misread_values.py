@@ -157,11 +157,11 @@ READ = 'STEP    next: {arcs: [{step: b}]}\n  - step: b\n    tool: {kind: noop, a
 @pytest.mark.parametrize(
     ("code", "read", "instead"),
     [
-        ("result = {'x': 4}", "start.output.x", "start.x"),
+        ("result = {'x': 4}", "start.output", "start.data"),
         ("result = {'x': 4}", "start.value", "start.data"),
         ("result = 4", "start.value", "start.data"),
         ("def main():\n    return {'x': 4}", "start.outputs.x", "start.x"),
-        ("return [1, 2]", "start.output", "start.data"),
+        ("return [1, 2]", "start.value", "start.data"),
     ],
 )
 def test_reading_an_unknown_key_of_a_result_gets_a_warning(code: str, read: str, instead: str) -> None:
@@ -170,6 +170,22 @@ def test_reading_an_unknown_key_of_a_result_gets_a_warning(code: str, read: str,
     [one] = found(text, "W_FOREIGN_NAME")
 
     assert f"write {instead}" in one.hint
+
+
+@pytest.mark.req("TPL-07")
+@pytest.mark.parametrize(
+    ("code", "read", "instead"),
+    [
+        ("result = {'x': 4}", "start.output.x", "start.x"),
+        ("result = {'x': 4}", "start.output.data.x", "start.data.x"),
+        ("return [1, 2]", "start.output", "start.data"),
+    ],
+)
+def test_output_of_a_result_is_the_result_and_a_note_says_so(code: str, read: str, instead: str) -> None:
+    text = READ.replace("STEP", python_step(code)).replace("READ", read)
+
+    assert found(text, "W_FOREIGN_NAME") == []
+    assert [one.hint for one in found(text, "I_ALIAS")] == [f"write {instead}"]
 
 
 def test_reading_a_key_that_the_kind_does_not_return_gets_a_warning() -> None:
@@ -251,3 +267,87 @@ def test_a_pulled_result_is_refused_with_the_expression_to_write(call: str) -> N
 
     assert one.code == "E_TEMPLATE"
     assert "a result is read by the name of its step, as b.data" in one.message
+
+
+QUERY = "  - step: load\n    tool: {kind: postgres, auth: pg, query: SELECT 1}\n    next: {arcs: [{step: use}]}\n"
+START = "workflow:\n  - step: start\n    next: {arcs: [{step: load}]}\n"
+
+
+def used(code: str, args: str = "{rows: '{{ load }}'}", before: str = QUERY) -> list[Diagnostic]:
+    lines = "".join(f"        {line}\n" for line in code.splitlines())
+    given = f"      args: {args}\n" if args else ""
+    return found(
+        f"{START}{before}  - step: use\n    tool:\n      kind: python\n{given}      code: |\n{lines}", "W_PYTHON"
+    )
+
+
+@pytest.mark.req("TPL-07")
+@pytest.mark.parametrize(
+    ("code", "args"),
+    [
+        ("result = [row['id'] for row in rows]", "{rows: '{{ load }}'}"),
+        ("result = len(rows)", "{rows: '{{ load }}'}"),
+        ("result = rows[0]['id']", "{rows: '{{ load }}'}"),
+        ("def main(rows):\n    for row in rows:\n        print(row)", "{rows: '{{ load }}'}"),
+        ("result = sorted(load)", ""),
+    ],
+)
+def test_code_that_takes_a_whole_result_for_its_rows_is_warned_of(code: str, args: str) -> None:
+    [one] = used(code, args)
+
+    assert '"{{ load.data }}"' in one.hint
+
+
+@pytest.mark.parametrize(
+    ("code", "args"),
+    [
+        ("result = [row['id'] for row in rows]", "{rows: '{{ load.data }}'}"),
+        ("result = [row['id'] for row in rows['data']]", "{rows: '{{ load }}'}"),
+        ("rows = rows.get('data')\nresult = len(rows)", "{rows: '{{ load }}'}"),
+        ("result = len(rows) if isinstance(rows, list) else 0", "{rows: '{{ load }}'}"),
+        ("load = [1]\nresult = len(load)", ""),
+    ],
+)
+def test_code_that_knows_what_it_has_is_fine(code: str, args: str) -> None:
+    assert used(code, args) == []
+
+
+def test_a_looped_step_gives_its_list_to_code() -> None:
+    looped = QUERY.replace("  - step: load\n", "  - step: load\n    loop: {in: [1], iterator: x}\n")
+
+    assert used("result = len(rows)", before=looped) == []
+
+
+@pytest.mark.req("TPL-08")
+@pytest.mark.parametrize(
+    "read", ["not debug", "workload.debug and true", "'a' if workload.debug else 'b'", "workload.debug == true"]
+)
+def test_a_text_that_says_no_within_a_condition_is_warned_of(read: str) -> None:
+    step = f'workflow:\n  - step: start\n    tool: {{kind: noop, args: {{a: "{{{{ {read} }}}}"}}}}\n'
+
+    [one] = found(f'workload: {{debug: "false"}}\n{step}', "W_WORKLOAD_VALUE")
+
+    assert "write debug: false" in one.hint
+    assert found(f"workload: {{debug: false}}\n{step}", "W_WORKLOAD_VALUE") == []
+
+
+@pytest.mark.parametrize("read", ["workload.debug", "workload.debug == 'false'"])
+def test_such_a_text_as_a_whole_condition_or_compared_with_a_text_is_fine(read: str) -> None:
+    arcs = f'    next: {{arcs: [{{step: b, when: "{{{{ {read} }}}}"}}]}}\n  - step: b\n'
+    step = f"workload: {{debug: 'false'}}\nworkflow:\n  - step: start\n    tool: {{kind: noop}}\n{arcs}"
+
+    assert found(step, "W_WORKLOAD_VALUE") == []
+
+
+@pytest.mark.req("VAL-20")
+@pytest.mark.parametrize("read", ["outcome.http.status == '404'", "outcome.error.status in ['404', '410']"])
+def test_the_number_of_an_answer_compared_with_a_text_is_warned_of(read: str) -> None:
+    texts = found(task(f'{FAIL}, {{when: "{{{{ {read} }}}}", then: {{do: continue}}}}'), "W_ERROR_KIND")
+
+    assert texts[0].hint == "write 404 without quotes"
+
+
+def test_a_text_of_that_name_in_a_body_is_fine() -> None:
+    rule = "{when: \"{{ outcome.data.error.status == '404' }}\", then: {do: continue}}"
+
+    assert found(task(f"{FAIL}, {rule}"), "W_ERROR_KIND") == []

@@ -6,15 +6,20 @@ Each of them is null or false at run time, so the run goes on another way and sa
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from noetl.base.diagnostics import is_template
-from noetl.language.compiling.passes import Compilation, every_task
+from noetl.language.compiling.embedded_code import KIND, MAX_PYTHON_CHARACTERS, tree_of
+from noetl.language.compiling.passes import MAIN, Compilation, every_task, pipelines
+from noetl.language.compiling.python_results import list_names
 from noetl.language.compiling.step_names import arcs_of
 from noetl.language.compiling.template_sites import written_texts
 from noetl.language.compiling.text_positions import key_in, name_in, parsed, parsed_guard
+from noetl.language.compiling.undefined_names import data_names
 from noetl.language.reading.nodes import Mapping, Node, Scalar, scalars
 from noetl.language.reading.playbook import Dialect, Playbook, SetVars, StepSyntax, TaskSyntax
+from noetl.templates.logic import Comparison
 
 _STATUSES = ("success", "error")
 
@@ -131,3 +136,114 @@ def _check_own(task: TaskSyntax, playbook: Playbook, compilation: Compilation) -
                 message = f'"{task.name}" is not set yet where its own rules decide, so it is null'
                 compilation.note("W_FOREIGN_NAME", place, message, "write outcome.result, or outcome.data")
                 return
+
+
+# A text of the workload that says no: as a whole condition it is false (TPL-08), and within one it is any other text.
+
+_SAYING_NO = frozenset({"false", "no", "off", "none", "null", "0"})
+
+
+def check_text_truths(playbook: Playbook, compilation: Compilation) -> Playbook:
+    """W_WORKLOAD_VALUE: `not workload.debug`, where `debug` is the text `"false"`."""
+    held = playbook.workload.values if playbook.workload is not None else {}
+    texts = {key: str(node.value) for key, node in held.items() if _says_no(node)}
+    others = {step.name for step in playbook.steps} if texts else set[str]()
+    for written in written_texts(playbook, compilation) if texts else ():
+        template = parsed(written.text)
+        read = list(template.tested) if template is not None else []
+        read += [(one.root, one.path) for one in template.comparisons if _asks_boolean(one)] if template else []
+        for root, path in dict.fromkeys(read):
+            key = path[0] if root == _WRITABLE and len(path) == 1 else root if not path and root not in others else None
+            if key in texts:
+                place = name_in(written.scalar, root, playbook.source)
+                message = f'"{key}" is the text "{texts[str(key)]}": not, and, or, if and == take it for any other text'
+                hint = f"write {key}: false under workload, or compare it with the text"
+                compilation.note("W_WORKLOAD_VALUE", place, message, hint)
+    return playbook
+
+
+def _says_no(node: Node) -> bool:
+    return isinstance(node, Scalar) and isinstance(node.value, str) and node.value.strip().lower() in _SAYING_NO
+
+
+def _asks_boolean(test: Comparison) -> bool:
+    return test.op in ("==", "!=") and isinstance(test.values[0], bool)
+
+
+# The number of an answer, compared with a text. A body may have a text of that name, so these are the names of calls.
+
+_OF_CALLS = frozenset(("error", "response", "outcome", "event", "status_code"))
+_BODY = frozenset(("data", "details"))
+_STATUS_PATHS = frozenset((("error", "status"), ("http", "status"), ("cause", "status")))
+
+
+def check_status_texts(playbook: Playbook, compilation: Compilation) -> Playbook:
+    """W_ERROR_KIND: `error.status == '404'`, which is never true: the status of a call is a number."""
+    for written in written_texts(playbook, compilation):
+        template = parsed(written.text)
+        for test in template.comparisons if template is not None else ():
+            words = (test.root, *test.path)
+            is_status = words[-2:] in _STATUS_PATHS or words[-1] == "status_code"
+            if test.root not in _OF_CALLS or not is_status or not _BODY.isdisjoint(words):
+                continue
+            for value in test.values:
+                if isinstance(value, str) and value.isdecimal():
+                    place = name_in(written.scalar, value, playbook.source, quoted=True)
+                    message = f'{".".join(map(str, words))} is a number, and never the text "{value}"'
+                    compilation.note("W_ERROR_KIND", place, message, f"write {value} without quotes")
+    return playbook
+
+
+# The whole result of a tool that wraps its payload: a mapping with `data` and more, which Python code takes for the
+# list of rows in it. Templates walk through the rows themselves.
+
+
+def check_whole_results(playbook: Playbook, compilation: Compilation) -> Playbook:
+    """W_PYTHON: code that goes through the result of a query, a call or a playbook as if it were its rows."""
+    wrapped = _wrapped_results(playbook, compilation)
+    left = MAX_PYTHON_CHARACTERS
+    for task, pipeline in every_task(playbook) if wrapped else ():
+        code, args = task.inputs.get("code"), task.inputs.get("args")
+        if task.kind != KIND or not isinstance(code, Scalar) or not isinstance(code.value, str):
+            continue
+        left -= len(code.value)
+        own = {one.name for one in pipeline.tasks}
+        tree = tree_of(code.value) if left >= 0 else None
+        for name in sorted(list_names(tree)) if tree is not None else ():
+            given = args.get(name) if isinstance(args, Mapping) else None
+            read = _named_alone(given) if given is not None else name
+            if read in wrapped and (given is not None or read not in own):
+                place = given if given is not None else name_in(code, name, playbook.source)
+                message = f'"{name}" is all that "{read}" gave, a mapping with data and more, and the code reads a list'
+                compilation.note("W_PYTHON", place, message, f'write args: {{{name}: "{{{{ {read}.data }}}}"}}')
+    return playbook
+
+
+def _named_alone(node: Node) -> str | None:
+    """The name that a template has and nothing else."""
+    found = _ALONE.fullmatch(node.value.strip()) if isinstance(node, Scalar) and isinstance(node.value, str) else None
+    return found[1] if found is not None else None
+
+
+_ALONE = re.compile(r"\{\{\s*([^\W\d]\w*)\s*\}\}")
+
+
+def _wrapped_results(playbook: Playbook, compilation: Compilation) -> set[str]:
+    """The steps and tasks whose result has its payload under `data`."""
+    found: set[str] = set()
+    for pipeline in pipelines(playbook):
+        step = pipeline.step
+        if step is None or pipeline.part != MAIN:
+            continue
+        wrapping = [task for task in pipeline.tasks if _wraps(task, compilation)]
+        found |= {task.name for task in wrapping if task.name is not None and step.loop is None}
+        # A looped step has the list of the payloads, and a noop without args passes on what was before it.
+        last = next((task for task in reversed(pipeline.tasks) if task.kind != "noop" or "args" in task.inputs), None)
+        if step.loop is None and last is not None and last in wrapping:
+            found.add(step.name)
+    return found - data_names(playbook)
+
+
+def _wraps(task: TaskSyntax, compilation: Compilation) -> bool:
+    kind = compilation.kinds.get(task.kind)
+    return kind is not None and kind.unwraps

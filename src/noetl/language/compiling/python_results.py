@@ -9,19 +9,24 @@ from __future__ import annotations
 from _ast import (
     AnnAssign,
     Assign,
+    AsyncFor,
     AsyncFunctionDef,
     Attribute,
     AugAssign,
+    Call,
     ClassDef,
     Constant,
     Dict,
+    For,
     FunctionDef,
     Lambda,
     List,
     Load,
     Name,
     Return,
+    Slice,
     Subscript,
+    comprehension,
 )
 from collections.abc import Iterator
 from typing import Any
@@ -127,3 +132,40 @@ def needed_parameters(tree: Any) -> frozenset[str]:
     needed += [one for one, default in zip(given.kwonlyargs, given.kw_defaults, strict=True) if default is None]
     # The code may set a variable of that name itself.
     return frozenset(one.arg for one in needed) - assigned
+
+
+_OF_LISTS = frozenset(
+    ("len", "list", "tuple", "set", "sum", "sorted", "enumerate", "reversed", "min", "max", "DataFrame")
+)
+
+
+def list_names(tree: Any) -> frozenset[str]:
+    """The variables that the code takes for lists, and never sets or uses in another way."""
+    nodes = list(_nodes(tree))
+    taken = {name for node in nodes if (name := _taken_for_list(node)) is not None}
+    other = {one.id for one in nodes if isinstance(one, Name) and not isinstance(one.ctx, Load)}
+    for node in nodes:
+        value = getattr(node, "value", None)
+        if isinstance(node, Attribute) and isinstance(value, Name):
+            other.add(value.id)
+        if isinstance(node, Subscript) and isinstance(value, Name) and not _is_position(node.slice):
+            other.add(value.id)
+        # What is asked for its class may be either.
+        if isinstance(node, Call) and isinstance(node.func, Name) and node.func.id in ("isinstance", "type"):
+            other |= {one.id for one in node.args if isinstance(one, Name)}
+    return frozenset(taken - other)
+
+
+def _taken_for_list(node: Any) -> str | None:
+    if isinstance(node, For | AsyncFor | comprehension):
+        return node.iter.id if isinstance(node.iter, Name) else None
+    if isinstance(node, Call) and node.args and isinstance(node.args[0], Name):
+        word = node.func.attr if isinstance(node.func, Attribute) else getattr(node.func, "id", None)
+        return node.args[0].id if word in _OF_LISTS else None
+    if isinstance(node, Subscript) and isinstance(node.value, Name) and _is_position(node.slice):
+        return node.value.id
+    return None
+
+
+def _is_position(index: Any) -> bool:
+    return isinstance(index, Slice) or (isinstance(index, Constant) and type(index.value) is int)
