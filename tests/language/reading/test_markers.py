@@ -375,3 +375,17 @@ def test_input_set_and_output_are_markers_of_v10_io(step: str, api: str) -> None
 )
 def test_the_same_words_elsewhere_are_not_markers_of_v10_io(text: str, dialect: Dialect) -> None:
     assert detected(text) == (dialect, [])
+
+
+IO = "  - step: d\n    tool: {kind: python, input: {a: 1}, code: result = a}\n"
+CASE = "  - step: c\n    case: []\n"
+ARCS = "  - step: e\n    next: {arcs: [{step: c}]}\n"
+
+
+@pytest.mark.req("DIA-04", "DIA-09")
+@pytest.mark.parametrize("steps", [IO + CASE, CASE + IO, IO + ARCS + CASE, ARCS + IO + CASE, CASE + ARCS + IO])
+def test_v10_io_beside_case_is_refused_with_what_v10_writes(steps: str) -> None:
+    dialect, (found,) = detected(f"{MIXED.partition('workflow:')[0]}workflow:\n{steps}")
+
+    assert (dialect, found.code) == (None, "E_DIALECT_MIXED")
+    assert "write next: { arcs: [{ step, when }] } for case" in found.hint

@@ -673,3 +673,13 @@ def test_a_set_that_reads_what_one_before_it_wrote_is_reported() -> None:
     found = migrated(f"{HEAD}workflow:\n  - {{step: start, tool: {{kind: noop}}, case: [{rule}]}}\n")
 
     assert any("set_ctx writes all at once" in note.message for note in found.blocked)
+
+
+@pytest.mark.req("MIG-03", "V2C-17")
+def test_a_sink_of_pages_leaves_the_last_response_as_the_result_of_the_step() -> None:
+    sink = "{tool: {kind: postgres, auth: pg, table: t}, args: {n: '{{ page.data.n }}'}}"
+    retry = f"[{{when: '{{{{ response.data.more }}}}', then: {{max_attempts: 9, next_call: {{}}, sink: {sink}}}}}]"
+
+    steps = steps_of(f"- {{step: start, tool: {{kind: http, url: x}}, retry: {retry}, next: end}}")
+
+    assert steps["start"]["tool"][-1] == {"name": "start_task_result", "kind": "noop", "args": "{{ start_task.data }}"}

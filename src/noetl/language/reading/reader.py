@@ -135,13 +135,15 @@ def _firsts(found: list[Found]) -> list[Found]:
 def _mixed(found: list[Found], findings: Findings) -> None:
     places = ", ".join(f'"{one.at.path}" is {one.marker.dialect}' for one in found)
     count = "two" if len(found) == 2 else "three"
-    first, second = found[0].marker, found[1].marker
+    # v10-io is v10 with words of its own: the two do not exclude each other, and both write what v10 writes.
+    at = next(one for one in found if one.marker.dialect.rules is not found[0].marker.dialect.rules)
+    first, second = found[0].marker, at.marker
     hint = (
-        f"in {first.dialect} write {second.instead[first.dialect]} for {second.name}; "
-        f"in {second.dialect} write {first.instead[second.dialect]} for {first.name}; "
+        f"in {first.dialect} write {second.instead[first.dialect.rules]} for {second.name}; "
+        f"in {second.dialect} write {first.instead[second.dialect.rules]} for {first.name}; "
         "choose one (noetl migrate rewrites an older dialect as v10)"
     )
-    findings.add("E_DIALECT_MIXED", found[1].at, f"{count} dialects in one document: {places}", hint)
+    findings.add("E_DIALECT_MIXED", at.at, f"{count} dialects in one document: {places}", hint)
 
 
 # The reader of v10, the canonical dialect (DOC-10, DOC-11).

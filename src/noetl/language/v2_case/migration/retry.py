@@ -31,7 +31,7 @@ from noetl.language.migrating.notes import Notes
 from noetl.language.reading.nodes import Mapping, Node, Scalar, data
 from noetl.language.reading.playbook import CollectSyntax, RetrySyntax, StepSyntax, TaskSyntax
 from noetl.language.v2_case.migration.guards import ERROR, EXIT, joined, read_guard, rename_expression
-from noetl.language.v2_case.migration.tasks import call_name, noop_task, own_names, plain_task, sink_name
+from noetl.language.v2_case.migration.tasks import call_name, keeping_task, noop_task, own_names, plain_task, sink_name
 
 _NAMES = {
     "response": "outcome.result",
@@ -202,6 +202,9 @@ class Pages:
         items.append(self._more())
         if self.retry.collect is not None:
             items.append(self._collected(self.retry.collect))
+        elif self.retry.sink is not None:
+            # Without it, what the sink stored last would be the result of the step.
+            items.append(keeping_task(f"{self.name}_result", self.name))
         return items
 
     def result_names(self, view: str) -> dict[str, str]:
