@@ -465,3 +465,20 @@ async def test_live_output_of_code_that_died_is_stored(tool: PythonTool, tmp_pat
 
     assert outcome.error is not None
     assert outcome.meta.stdout == "first\n"
+
+
+@pytest.mark.req("TOOL-07")
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from dataclasses import dataclass\n@dataclass\nclass P:\n    x: int\nresult = P(3).x",
+        "from dataclasses import dataclass\n@dataclass\nclass P:\n    x: 'int'\nreturn P(3).x",
+        "from typing import NamedTuple\nclass P(NamedTuple):\n    x: 'int'\nresult = P(3).x",
+    ],
+)
+async def test_classes_find_the_module_they_are_in(tool: PythonTool, code: str) -> None:
+    """Dataclasses and type hints look it up by its name."""
+    first, second = await run(tool, code), await run(tool, "result = sorted(globals().keys() & {'P', 'result'})")
+
+    assert (first.error, first.result) == (None, 3)
+    assert second.result == []

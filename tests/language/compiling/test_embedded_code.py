@@ -102,3 +102,11 @@ def test_a_template_in_python_code_gets_a_hint_to_keep_or_move_it(compiled: Comp
 
     assert len(hints) == found
     assert all(hint.startswith("write args:") for hint in hints)
+
+
+@pytest.mark.req("VAL-19", "TOOL-01")
+@pytest.mark.parametrize("code", ["{a: 1}", "[a]", "{a: {b: [1]}}"])
+def test_code_that_is_no_text_is_refused_like_any_input(code: str) -> None:
+    found = compiled_text(f"{HEAD}    tool: {{kind: python, code: {code}}}\n").found
+
+    assert [one.code for one in found if one.code[0] == "E"] == ["E_INPUT_SHAPE"]

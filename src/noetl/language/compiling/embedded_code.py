@@ -147,21 +147,21 @@ def check_python_code(playbook: Playbook, compilation: Compilation) -> Playbook:
         code: None
         for task, _ in every_task(playbook)
         if task.kind == KIND
-        for code in (task.inputs.get("code"),)
+        # What is no text is told of where inputs have their shapes, and cannot be a key.
+        if isinstance(code := task.inputs.get("code"), Scalar) and isinstance(code.value, str)
     }
     left = MAX_PYTHON_CHARACTERS
     for code in written:
-        if not (isinstance(code, Scalar) and isinstance(code.value, str)):
-            continue
+        text = str(code.value)
         # A budget for all code together: parsing megabytes of it would hold up an editor that checks while one types.
-        left -= len(code.value)
-        if left >= 0 and (problem := problem_of(code.value)) is not None:
+        left -= len(text)
+        if left >= 0 and (problem := problem_of(text)) is not None:
             message = f"this Python code does not parse: {problem.msg}"
-            hint = _NO_TEMPLATE if is_template(code.value) else "correct it: as it is, the task fails"
+            hint = _NO_TEMPLATE if is_template(text) else "correct it: as it is, the task fails"
             compilation.note("W_PYTHON", _place(code, problem, playbook.source), message, hint)
         elif left >= 0:
             _note_idle(code, compilation)
-            if is_template(code.value):
+            if is_template(text):
                 _note_templates(code, playbook, compilation)
     return playbook
 

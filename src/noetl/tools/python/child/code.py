@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ast
+import sys
 from importlib import import_module
+from types import ModuleType
 
+MODULE = "__noetl__"
 CODE = "<code>"  # the file name of unnamed code in tracebacks
 TOP = "__top__"  # the name of the function that wraps code with a top-level `return`
 TYPE_CHECKING = False
@@ -14,7 +17,11 @@ if TYPE_CHECKING:
 
 def run(call: dict[str, Any]) -> Any:
     """The value of `result`, of `main()`, or of a top-level `return`. Every call has its own globals."""
-    space: dict[str, Any] = {"__name__": "__noetl__", "__builtins__": __builtins__, **call["names"]}
+    module = ModuleType(MODULE)
+    # Dataclasses and type hints look up the module of a class by its name; each call replaces that of the one before.
+    sys.modules[MODULE] = module
+    space = module.__dict__
+    space |= {"__builtins__": __builtins__, **call["names"]}
     # Tracebacks that the code prints itself get their source lines from the loader.
     space["__loader__"] = SourceLoader(call["code"])
     if isinstance(call.get("context"), dict):
