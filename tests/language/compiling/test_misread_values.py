@@ -351,3 +351,38 @@ def test_a_text_of_that_name_in_a_body_is_fine() -> None:
     rule = "{when: \"{{ outcome.data.error.status == '404' }}\", then: {do: continue}}"
 
     assert found(task(f"{FAIL}, {rule}"), "W_ERROR_KIND") == []
+
+
+def looped(task: str, more: str) -> str:
+    return f"workflow:\n  - step: start\n    loop: {{in: [1, 2], iterator: x}}\n    tool: {{{task}}}\n{more}"
+
+
+ADDING = "kind: noop, args: {t: '{{ ctx.total | default(0) }}'}"
+TOTAL = "    set_ctx: {total: '{{ start.data }}'}\n"
+
+
+@pytest.mark.req("LOOP-09", "V2C-21")
+@pytest.mark.parametrize(
+    ("task", "more", "hint"),
+    [
+        (ADDING, TOTAL, "reducers"),
+        (ADDING.replace("ctx.", "vars."), "    vars: {total: '{{ result }}'}\n    next: end\n", "case rule"),
+    ],
+)
+def test_an_iteration_that_reads_what_its_loop_writes_at_the_end_is_warned_of(task: str, more: str, hint: str) -> None:
+    [one] = found(looped(task, more), "W_USED_BEFORE_SET")
+
+    assert "is written once, after the loop" in one.message
+    assert hint in one.hint
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        TOTAL + "    next: {arcs: [{step: start, when: '{{ ctx.total | length < 5 }}'}]}\n",
+        TOTAL + "    next: {arcs: [{step: b}]}\n  - step: b\n    set_ctx: {total: 3}\n",
+        TOTAL.replace("total", "sum"),
+    ],
+)
+def test_a_variable_that_a_loop_can_have_from_before_is_fine(more: str) -> None:
+    assert found(looped(ADDING, more), "W_USED_BEFORE_SET") == []

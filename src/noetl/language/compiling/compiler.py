@@ -79,6 +79,7 @@ PASSES: tuple[Pass, ...] = (
     misread_values.check_unwritten_variables,
     misread_values.check_own_results,
     misread_values.check_whole_results,
+    misread_values.check_loop_variables,
     misread_values.check_text_truths,
     misread_values.check_status_texts,
     foreign_words.check_misread_results,

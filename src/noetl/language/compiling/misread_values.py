@@ -20,6 +20,7 @@ from noetl.language.compiling.undefined_names import data_names
 from noetl.language.reading.nodes import Mapping, Node, Scalar, scalars
 from noetl.language.reading.playbook import Dialect, Playbook, SetVars, StepSyntax, TaskSyntax
 from noetl.templates.logic import Comparison
+from noetl.templates.scope import TemplateSite
 
 _STATUSES = ("success", "error")
 
@@ -103,6 +104,54 @@ def _writes(playbook: Playbook) -> Iterator[Node | None]:
 def _collected(playbook: Playbook) -> set[str]:
     retries = [retry for step in playbook.steps for retry in step.retry]
     return {retry.collect.into.partition(".")[0] for retry in retries if retry.collect is not None}
+
+
+# The `vars` and `set_ctx` of a looped step are written once, when its loop has ended.
+
+_IN_ITERATIONS = frozenset((TemplateSite.TASK_INPUT, TemplateSite.TASK_POLICY))
+
+
+def check_loop_variables(playbook: Playbook, compilation: Compilation) -> Playbook:
+    """W_USED_BEFORE_SET: an iteration that reads, as if to add to it, what only its own step writes after the loop."""
+    roots = ("ctx", "vars") if playbook.dialect is Dialect.V2_CASE else ("ctx",)
+    late = {step.name: _written_late(step, playbook) for step in playbook.steps if step.loop is not None}
+    for written in written_texts(playbook, compilation) if any(late.values()) else ():
+        step, template = written.step_of(playbook), parsed(written.text)
+        if step is None or template is None or written.site not in _IN_ITERATIONS:
+            continue
+        for read in template.references:
+            if read.root in roots and read.path and read.path[0] in late.get(step.name, ()):
+                name = str(read.path[0])
+                place = key_in(written.scalar, read.root, read.path[:1], playbook.source)
+                message = f'"{name}" is written once, after the loop: no iteration of "{step.name}" sees it'
+                hint = "let a rule of the task write it, or fold the values: loop.spec.policy.reducers"
+                if playbook.dialect is Dialect.V2_CASE:
+                    hint = "write it in a case rule: then: {set: {…}}"
+                compilation.note("W_USED_BEFORE_SET", place, message, hint)
+    return playbook
+
+
+def _written_late(step: StepSyntax, playbook: Playbook) -> set[str]:
+    """What the step alone writes, and only after its loop. A step that is come to again sees what it wrote before."""
+    own = [one for one in (step.vars, step.set_ctx) if one is not None]
+    others = [one for one in _writes(playbook) if not any(one is mine for mine in own)]
+    if not own or step.name in _reached(step, playbook) or not all(isinstance(one, Mapping | None) for one in others):
+        return set()
+    names = {key for one in own for key in one.values}
+    return names - {key.partition(".")[0] for one in others if isinstance(one, Mapping) for key in one.values}
+
+
+def _reached(step: StepSyntax, playbook: Playbook) -> set[str]:
+    """The steps that a token can come to from this one."""
+    arcs = {one.name: [str(arc.target.value) for arc in arcs_of(one)] for one in playbook.steps}
+    found, pending = set[str](), list(arcs[step.name])
+    while pending:
+        name = pending.pop()
+        # A computed target may be any step.
+        new = set(arcs) if is_template(name) else {name}
+        pending += [one for target in new - found for one in arcs.get(target, ())]
+        found |= new
+    return found
 
 
 # The result of a task in the rules that decide about it: there its name still has the result of an earlier run.
