@@ -345,10 +345,11 @@ def _collect(node: Any, found: list[logic.Comparison]) -> None:
 def tested(tree: Tree) -> tuple[Chain, ...]:
     """Every reference whose own truth decides something: after `not`, beside `and` and `or`, and in `if`."""
     found: dict[Chain, None] = {}
-    pending = [tree]
+    pending: list[Any] = [tree]
     while pending:
         node = pending.pop()
         pending += children(node)
+        parts: tuple[Any, ...]
         match type(node).__name__:
             case "Not":
                 parts = (node.node,)

@@ -195,7 +195,7 @@ _SAYING_NO = frozenset({"false", "no", "off", "none", "null", "0"})
 def check_text_truths(playbook: Playbook, compilation: Compilation) -> Playbook:
     """W_WORKLOAD_VALUE: `not workload.debug`, where `debug` is the text `"false"`."""
     held = playbook.workload.values if playbook.workload is not None else {}
-    texts = {key: str(node.value) for key, node in held.items() if _says_no(node)}
+    texts = {key: str(node.value) for key, node in held.items() if isinstance(node, Scalar) and _says_no(node)}
     others = {step.name for step in playbook.steps} if texts else set[str]()
     for written in written_texts(playbook, compilation) if texts else ():
         template = parsed(written.text)
@@ -211,8 +211,8 @@ def check_text_truths(playbook: Playbook, compilation: Compilation) -> Playbook:
     return playbook
 
 
-def _says_no(node: Node) -> bool:
-    return isinstance(node, Scalar) and isinstance(node.value, str) and node.value.strip().lower() in _SAYING_NO
+def _says_no(node: Scalar) -> bool:
+    return isinstance(node.value, str) and node.value.strip().lower() in _SAYING_NO
 
 
 def _asks_boolean(test: Comparison) -> bool:
