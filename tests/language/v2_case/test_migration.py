@@ -683,3 +683,27 @@ def test_a_sink_of_pages_leaves_the_last_response_as_the_result_of_the_step() ->
     steps = steps_of(f"- {{step: start, tool: {{kind: http, url: x}}, retry: {retry}, next: end}}")
 
     assert steps["start"]["tool"][-1] == {"name": "start_task_result", "kind": "noop", "args": "{{ start_task.data }}"}
+
+
+@pytest.mark.req("MIG-03", "SCOPE-10")
+def test_a_set_made_of_the_result_of_a_task_is_written_where_that_is_seen() -> None:
+    steps = steps_of(
+        """
+        - step: start
+          tool: {kind: http, url: x}
+          case:
+            - when: "{{ event.name == 'call.done' and response.data.v > 3 }}"
+              then:
+                - twice: {tool: {kind: python, args: {v: "{{ result.v }}"}, code: result = v * 2}}
+                - set: {d: "{{ twice.result }}"}
+                - next: [{step: b}]
+            - when: "{{ event.name == 'call.done' }}"
+              then: {next: [{step: b}]}
+        - {step: b, tool: {kind: noop}}
+        """
+    )
+
+    twice, kept = steps["start_done"]["tool"]
+    assert twice["name"] == "twice"
+    assert kept["spec"]["policy"]["rules"] == [{"else": {"then": {"set_ctx": {"d": "{{ twice.result }}"}}}}]
+    assert "set_ctx" not in steps["start_done"]

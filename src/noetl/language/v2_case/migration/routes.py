@@ -18,7 +18,7 @@ from noetl.language.migrating.notes import Notes
 from noetl.language.reading.nodes import Mapping, scalars
 from noetl.language.reading.playbook import ArcSyntax, CaseExit, StepSyntax
 from noetl.language.v2_case.migration.guards import DONE, ERROR, EXIT, Guard, joined
-from noetl.language.v2_case.migration.rules import Looks, RuleParts, then_part
+from noetl.language.v2_case.migration.rules import Looks, RuleParts, template_texts, then_part
 from noetl.language.v2_case.migration.tasks import TaskNames, failing_task, keeping_task, rule_tasks, setting_task
 
 
@@ -191,10 +191,11 @@ class Apart:
         entries = [FragmentEntry("step", literal(name))]
         tasks = rule_tasks(copier, self.looks.step, parts.rule, parts.tasks, TaskNames(set()))
         written = {key: copier.renamed_entry(one.values, key, key) for one in parts.sets for key in one.values.values}
-        # set_ctx of a step applies to success only, so it cannot serve a transition.
+        # set_ctx of a step applies to success only, so it cannot serve a transition; and it sees no results of tasks.
+        in_pipeline = parts.transition is None or _sets_read_tasks(parts)
+        if written and in_pipeline:
+            tasks.append(setting_task("set_vars", Mapped(tuple(written.values()))))
         if parts.transition is None:
-            values = Mapped(tuple(written.values()))
-            tasks += [setting_task("set_vars", values)] if written else []
             tasks.append(failing_task("fail_again", "args.error"))
         if parts.transition is not None and not guard.waits and _leads_to_end(parts.transition.targets):
             # This task returns the result of the execution (O-08).
@@ -202,7 +203,7 @@ class Apart:
             self._check_ends(parts)
         if tasks:
             entries.append(FragmentEntry("tool", ListFragment(tuple(tasks))))
-        if written and parts.transition is not None:
+        if written and not in_pipeline:
             entries.append(FragmentEntry("set_ctx", Mapped(tuple(written.values()), flow=len(written) == 1)))
         onward = [*self._onward(parts, copier), *on_failure]
         router = RouterPieces(self.looks.step, always=False).entry(onward)
@@ -258,3 +259,10 @@ class Apart:
 
 def _leads_to_end(targets: Sequence[ArcSyntax]) -> bool:
     return any("end" in str(arc.target.value) for arc in targets)
+
+
+def _sets_read_tasks(parts: RuleParts) -> bool:
+    """Whether what the rule sets is made of the results of its tasks."""
+    names = {task.name for task in parts.tasks}
+    texts = template_texts([one.values for one in parts.sets])
+    return any(path[0] in names for text in texts for path in paths(text))
