@@ -114,13 +114,17 @@ _IN_ITERATIONS = frozenset((TemplateSite.TASK_INPUT, TemplateSite.TASK_POLICY))
 def check_loop_variables(playbook: Playbook, compilation: Compilation) -> Playbook:
     """W_USED_BEFORE_SET: an iteration that reads, as if to add to it, what only its own step writes after the loop."""
     roots = ("ctx", "vars") if playbook.dialect is Dialect.V2_CASE else ("ctx",)
-    late = {step.name: _written_late(step, playbook) for step in playbook.steps if step.loop is not None}
-    for written in written_texts(playbook, compilation) if any(late.values()) else ():
-        step, template = written.step_of(playbook), parsed(written.text)
-        if step is None or template is None or written.site not in _IN_ITERATIONS:
+    for written in written_texts(playbook, compilation) if any(map(_own_writes, playbook.steps)) else ():
+        step = written.step_of(playbook) if written.site in _IN_ITERATIONS else None
+        own = {key for one in _own_writes(step) for key in one.values} if step is not None else set()
+        template = parsed(written.text) if own else None
+        read_here = [read for read in template.references if read.root in roots and read.path] if template else []
+        # Other steps are looked at only where one of these names is read.
+        if step is None or own.isdisjoint(read.path[0] for read in read_here):
             continue
-        for read in template.references:
-            if read.root in roots and read.path and read.path[0] in late.get(step.name, ()):
+        late = _written_late(step, playbook)
+        for read in read_here:
+            if read.path[0] in late:
                 name = str(read.path[0])
                 place = key_in(written.scalar, read.root, read.path[:1], playbook.source)
                 message = f'"{name}" is written once, after the loop: no iteration of "{step.name}" sees it'
@@ -131,9 +135,14 @@ def check_loop_variables(playbook: Playbook, compilation: Compilation) -> Playbo
     return playbook
 
 
+def _own_writes(step: StepSyntax) -> list[Mapping]:
+    """What a looped step writes at its end."""
+    return [one for one in (step.vars, step.set_ctx) if one is not None] if step.loop is not None else []
+
+
 def _written_late(step: StepSyntax, playbook: Playbook) -> set[str]:
     """What the step alone writes, and only after its loop. A step that is come to again sees what it wrote before."""
-    own = [one for one in (step.vars, step.set_ctx) if one is not None]
+    own = _own_writes(step)
     others = [one for one in _writes(playbook) if not any(one is mine for mine in own)]
     if not own or step.name in _reached(step, playbook) or not all(isinstance(one, Mapping | None) for one in others):
         return set()
