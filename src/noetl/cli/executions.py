@@ -77,9 +77,9 @@ def _trial(row: ExecutionRow, registered: set[str] | None) -> str | None:
     if registered is None:
         told: str | None = getattr(row, "trial", None)
         return told
-    if row.net_hash in registered:
-        return None
-    return STEP_TEST if row.path.endswith(PATH_ENDING) else DRAFT
+    if row.path.endswith(PATH_ENDING):
+        return STEP_TEST
+    return None if row.net_hash in registered else DRAFT
 
 
 def _trial_mark(row: ExecutionRow, registered: set[str] | None) -> str:
