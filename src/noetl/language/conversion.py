@@ -66,14 +66,14 @@ def convert(
     before = check(source, kinds=kinds, extensions=extensions, proofs=False, dialect=dialect)
     try:
         if before.ok and before.dialect is not None:
-            migration = _migrated(source, before.dialect)
+            migration = _migrated_document(source, before.dialect)
             return _conversion(before, checked(migration.text), migration)
-        return _repaired(source, before, checked) or _rescued(source, before, checked)
+        return _repaired_document(source, before, checked) or _rescued_document(source, before, checked)
     except UnformattableError:  # keys that are no text: the check of the old document has said so
         return Conversion(outcome=ConversionOutcome.REFUSED, before=before)
 
 
-def _migrated(source: Source, dialect: Dialect) -> MigratedPlaybook:
+def _migrated_document(source: Source, dialect: Dialect) -> MigratedPlaybook:
     """A document that is accepted: first in the words of its dialect, then as v10."""
     spelled = respell(source, dialect)
     text = Source(source.name, spelled.text)
@@ -89,7 +89,7 @@ def _migrated(source: Source, dialect: Dialect) -> MigratedPlaybook:
     return msgspec.structs.replace(done, notes=(*spelled.notes, *done.notes))
 
 
-def _repaired(source: Source, before: Checked, checked: Callable[[str], Checked]) -> Conversion | None:
+def _repaired_document(source: Source, before: Checked, checked: Callable[[str], Checked]) -> Conversion | None:
     """A document of an older dialect that lacks little: put right, then migrated like one that was accepted. None where
     its own dialect does not read it even so."""
     dialect = before.dialect
@@ -99,12 +99,12 @@ def _repaired(source: Source, before: Checked, checked: Callable[[str], Checked]
     root, own = read_yaml(source, Findings()), checked(first.text)
     if root is None or first.text == source.text or not own.ok or own.dialect is not dialect:
         return None
-    done = _migrated(own.source, dialect).relocated(root)
+    done = _migrated_document(own.source, dialect).relocated(root)
     migration = msgspec.structs.replace(done, notes=(*first.notes, *done.notes))
     return _conversion(before, checked(migration.text), migration)
 
 
-def _rescued(source: Source, before: Checked, checked: Callable[[str], Checked]) -> Conversion:
+def _rescued_document(source: Source, before: Checked, checked: Callable[[str], Checked]) -> Conversion:
     """A document that is refused: construct by construct, and where that is not enough, with its typos put right."""
     text, notes = source, list[Note]()
     done = Conversion(outcome=ConversionOutcome.REFUSED, before=before)

@@ -47,7 +47,7 @@ def _is_default(value: Any, field: msgspec.structs.FieldInfo) -> bool:
 
 
 def _mapping(values: dict[str, Any], depth: int) -> Iterator[str]:
-    for key, value in _ordered(values):
+    for key, value in _ordered_items(values):
         yield from _entry(f"{'  ' * depth}{_key(key)}:", value, depth)
 
 
@@ -82,7 +82,7 @@ def _sequence(items: list[Any], depth: int) -> Iterator[str]:
         yield from lines[1:]
 
 
-def _ordered(values: dict[str, Any]) -> list[tuple[str, Any]]:
+def _ordered_items(values: dict[str, Any]) -> list[tuple[str, Any]]:
     first = [(key, values[key]) for key in _FIRST if key in values]
     return first + [(key, value) for key, value in values.items() if key not in _FIRST]
 
@@ -103,7 +103,7 @@ def _is_collection(value: Any) -> bool:
 
 def _inline(value: Any) -> str:
     if isinstance(value, dict):
-        inner = ", ".join(f"{_key(key)}: {_inline(each)}" for key, each in _ordered(value))
+        inner = ", ".join(f"{_key(key)}: {_inline(each)}" for key, each in _ordered_items(value))
         return f"{{ {inner} }}" if inner else "{}"
     if isinstance(value, list):
         return f"[{', '.join(_inline(each) for each in value)}]"

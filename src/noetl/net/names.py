@@ -41,7 +41,7 @@ def known_names(net: Net) -> frozenset[str] | None:
 
 def defined_names(net: Net) -> frozenset[str] | None:
     """Every name that the net can define; None where one is computed, so that it may be any."""
-    of_steps = (key for step in net.transitions for key in (*_keys_of_step(step), *_collected(step)))
+    of_steps = (key for step in net.transitions for key in (*_keys_of_step(step), *_collected_names(step)))
     keys = [*_keys(net), *of_steps]
     if any(is_template(key) for key in keys):
         return None
@@ -55,7 +55,7 @@ def defined_names(net: Net) -> frozenset[str] | None:
 
 def collecting_steps(net: Net) -> dict[str, str]:
     """The step that collects pages under each name (O-28)."""
-    return {into: step.name for step in net.transitions for into in _collected(step)}
+    return {into: step.name for step in net.transitions for into in _collected_names(step)}
 
 
 def names_beside_collected(net: Net, reader: str, *, with_args: bool) -> frozenset[str]:
@@ -68,7 +68,7 @@ def names_beside_collected(net: Net, reader: str, *, with_args: bool) -> frozens
     return frozenset(key.partition(".")[0] for key in names)
 
 
-def _collected(step: Transition) -> Iterator[str]:
+def _collected_names(step: Transition) -> Iterator[str]:
     in_rules = (repeat for rule in (step.case.rules if step.case else ()) for repeat in rule.repeat)
     in_tasks = (repeat for task in tasks_of(step) for repeat in task.repeat)
     yield from (repeat.collect.into for repeat in (*in_rules, *in_tasks) if repeat.collect is not None)

@@ -316,16 +316,16 @@ def tasks_of(step: Transition) -> Iterable[Task]:
 
 
 def _all_tasks(step: Transition) -> Iterator[Task]:
-    return with_hooks((*_own(step), *_side_tasks(step)))
+    return with_hooks((*_own_tasks(step), *_side_tasks(step)))
 
 
 def pipeline_of(step: Transition) -> Iterator[Task]:
     """Those that an order of the step may run: neither compensation nor handlers, which are run by orders of their
     own."""
-    return with_hooks(_own(step))
+    return with_hooks(_own_tasks(step))
 
 
-def _own(step: Transition) -> Iterator[Task]:
+def _own_tasks(step: Transition) -> Iterator[Task]:
     yield from step.tasks
     if step.sink is not None:
         yield step.sink

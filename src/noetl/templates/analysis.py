@@ -243,7 +243,7 @@ def shape(node: Any) -> logic.Shape:
         case "Test":
             return _test(node)
         case "Filter" if node.name in ("default", "d") and len(node.args) == 1 and not node.kwargs:
-            return _defaulted(node)
+            return _shape_with_default(node)
     return _truthy(node)
 
 
@@ -261,7 +261,7 @@ def _choice(node: Any) -> logic.Shape:
     return logic.Or((logic.And((test, shape(node.expr1))), logic.And((logic.Not(test), shape(node.expr2)))))
 
 
-def _defaulted(node: Any) -> logic.Shape:
+def _shape_with_default(node: Any) -> logic.Shape:
     """`x | default(false)` is true exactly when x is: undefined is false anyway."""
     fallback = constant(node.args[0])
     return _truthy(node.node) if fallback is not UNKNOWN and not logic.truth(fallback) else logic.Opaque(repr(node))

@@ -21,7 +21,7 @@ Operator = Callable[[Evaluation, Any, Any], Any]
 
 def _plus(run: Evaluation, left: Any, right: Any) -> Any:
     if is_number(left) and is_number(right):
-        return _bounded(left + right)
+        return _checked_size(left + right)
     if isinstance(left, str) and isinstance(right, str):
         run.fits(len(left) + len(right))
         return run.text(left + right)
@@ -35,7 +35,7 @@ def _plus(run: Evaluation, left: Any, right: Any) -> Any:
 
 def _minus(run: Evaluation, left: Any, right: Any) -> Any:
     if is_number(left) and is_number(right):
-        return _bounded(left - right)
+        return _checked_size(left - right)
     if isinstance(left, datetime | timedelta) and isinstance(right, datetime | timedelta):
         return left - right  # type: ignore[operator]
     raise _mismatch("subtracted", left, right, "convert with | int or | float")
@@ -149,7 +149,7 @@ def _signed(value: Any, sign: int) -> Any:
     return value * sign
 
 
-def _bounded(result: Any) -> Any:
+def _checked_size(result: Any) -> Any:
     if isinstance(result, int):
         _bits(result.bit_length())
     return result

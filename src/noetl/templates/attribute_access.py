@@ -45,7 +45,7 @@ def member(value: Any, key: Any) -> Any:
         return getattr(value, key)
     if kind is AttributeGroup:
         return value[_GROUP_PARTS[key]] if key in _GROUP_PARTS else _element(value, key)
-    return _viewed(value, key)
+    return _view_value(value, key)
 
 
 def _element(value: Any, key: Any) -> Any:
@@ -57,7 +57,7 @@ def _element(value: Any, key: Any) -> Any:
         return ABSENT
 
 
-def _viewed(value: Any, key: Any) -> Any:
+def _view_value(value: Any, key: Any) -> Any:
     lookup = getattr(value, "lookup", None)
     if lookup is None or type(key) not in (str, int):
         return ABSENT
@@ -120,7 +120,7 @@ def sliced(run: Evaluation, value: Any, start: Any, stop: Any, step: Any) -> Any
         return ABSENT
     if not isinstance(value, str | list | tuple | range):
         raise TemplateError(f"{described(value)} cannot be cut with [ : ]: only text and lists can")
-    part = slice(*(_bound(bound) for bound in (start, stop, step)))
+    part = slice(*(_slice_bound(bound) for bound in (start, stop, step)))
     if part.step == 0:
         raise TemplateError("the step of a slice cannot be zero")
     if isinstance(value, str):
@@ -131,7 +131,7 @@ def sliced(run: Evaluation, value: Any, start: Any, stop: Any, step: Any) -> Any
     return run.own(list(value[part]))
 
 
-def _bound(bound: Any) -> int | None:
+def _slice_bound(bound: Any) -> int | None:
     bound = settled(bound)
     if bound is None or isinstance(bound, int):
         return bound

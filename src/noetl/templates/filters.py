@@ -133,21 +133,21 @@ def urlencode(run: Evaluation, value: Any) -> str:
 
 
 def _quoted(run: Evaluation, value: Any, safe: str) -> str:
-    body = _encoded(run, value)
+    body = _encoded_json(run, value)
     # Each byte may become three characters, `%C3`.
     run.fits(3 * len(body))
     run.spend(2 + (len(body) >> 2))
     return run.text(quote(body, safe=safe))
 
 
-def _encoded(run: Evaluation, value: Any) -> bytes:
+def _encoded_json(run: Evaluation, value: Any) -> bytes:
     text = written(run, value)
     run.fits(len(text))
     return run.read(text).encode()
 
 
 def b64encode(run: Evaluation, value: Any) -> str:
-    body = _encoded(run, value)
+    body = _encoded_json(run, value)
     run.fits(4 * len(body) // 3)
     return run.text(base64.b64encode(body).decode())
 
@@ -280,20 +280,22 @@ def tojson(run: Evaluation, value: Any, indent: int | None = None) -> str:
     run.spend(_ENCODER_STEPS + size.parts)
     if indent is not None:
         run.spend(2 * _ENCODER_STEPS)  # one that indents is written in Python
-        run.fits(_indented(run, plain, indent, 1))
+        run.fits(_indentation_size(run, plain, indent, 1))
     try:
         return run.text(json.dumps(plain, ensure_ascii=False, allow_nan=False, indent=indent))
     except ValueError:
         raise TemplateError("a number that is not finite has no JSON form") from None
 
 
-def _indented(run: Evaluation, value: Any, indent: int, depth: int) -> int:
+def _indentation_size(run: Evaluation, value: Any, indent: int, depth: int) -> int:
     """The blanks and line breaks that `indent` adds. Every part is handed through all the levels above it."""
     if not isinstance(value, dict | list):
         return 0
     run.spend(len(value) * (4 + depth))
     inner = value.values() if isinstance(value, dict) else value
-    return (len(value) + 1) * (1 + indent * depth) + sum(_indented(run, item, indent, depth + 1) for item in inner)
+    return (len(value) + 1) * (1 + indent * depth) + sum(
+        _indentation_size(run, item, indent, depth + 1) for item in inner
+    )
 
 
 def safe(run: Evaluation, value: Any) -> Any:

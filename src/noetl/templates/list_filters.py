@@ -127,7 +127,7 @@ def total(run: Evaluation, value: Any, attribute: Any = None, start: Any = 0) ->
 
 def unique(run: Evaluation, value: Any, case_sensitive: bool = False, attribute: Any = None) -> Any:
     items = elements(run, value)
-    groups = _grouped(run, items, attribute, case_sensitive)
+    groups = _group_positions(run, items, attribute, case_sensitive)
     return new_list(run, [items[index] for index in sorted(group[0] for group in groups)])
 
 
@@ -152,7 +152,7 @@ def sort(
     return run.own([items[index] for index in order])
 
 
-def _grouped(run: Evaluation, items: Sequence[Any], attribute: Any, case_sensitive: bool) -> list[list[int]]:
+def _group_positions(run: Evaluation, items: Sequence[Any], attribute: Any, case_sensitive: bool) -> list[list[int]]:
     """The places of items with equal keys, by key. Keys are put in order and never hashed: whole numbers can be chosen
     so that all have one hash."""
     keys = sort_keys(run, items, attribute, case_sensitive)
@@ -190,7 +190,7 @@ def groupby(run: Evaluation, value: Any, attribute: Any, default: Any = ABSENT, 
     """Groups of items with an equal attribute, ordered by it: pairs of the value and its items."""
     items = elements(run, value)
     found = picked(run, items, attribute, default)
-    groups = _grouped(run, found, None, case_sensitive)
+    groups = _group_positions(run, found, None, case_sensitive)
     for group in groups:
         run.reserve(len(group) + 2)
     return run.own(

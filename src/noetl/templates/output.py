@@ -230,7 +230,7 @@ def percent_format(run: Evaluation, form: str, given: Any) -> str:
             'this "%" format is not supported: fields are like %s, %5d, %.2f or %(name)s, no wider than 999'
         )
     run.spend(_FIELD_STEPS * len(fields))
-    values = _prepared(run, given, fields)
+    values = _percent_operands(run, given, fields)
     items = list(values.values()) if isinstance(values, dict) else list(values)
     longest = max([_LONGEST_NUMBER, *(len(item) for item in items if isinstance(item, str))])
     widest = max([0, *(int(field["width"] or 0) for field in fields)])
@@ -243,7 +243,7 @@ def percent_format(run: Evaluation, form: str, given: Any) -> str:
         raise TemplateError('the "%" format does not fit the values it was given') from None
 
 
-def _prepared(run: Evaluation, given: Any, fields: list[re.Match[str]]) -> Any:
+def _percent_operands(run: Evaluation, given: Any, fields: list[re.Match[str]]) -> Any:
     """Values as `%` may see them: numbers and text only. A mapping is one value where no field names a key."""
     if isinstance(given, dict) and all(field.group().startswith("%(") for field in fields if field["kind"] != "%"):
         run.reserve(len(given))

@@ -29,17 +29,17 @@ from noetl.net.kinds import ToolKind
 
 def expand_sugar(playbook: Playbook, compilation: Compilation) -> Playbook:
     """Every pipeline as plain tasks."""
-    return rewrite(playbook, _expanded)
+    return rewrite(playbook, _expanded_tasks)
 
 
-def _expanded(pipeline: Pipeline) -> tuple[TaskSyntax | Sugar, ...]:
+def _expanded_tasks(pipeline: Pipeline) -> tuple[TaskSyntax | Sugar, ...]:
     if all(isinstance(item, TaskSyntax) for item in pipeline.items):
         return pipeline.items
     # By the name of a construct, its first generated task: filled while expanding, and used for all jumps afterwards,
     # since a jump may precede its target.
     begins: dict[str, str] = {}
     flat = tuple(_flat(pipeline.items, begins))
-    return tuple(_redirected(task, begins) for task in flat)
+    return tuple(_with_redirected_jumps(task, begins) for task in flat)
 
 
 def _flat(items: tuple[TaskSyntax | Sugar, ...], begins: dict[str, str]) -> Iterator[TaskSyntax]:
@@ -108,7 +108,7 @@ def leaves(body: tuple[TaskSyntax, ...]) -> bool:
     return all(rule.then.do != "continue" and rule.then.on_exhausted != "continue" for rule in policy.rules)
 
 
-def _redirected(task: TaskSyntax, begins: dict[str, str]) -> TaskSyntax:
+def _with_redirected_jumps(task: TaskSyntax, begins: dict[str, str]) -> TaskSyntax:
     """A jump to a construct's name leads to the task it begins with."""
     if task.policy is None or not any(_target(rule) in begins for rule in task.policy.rules):
         return task
@@ -224,7 +224,7 @@ def resolve_workbook(playbook: Playbook, compilation: Compilation) -> Playbook:
         # A definition begins a trail with its own name: one that refers to itself is a circle of one.
         trail = (task.name or "",) if defines else ()
         # Few tasks are references, and the arcs to a step are found by going through all steps.
-        handed = _handed(pipeline.step, playbook) if task.kind == KIND and pipeline.step is not None else {}
+        handed = _step_args(pipeline.step, playbook) if task.kind == KIND and pipeline.step is not None else {}
         return references.resolve(task, trail, handed)
 
     return rewrite_tasks(playbook, resolved)
@@ -239,7 +239,7 @@ class _References:
 
     def resolve(self, task: TaskSyntax, trail: tuple[str, ...], handed: Handed | None = None) -> TaskSyntax:
         """The definition that `task` refers to; `handed` are the args of the step around it."""
-        name = _named(task, self._book, self._compilation) if task.kind == KIND else None
+        name = _definition_name(task, self._book, self._compilation) if task.kind == KIND else None
         if name is None:
             return task
         if name in trail:
@@ -249,7 +249,7 @@ class _References:
         # It could not be resolved itself, which is noted there; the reference stays as it is.
         if definition.kind == KIND:
             return task
-        return _laid_over(definition, task, self._compilation.kinds.get(definition.kind), handed or {})
+        return _merged_definition(definition, task, self._compilation.kinds.get(definition.kind), handed or {})
 
     def _note_circle(self, task: TaskSyntax, circle: tuple[str, ...]) -> None:
         if frozenset(circle) in self._circles:
@@ -261,7 +261,7 @@ class _References:
         self._compilation.note("E_WORKBOOK_REF", place, message, "let one of them be a tool call")
 
 
-def _named(task: TaskSyntax, book: Table[str, TaskSyntax], compilation: Compilation) -> str | None:
+def _definition_name(task: TaskSyntax, book: Table[str, TaskSyntax], compilation: Compilation) -> str | None:
     """The definition a reference names: `task`, or its own `name` where `task` is absent (design.md §5)."""
     node = task.inputs.get("task") or task.inputs.get("name") or task.name_node
     known = f"the workbook has {', '.join(book)}" if book else "this playbook has no workbook"
@@ -280,7 +280,9 @@ def _named(task: TaskSyntax, book: Table[str, TaskSyntax], compilation: Compilat
     return None
 
 
-def _laid_over(definition: TaskSyntax, reference: TaskSyntax, kind: ToolKind | None, handed: Handed) -> TaskSyntax:
+def _merged_definition(
+    definition: TaskSyntax, reference: TaskSyntax, kind: ToolKind | None, handed: Handed
+) -> TaskSyntax:
     args = reference.inputs.get("args")
     binds = isinstance(args, Mapping)
     own = {
@@ -318,7 +320,7 @@ def _certain(args: Mapping) -> Handed:
     return {key: (place, True) for key, place in args.keys.items()}
 
 
-def _handed(step: StepSyntax, playbook: Playbook) -> Handed:
+def _step_args(step: StepSyntax, playbook: Playbook) -> Handed:
     """The args that a step has: its own, and those that only some of the arcs to it may bring."""
     arcs = [arc for other in playbook.steps for arc in arcs_of(other) if arc.target.value == step.name]
     brought = {key: (place, False) for arc in arcs if arc.args for key, place in arc.args.keys.items()}

@@ -49,12 +49,12 @@ def check_event_names(playbook: Playbook, compilation: Compilation) -> Playbook:
     """W_EVENT_NEVER, and I_ALIAS for older names of the boundary event."""
     for step in playbook.steps:
         for arc in step.router.arcs if step.router else ():
-            for name, place in _compared(arc.when, playbook):
+            for name, place in _compared_names(arc.when, playbook):
                 _check_arc_event(name, place, step, compilation)
         # With `on_event` a rule receives the events of the whole execution, with any name.
         if step.case is not None and step.eval_mode != "on_event":
             for rule in step.case.rules:
-                for name, place in _compared(rule.when, playbook):
+                for name, place in _compared_names(rule.when, playbook):
                     _check_rule_event(name, place, step, rule, compilation)
                 _check_loop_rule(step, rule, playbook, compilation)
     return playbook
@@ -67,7 +67,7 @@ def _check_loop_rule(step: StepSyntax, rule: CaseRuleSyntax, playbook: Playbook,
     """W_CASE_IN_LOOP: a rule with tasks and a target that do not read the element was meant for the end of the loop."""
     works = any(isinstance(action, TaskSyntax) for action in rule.actions)
     leads = any(isinstance(action, CaseExit) for action in rule.actions)
-    asked = [name for name, _ in _compared(rule.when, playbook)]
+    asked = [name for name, _ in _compared_names(rule.when, playbook)]
     if step.loop is None or rule.when is None or not (works and leads) or "call.done" not in asked:
         return
     assert isinstance(rule.node, Mapping)
@@ -79,7 +79,7 @@ def _check_loop_rule(step: StepSyntax, rule: CaseRuleSyntax, playbook: Playbook,
         compilation.note("W_CASE_IN_LOOP", rule.when, message, hint)
 
 
-def _compared(when: Scalar | None, playbook: Playbook) -> Iterator[tuple[str, PositionedDiagnostic]]:
+def _compared_names(when: Scalar | None, playbook: Playbook) -> Iterator[tuple[str, PositionedDiagnostic]]:
     """The names that `event.name` is compared with, each with its place."""
     template = parsed_guard(when)
     if template is None or when is None:
@@ -216,7 +216,7 @@ def decided(shape: Shape, facts: Facts, assumed: ReadOnlyMapping[Shape, bool] | 
             return _opposite(holds)
         case Compare():
             known = facts.get((shape.root, shape.path))
-            holds = _tested(shape, known) if known is not None else None
+            holds = _test_result(shape, known) if known is not None else None
             return holds if holds is not None else (assumed or {}).get(shape)
         case Opaque():
             return (assumed or {}).get(shape)
@@ -244,7 +244,7 @@ def _opposite(value: bool | None) -> bool | None:
     return None if value is None else not value
 
 
-def _tested(test: Compare, known: frozenset[object]) -> bool | None:
+def _test_result(test: Compare, known: frozenset[object]) -> bool | None:
     match test.op:
         case "==" | "in":
             return any(value in known for value in test.values)

@@ -247,7 +247,7 @@ def check_input_shapes(playbook: Playbook, compilation: Compilation) -> Playbook
             is_no_text = known.schema.get("type") == "string" and not isinstance(node, Scalar)
             if node is None or not (known.read_strictly or "enum" in known.schema or is_no_text):
                 continue
-            inputs[known.name] = node = _renamed(node, known.schema, compilation)
+            inputs[known.name] = node = _with_canonical_keys(node, known.schema, compilation)
             if (found := _misfit(node, known.schema)) is not None:
                 place, wrong, allowed = found
                 compilation.note("E_INPUT_SHAPE", place, f"{known.name} of kind {task.kind}: {wrong}", allowed)
@@ -268,7 +268,7 @@ def _paired(node: Node | None, known: Input, compilation: Compilation) -> Node |
     return pairs
 
 
-def _renamed(node: Node, schema: dict[str, Any], compilation: Compilation) -> Node:
+def _with_canonical_keys(node: Node, schema: dict[str, Any], compilation: Compilation) -> Node:
     """The value with the keys that its schema has other spellings for."""
     aliases: dict[str, str] = schema.get("aliases", {})
     if not isinstance(node, Mapping):

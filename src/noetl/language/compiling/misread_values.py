@@ -86,7 +86,7 @@ def _variables(playbook: Playbook) -> set[str] | None:
             found |= {name.partition(".")[0] for name in one.values}
         elif one is not None:
             return None
-    return None if any(map(is_template, found)) else found | _collected(playbook)
+    return None if any(map(is_template, found)) else found | _collected_names(playbook)
 
 
 def _writes(playbook: Playbook) -> Iterator[Node | None]:
@@ -101,7 +101,7 @@ def _writes(playbook: Playbook) -> Iterator[Node | None]:
             yield from (action.values for action in case.actions if isinstance(action, SetVars))
 
 
-def _collected(playbook: Playbook) -> set[str]:
+def _collected_names(playbook: Playbook) -> set[str]:
     retries = [retry for step in playbook.steps for retry in step.retry]
     return {retry.collect.into.partition(".")[0] for retry in retries if retry.collect is not None}
 

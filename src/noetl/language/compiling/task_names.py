@@ -112,7 +112,7 @@ def _check_readable(task: TaskSyntax, compilation: Compilation) -> None:
 def name_tasks(playbook: Playbook, compilation: Compilation) -> Playbook:
     """Every task and construct with a name; a name that means an input is read as the input, too."""
     # Inputs first: a name that becomes an input may leave its task without one, and then it is named by position.
-    return passes.rewrite(passes.rewrite_tasks(playbook, lambda task, _: _with_input(task, compilation)), _named)
+    return passes.rewrite(passes.rewrite_tasks(playbook, lambda task, _: _with_input(task, compilation)), _named_tasks)
 
 
 def _with_input(task: TaskSyntax, compilation: Compilation) -> TaskSyntax:
@@ -129,7 +129,7 @@ def _with_input(task: TaskSyntax, compilation: Compilation) -> TaskSyntax:
     return replace(task, inputs=inputs)
 
 
-def _named(pipeline: Pipeline) -> tuple[TaskSyntax | Sugar, ...]:
+def _named_tasks(pipeline: Pipeline) -> tuple[TaskSyntax | Sugar, ...]:
     single = _single_name(pipeline)
     if single is None or len(pipeline.items) != 1:
         return _named_list(pipeline.items, "")

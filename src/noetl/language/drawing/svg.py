@@ -82,7 +82,7 @@ def svg(drawing: Drawing) -> str:
 
 def _svg_elements(plan: layout.DrawingLayout) -> list[str]:
     """Ways below, then boxes, then labels, so that no line runs over a text."""
-    ways = [_way(way) for way in plan.ways]
+    ways = [_arc_path(way) for way in plan.ways]
     boxes = [_box(box) for box in plan.boxes]
     labels = [_label(way) for way in plan.ways if way.label is not None]
     return [*ways, *boxes, *labels]
@@ -128,7 +128,7 @@ def _text(kind: str, x: float, y: float, text: str, anchor: str = "start") -> st
     return f'<text class="{kind}" {placed}>{_safe(text)}</text>'
 
 
-def _way(placed: layout.PlacedWay) -> str:
+def _arc_path(placed: layout.PlacedWay) -> str:
     points = placed.points
     path = _rounded_path(points) if placed.back else _curved(points)
     manner = placed.way.manner

@@ -139,9 +139,9 @@ def _contents(box: Box) -> list[str]:
 def dot(drawing: Drawing) -> str:
     """The digraph, top to bottom."""
     lines = [
-        f"digraph {_quoted(drawing.title)} {{",
+        f"digraph {_as_dot(drawing.title)} {{",
         "  graph [rankdir=TB, label="
-        + _quoted(f"{drawing.title}\n{drawing.subtitle}")
+        + _as_dot(f"{drawing.title}\n{drawing.subtitle}")
         + ', labelloc=t, fontname="sans-serif"]',
         '  node [shape=box, style="rounded,filled", fontname="sans-serif", fontsize=11]',
         '  edge [fontname="sans-serif", fontsize=10]',
@@ -155,7 +155,7 @@ def _node(box: Box) -> str:
     rows = [box.name]
     rows += [f"{mark.sign} {mark.word}: {mark.text}" for mark in box.marks]
     rows += [_line_text(line) for line in box.lines]
-    return f"  {_quoted(box.name)} [label={_quoted(chr(10).join(rows))}, fillcolor={_quoted(_FILLS[box.role])}]"
+    return f"  {_as_dot(box.name)} [label={_as_dot(chr(10).join(rows))}, fillcolor={_as_dot(_FILLS[box.role])}]"
 
 
 def _line_text(line: BoxLine) -> str:
@@ -163,10 +163,10 @@ def _line_text(line: BoxLine) -> str:
 
 
 def _edge(way: Edge) -> str:
-    return f"  {_quoted(way.source)} -> {_quoted(way.target)} [label={_quoted(way.label)}{_STYLES[way.manner]}]"
+    return f"  {_as_dot(way.source)} -> {_as_dot(way.target)} [label={_as_dot(way.label)}{_STYLES[way.manner]}]"
 
 
-def _quoted(text: str) -> str:
+def _as_dot(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "")
     return f'"{escaped}"'
 
@@ -188,7 +188,7 @@ def mermaid(drawing: Drawing) -> str:
     ids = {box.name: f"s{index}" for index, box in enumerate(drawing.boxes)}
     lines = ["---", f"title: {_mermaid_text(drawing.title)}", "---", "flowchart TD"]
     lines += [f"  {ids[box.name]}{_shape(box)}" for box in drawing.boxes]
-    lines += [f"  {_way(way, ids)}" for way in drawing.ways]
+    lines += [f"  {_arc_line(way, ids)}" for way in drawing.ways]
     failures = [str(index) for index, way in enumerate(drawing.ways) if way.manner is Manner.FAILURE]
     if failures:
         lines.append(f"  linkStyle {','.join(failures)} stroke:#c2410c")
@@ -197,18 +197,18 @@ def mermaid(drawing: Drawing) -> str:
 
 def _shape(box: Box) -> str:
     opening, closing = _SHAPES[box.role]
-    rows = [f"<b>{_escaped(box.name)}</b>"]
-    rows += [f"{mark.sign} {_escaped(f'{mark.word}: {mark.text}')}" for mark in box.marks]
-    rows += [_escaped(_line_text(line)) for line in box.lines]
+    rows = [f"<b>{_escaped_label(box.name)}</b>"]
+    rows += [f"{mark.sign} {_escaped_label(f'{mark.word}: {mark.text}')}" for mark in box.marks]
+    rows += [_escaped_label(_line_text(line)) for line in box.lines]
     return f"{opening}{'<br/>'.join(rows)}{closing}"
 
 
-def _way(way: Edge, ids: dict[str, str]) -> str:
-    label = f'|"{_escaped(way.label)}"|' if way.label else ""
+def _arc_line(way: Edge, ids: dict[str, str]) -> str:
+    label = f'|"{_escaped_label(way.label)}"|' if way.label else ""
     return f"{ids[way.source]} {_MERMAID_ARROWS[way.manner]}{label} {ids[way.target]}"
 
 
-def _escaped(text: str) -> str:
+def _escaped_label(text: str) -> str:
     """Text inside a quoted label: Mermaid reads entities written with # in place of &."""
     # Through NUL, because # is both a sign to escape and the sign that escapes.
     for char in '#&"<>`|':
@@ -227,7 +227,7 @@ def _mermaid_text(text: str) -> str:
 def findings_dot(net: Net, certificate: Certificate) -> str:
     """A directed graph in the DOT language."""
     graph = build(net)
-    marked = _marked(certificate)
+    marked = _codes_by_address(certificate)
     lines = ["digraph playbook {", "  rankdir=TB;", f"  label={_text(f'{net.name}: {certificate.verdict}')};"]
     lines += ['  node [shape=box, style="rounded,filled", fillcolor=white, fontname="sans-serif"];']
     lines += [_finding_node(step, marked) for step in graph.steps]
@@ -235,7 +235,7 @@ def findings_dot(net: Net, certificate: Certificate) -> str:
     return "\n".join([*lines, "}", ""])
 
 
-def _marked(certificate: Certificate) -> dict[str, list[str]]:
+def _codes_by_address(certificate: Certificate) -> dict[str, list[str]]:
     """Codes by address; findings on parts of a step other than an arc are shown at the step."""
     marked: dict[str, list[str]] = {}
     for mark in certificate.marks:

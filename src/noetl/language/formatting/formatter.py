@@ -87,10 +87,10 @@ def arrange(layout: DocumentLayout) -> None:
     _tidy(layout.root)
     _space(root.entries)
     if root.tail and _is_tall(root.entries[-1]):
-        root.tail = [BLANK, *_collapsed(root.tail, at_start=True)]
+        root.tail = [BLANK, *_without_doubled_blanks(root.tail, at_start=True)]
     for steps in _lists(root, "workflow"):
         _space(steps.entries)
-    layout.root.before = _collapsed([*layout.root.before, *header], at_start=True)
+    layout.root.before = _without_doubled_blanks([*layout.root.before, *header], at_start=True)
     root.entries[0].before = [comment for comment in root.entries[0].before if comment.text]
 
 
@@ -131,12 +131,12 @@ def _tidy(entry: LayoutEntry) -> None:
         # Drop the old column: a trailing comment follows its line after two spaces.
         entry.trailing = LayoutComment(entry.trailing.text)
     if not isinstance(entry.value, Block):
-        entry.inner = _collapsed(entry.inner, at_start=True)
+        entry.inner = _without_doubled_blanks(entry.inner, at_start=True)
         return
     for index, child in enumerate(entry.value.entries):
         _tidy(child)
-        child.before = _collapsed(child.before, at_start=index == 0)
-    entry.value.tail = _collapsed(entry.value.tail)
+        child.before = _without_doubled_blanks(child.before, at_start=index == 0)
+    entry.value.tail = _without_doubled_blanks(entry.value.tail)
     if entry.key is None and not entry.anchor and entry.column >= 0:
         first = entry.value.entries[0]
         entry.before += [entry.trailing] if entry.trailing is not None else []
@@ -147,7 +147,7 @@ def _tidy(entry: LayoutEntry) -> None:
 def _space(entries: Sequence[LayoutEntry]) -> None:
     """One blank line around what takes several lines, and none between single lines (root sections, steps)."""
     for above, entry in pairwise(entries):
-        comments = _collapsed(entry.before, at_start=True)
+        comments = _without_doubled_blanks(entry.before, at_start=True)
         apart = _is_tall(above) or _is_tall(entry) or bool(comments)
         entry.before = [BLANK, *comments] if apart else comments
 
@@ -158,7 +158,7 @@ def _is_tall(entry: LayoutEntry) -> bool:
     return entry.is_long
 
 
-def _collapsed(comments: Sequence[LayoutComment], *, at_start: bool = False) -> list[LayoutComment]:
+def _without_doubled_blanks(comments: Sequence[LayoutComment], *, at_start: bool = False) -> list[LayoutComment]:
     kept: list[LayoutComment] = []
     for comment in comments:
         if comment.text or (kept and kept[-1].text) or (not kept and not at_start):

@@ -152,7 +152,7 @@ def write_layout(layout: DocumentLayout) -> str:
     value = layout.root.value
     if isinstance(value, Block):
         if layout.root.anchor:
-            page.line(_commented(layout.root.anchor, layout.root.trailing))
+            page.line(_with_comment(layout.root.anchor, layout.root.trailing))
         page.block(value, 0)
     elif isinstance(value, Leaf):
         page.leaf(layout.root.anchor, value, layout.root.trailing, 0)
@@ -195,7 +195,7 @@ class _Page:
         anchored = head + (" " + entry.anchor if entry.anchor else "")
         match entry.value:
             case None:
-                self.line(_commented(anchored, entry.trailing))
+                self.line(_with_comment(anchored, entry.trailing))
                 self.comments(entry.inner, column + 2)
             case Leaf():
                 self.leaf(anchored, entry.value, entry.trailing, column)
@@ -208,27 +208,31 @@ class _Page:
                 # pulled up.
                 begin = len(self._lines)
                 self.block(entry.value, column + 2)
-                self._lines[begin] = _commented(head + " " + self._lines[begin][column + 2 :], entry.trailing)
+                self._lines[begin] = _with_comment(head + " " + self._lines[begin][column + 2 :], entry.trailing)
             case Block():
-                self.line(_commented(anchored, entry.trailing))
+                self.line(_with_comment(anchored, entry.trailing))
                 self.block(entry.value, column + 2)
 
     def leaf(self, head: str, leaf: Leaf, trailing: LayoutComment | None, column: int) -> None:
         first, *more = leaf.text.split("\n")
         # A closing bracket may be in the column of its entry; the further lines of a scalar must be deeper.
         least = column if leaf.is_flow else column + 2
-        lines = [(head + " " if head else "") + _end_trimmed(first)]
+        lines = [(head + " " if head else "") + _without_trailing_spaces(first)]
         for line in more:
             # Continuation lines keep their indentation relative to the entry, but never less than YAML needs.
             indent = len(line) - len(line.lstrip()) + column - leaf.column
-            lines.append((" " * max(indent, least) + _end_trimmed(line.lstrip())).rstrip("\n") if line.strip() else "")
-        lines[-1] = _commented(lines[-1], trailing)
+            lines.append(
+                (" " * max(indent, least) + _without_trailing_spaces(line.lstrip())).rstrip("\n")
+                if line.strip()
+                else ""
+            )
+        lines[-1] = _with_comment(lines[-1], trailing)
         for line in lines:
             self.line(line)
 
     def _block_text(self, head: str, entry: LayoutEntry, text: BlockText, column: int) -> None:
         hint = "2" if text.needs_hint else ""
-        self.line(_commented(f"{head} {text.style}{hint}{text.chomping}", entry.trailing))
+        self.line(_with_comment(f"{head} {text.style}{hint}{text.chomping}", entry.trailing))
         for line in text.lines:
             self.line(" " * (column + 2) + line if line else "")
         self._is_open = text.chomping == "+"
@@ -241,12 +245,12 @@ class _Page:
             head, place, rest = head, column + 2, [" " * value.column + first, *rest]
         else:  # the lines of a value are counted from its key; those of an item, which has none, from itself
             head, place = f"{head} {first.strip()}", column if entry.key is not None else column + 2
-        self.line(_commented(head, entry.trailing))
+        self.line(_with_comment(head, entry.trailing))
         for line in rest:
             self.line(shifted(line, place - value.column))
 
 
-def _commented(line: str, comment: LayoutComment | None) -> str:
+def _with_comment(line: str, comment: LayoutComment | None) -> str:
     """A line with a comment behind it: in its old column if the line leaves room for that, else two spaces on."""
     return line if comment is None else line.ljust(comment.column - 2) + "  " + comment.text
 
@@ -259,7 +263,7 @@ def shifted(line: str, shift: int) -> str:
     return line[min(-shift, spaces) :]
 
 
-def _end_trimmed(line: str) -> str:
+def _without_trailing_spaces(line: str) -> str:
     """Without spaces at the end, unless a backslash in double quotes keeps them."""
     trimmed = line.rstrip()
     return line if trimmed.endswith("\\") else trimmed

@@ -170,7 +170,7 @@ def block_text(piece: Piece, column: int, *, ends_bare: bool) -> BlockText:
     `ends_bare`: the document ends in it without a line break, and will be given one, which must not become text.
     """
     header = header_of(piece)
-    lines = _dedented(piece, column, header)
+    lines = _dedented_lines(piece, column, header)
     chomping = header.chomping
     if ends_bare and lines:
         chomping = "-" if lines[-1] else chomping
@@ -180,7 +180,7 @@ def block_text(piece: Piece, column: int, *, ends_bare: bool) -> BlockText:
     return BlockText(header.style, chomping, lines, needs_hint=bool(header.hint))
 
 
-def _dedented(piece: Piece, column: int, header: Header) -> list[str]:
+def _dedented_lines(piece: Piece, column: int, header: Header) -> list[str]:
     """The lines without the header; of a line of spaces only what is past the indentation is text."""
     lines = piece.text.removesuffix("\n").split("\n")[1:]
     indents = (len(line) - len(line.lstrip(" ")) for line in lines if line.strip(" "))

@@ -70,7 +70,7 @@ def with_inputs(source: Source, form: StepForm, kinds: Kinds) -> str:
         target.pop(name, None)
         if text:
             target[name] = values[name]
-    return _proved(source, edits, meant)
+    return _verified_text(source, edits, meant)
 
 
 def with_step(source: Source, new: NewStep, kinds: Kinds) -> str:
@@ -91,7 +91,7 @@ def with_step(source: Source, new: NewStep, kinds: Kinds) -> str:
         made["next"] = {"arcs": [{"step": new.before}]}
     meant["workflow"].insert(place + 1, made)
     edits.append(_block_edit(source.text, root, after, new, values))
-    return _proved(source, edits, meant)
+    return _verified_text(source, edits, meant)
 
 
 # Reading
@@ -170,7 +170,7 @@ def _value(text: str, control: str) -> Any:
 # Writing
 
 
-def _written(value: Any, text: str, column: int, *, flow: bool) -> str:
+def _written_value(value: Any, text: str, column: int, *, flow: bool) -> str:
     """A value behind its key, whose lines begin at `column` when it takes several."""
     indent = "\n" + " " * (column - 1 + 2)
     if isinstance(value, str):
@@ -199,10 +199,10 @@ def _edit(text: str, node: Mapping, name: str, value: Any, written: str) -> tupl
     if name in node:
         old, key = node.values[name], node.keys[name]
         if written:
-            fresh = _written(value, written, column, flow=flow)
+            fresh = _written_value(value, written, column, flow=flow)
             return key.span.end, old.span.end, (":" if fresh.startswith("\n") else ": ") + fresh
         return _removal(text, node, name, flow=flow)
-    fresh = _written(value, written, column, flow=flow)
+    fresh = _written_value(value, written, column, flow=flow)
     colon = ":" if fresh.startswith("\n") else ": "
     if flow:
         return node.span.end - 1, node.span.end - 1, f", {name}{colon}{fresh} ".replace(" , ", ", ")
@@ -278,7 +278,7 @@ def _block_edit(text: str, root: Mapping, after: Mapping, new: NewStep, values: 
     pad = " " * (column - 1)
     lines = [f"{' ' * (dash - 1)}- step: {new.name}", f"{pad}tool:", f"{pad}  kind: {new.kind}"]
     for name, value in values.items():
-        fresh = _written(value, new.inputs[name], column + 2, flow=False)
+        fresh = _written_value(value, new.inputs[name], column + 2, flow=False)
         lines.append(f"{pad}  {name}:{'' if fresh.startswith(chr(10)) else ' '}{fresh}")
     if new.before:
         lines.append(f"{pad}next: {{ arcs: [{{ step: {new.before} }}] }}")
@@ -289,7 +289,7 @@ def _block_edit(text: str, root: Mapping, after: Mapping, new: NewStep, values: 
     return end, end, gap + "\n".join(lines)
 
 
-def _proved(source: Source, edits: list[tuple[int, int, str]], meant: Any) -> str:
+def _verified_text(source: Source, edits: list[tuple[int, int, str]], meant: Any) -> str:
     """The text with the edits; FormatError where it would not mean that."""
     text = source.text
     # Of two at one place the first is written first: the arc of a step precedes the next step.

@@ -32,7 +32,7 @@ class _Layouts:
         self.text = old.source.text
         self.root = document
         emitted = set(_origins(document))
-        kept = _joined(sorted((copy.start, copy.end) for copy in _copies(document)))
+        kept = _joined_stretches(sorted((copy.start, copy.end) for copy in _copies(document)))
         starts = [start for start, _ in kept]
         self.comments: dict[str, list[SourceComment]] = defaultdict(list)
         for comment in old.comments:
@@ -78,7 +78,7 @@ class _Layouts:
 
     def _as_comments(self, entry: fragments.CopiedEntry) -> list[str]:
         """The lines of an entry, to be written as comments."""
-        first, *rest = self._edited(entry.whole).split("\n")
+        first, *rest = self._edited_text(entry.whole).split("\n")
         return [first, *(layout.shifted(line, 1 - entry.whole.base) for line in rest)]
 
     def _entry(self, part: fragments.Entry | fragments.Item, column: int) -> LayoutEntry:
@@ -109,9 +109,9 @@ class _Layouts:
                 return self._block(piece.items, column)
 
     def _verbatim(self, piece: fragments.Copied, *, has_key: bool = False) -> Verbatim:
-        return Verbatim(self._edited(piece), piece.base - 1, has_key=has_key, starts_line=piece.block)
+        return Verbatim(self._edited_text(piece), piece.base - 1, has_key=has_key, starts_line=piece.block)
 
-    def _edited(self, piece: fragments.Copied) -> str:
+    def _edited_text(self, piece: fragments.Copied) -> str:
         parts, position = [], piece.start
         for start, end, changed in piece.edits:
             parts += [self.text[position:start], changed]
@@ -127,7 +127,7 @@ class _Layouts:
             case fragments.Literal():
                 return piece.text
             case fragments.Copied():
-                text = self._edited(piece)
+                text = self._edited_text(piece)
                 # Inside braces these would end the value, where it needs no quotes on a line of its own.
                 fragile = inside and piece.plain and any(mark in text for mark in ",[]{}")
                 return None if piece.block or "\n" in text or fragile else text
@@ -211,7 +211,7 @@ def _origins(piece: fragments.Piece) -> Iterator[str]:
                 yield from _origins(item.value)
 
 
-def _joined(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+def _joined_stretches(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """Stretches without overlaps, in order."""
     apart: list[tuple[int, int]] = []
     for start, end in spans:

@@ -168,7 +168,7 @@ class EvalRules:
     def _writes(self, task: TaskSyntax, then: Then, node: Mapping) -> list[FragmentEntry]:
         iteration, execution = self._values(node, "set_iter"), self._values(node, "set_ctx")
         for action in ("set_vars", "set_shared"):
-            for entry, name in self._moved(node, action):
+            for entry, name in self._moved_values(node, action):
                 (iteration if self.variables.homes[name].startswith("iter.") else execution).append(entry)
         if then.set_prev is not None:
             iteration.append(
@@ -194,7 +194,7 @@ class EvalRules:
             return []
         return self.copier.renamed_entries(values)
 
-    def _moved(self, node: Mapping, action: str) -> list[tuple[FragmentEntry, str]]:
+    def _moved_values(self, node: Mapping, action: str) -> list[tuple[FragmentEntry, str]]:
         """The values of set_vars and set_shared under their new names; the operation of a shared one is the loop's."""
         values = node.get(action)
         if not isinstance(values, Mapping):

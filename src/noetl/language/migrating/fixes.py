@@ -41,8 +41,8 @@ _NAMED = re.compile(r'(?:"[^"\n]{1,200}" has no )?"([^"\n]{1,200})"')
 
 def fix_for(found: Diagnostic, source: Source) -> Fix | None:
     if found.code == "E_YAML":
-        return _quoted(found, source)
-    if (reworded := _reworded(found, source)) is not None:
+        return _quoting_fix(found, source)
+    if (reworded := _reworded_line(found, source)) is not None:
         return reworded
     meant = _MEANT.search(found.hint)
     if meant is None or found.span.line != found.span.end_line:
@@ -56,7 +56,7 @@ def fix_for(found: Diagnostic, source: Source) -> Fix | None:
     return None
 
 
-def _quoted(found: Diagnostic, source: Source) -> Fix | None:
+def _quoting_fix(found: Diagnostic, source: Source) -> Fix | None:
     """A template without quotes, with quotes: the text in its place, or the rest of the line."""
     if not found.hint.startswith("quote it: ") or found.span.line != found.span.end_line:
         return None
@@ -73,7 +73,7 @@ def _quoted(found: Diagnostic, source: Source) -> Fix | None:
     )
 
 
-def _reworded(found: Diagnostic, source: Source) -> Fix | None:
+def _reworded_line(found: Diagnostic, source: Source) -> Fix | None:
     """A whole line `key: value` in other words: `next: end`, `sleep: 10`, `foreach: …`, an option beside its `spec`."""
     line = source.line(found.span.line)
     parts = _LINE.match(line)

@@ -121,7 +121,7 @@ class Copier:
     def value(self, node: Node, key: Scalar | None = None) -> Piece:
         """A value; `key` is the one it stood behind (a list item measures from its own column)."""
         if self.old.aliased:
-            return self._expanded(node)
+            return self._expanded_value(node)
         block = not isinstance(node, Scalar) and not self.old.is_flow(node)
         # A block begins on its own line.
         base = (node if block or key is None else key).span.column
@@ -191,17 +191,18 @@ class Copier:
                 edits.append((scalar.span.start, scalar.span.end, changed))
         return tuple(edits)
 
-    def _expanded(self, node: Node) -> Piece:
+    def _expanded_value(self, node: Node) -> Piece:
         """A value written out from its data: anchors and aliases do not survive being moved."""
         match node:
             case Scalar():
                 return literal(self.text(node) if isinstance(node.value, str) else node.value)
             case Sequence():
-                return ListFragment(tuple(Item(self._expanded(item)) for item in node), flow=True)
+                return ListFragment(tuple(Item(self._expanded_value(item)) for item in node), flow=True)
             case Mapping():
                 copiers = {key: Copier(self.old) if is_code(node, key) else self for key in node.values}
                 entries = (
-                    FragmentEntry(scalar_text(key), copiers[key]._expanded(value)) for key, _, value in node.items()
+                    FragmentEntry(scalar_text(key), copiers[key]._expanded_value(value))
+                    for key, _, value in node.items()
                 )
                 return Mapped(tuple(entries), flow=True)
 

@@ -159,7 +159,7 @@ def _rewritten(source: Source, dialect: Dialect, repairs: Rows[Spelling]) -> Mig
     if root is None:
         return MigratedPlaybook(source.text)
     rewriting = Rewriting(dialect=dialect, findings=findings, rescue=True)
-    return _written(source, root, respelled(root, rewriting, repairs), findings)
+    return _migrated_text(source, root, respelled(root, rewriting, repairs), findings)
 
 
 def rescue(source: Source) -> Rescued | None:
@@ -170,13 +170,13 @@ def rescue(source: Source) -> Rescued | None:
         return None
     case_steps = _case_steps(root)
     rewritten = respelled(root, Rewriting(dialect=Dialect.V10, findings=findings, rescue=True), REPAIRS)
-    plain = _written(source, root, rewritten, findings)
+    plain = _migrated_text(source, root, rewritten, findings)
     if not case_steps:
         return Rescued(plain)
     apart = Findings()
     rewritten = _with_case_steps(rewritten, case_steps, Rewriting(dialect=Dialect.V2_CASE, findings=apart, rescue=True))
     kept = [one for one in findings if not any(_holds(step, one) for step in case_steps.values())]
-    migration = _written(source, root, rewritten, Findings([*kept, *apart]))
+    migration = _migrated_text(source, root, rewritten, Findings([*kept, *apart]))
     done = _with_case_migrated(Source(source.name, migration.text), root, migration, set(case_steps))
     # A step that v2-case does not read either may still be rewritten like those of other dialects.
     return msgspec.structs.replace(done, migration=plain) if done.problems else done
@@ -191,7 +191,7 @@ def with_typos_fixed(source: Source, found: tuple[Diagnostic, ...]) -> MigratedP
     return MigratedPlaybook(apply_fixes(source.text, [fix for _, fix in fixes]), notes)
 
 
-def _written(source: Source, root: Mapping, rewritten: Mapping, findings: Findings) -> MigratedPlaybook:
+def _migrated_text(source: Source, root: Mapping, rewritten: Mapping, findings: Findings) -> MigratedPlaybook:
     notes = tuple(Note(one.path, one.span, one.message) for one in findings if one.code == "I_ALIAS")
     if rewritten is root:
         return MigratedPlaybook(source.text)
@@ -262,7 +262,7 @@ _BETWEEN = re.compile(r"\s*:(?:\s|#[^\n]*\n)*")
 
 def tree_pieces(root: Mapping, copier: Copier) -> Mapped:
     """The pieces of a whole document."""
-    return _mapped(root, copier)
+    return _mapped_pieces(root, copier)
 
 
 def node_piece(node: Node, copier: Copier, key: Scalar | None = None) -> Piece:
@@ -276,10 +276,10 @@ def node_piece(node: Node, copier: Copier, key: Scalar | None = None) -> Piece:
             items = (Item(node_piece(item, copier), item_id(item)) for item in node)
             return ListFragment(tuple(items), flow=copier.old.is_flow(node))
         case Mapping():
-            return _mapped(node, copier)
+            return _mapped_pieces(node, copier)
 
 
-def _mapped(node: Mapping, copier: Copier) -> Mapped:
+def _mapped_pieces(node: Mapping, copier: Copier) -> Mapped:
     # A mapping that is not in the text has the place of its source: a scalar, and no braces there.
     flow = copier.old.is_flow(node)
     entries = tuple(_entry(node, name, copier, flow=flow) for name in node.values)

@@ -102,7 +102,7 @@ def edges(net: Net, inside: set[str] | None = None) -> list[StepEdge]:
     found: list[StepEdge] = []
     for step in net.transitions:
         if inside is None or step.name in inside:
-            for edge in (*_routed(step), *_decided(step), *_timed_out(step)):
+            for edge in (*_router_edges(step), *_case_edges(step), *_timed_out(step)):
                 reason = edge.reason or _reason(step, edge.target in bounded)
                 admitting = admission.get(edge.target, ())
                 found.append(msgspec.structs.replace(edge, admission=admitting, reason=reason))
@@ -125,7 +125,7 @@ def _reason(step: Transition, bounded: bool) -> str | None:
     return "quotas.max_runs bounds it" if bounded else None
 
 
-def _routed(step: Transition) -> Iterator[StepEdge]:
+def _router_edges(step: Transition) -> Iterator[StepEdge]:
     router = step.router or Router()
     decided = tuple(rule.when for rule in step.case.rules if rule.when is not None) if step.case else ()
     before: list[Authored] = []
@@ -134,7 +134,7 @@ def _routed(step: Transition) -> Iterator[StepEdge]:
         # In an exclusive router an arc is taken because those before it were not, so what they read decides it too.
         guards = (*own, *(before if router.mode is Mode.EXCLUSIVE else ()), *decided)
         reason = "a repeated key is dropped (dedupe)" if arc.dedupe is not None else _after_failure(step, arc, router)
-        yield from _ways(step.name, arc, arc_address(step.name, at), guards, reason)
+        yield from _arc_edges(step.name, arc, arc_address(step.name, at), guards, reason)
         before += own
 
 
@@ -144,7 +144,7 @@ def _after_failure(step: Transition, arc: Arc, router: Router) -> str | None:
     return f"{step.name} goes round only after a failure" if only else None
 
 
-def _decided(step: Transition) -> Iterator[StepEdge]:
+def _case_edges(step: Transition) -> Iterator[StepEdge]:
     """Transitions of case rules; in exclusive mode the rules before one govern it too."""
     before: list[Authored] = []
     for at, rule in enumerate(step.case.rules if step.case else ()):
@@ -153,11 +153,13 @@ def _decided(step: Transition) -> Iterator[StepEdge]:
             extra = (action.guard,) if action.guard is not None else ()
             address = transition_address(step.name, at, position)
             for arc in action.transition:
-                yield from _ways(step.name, arc, address, (*own, *extra, *before), None)
+                yield from _arc_edges(step.name, arc, address, (*own, *extra, *before), None)
         before += own
 
 
-def _ways(source: str, arc: Arc, address: str, guards: tuple[Authored, ...], reason: str | None) -> Iterator[StepEdge]:
+def _arc_edges(
+    source: str, arc: Arc, address: str, guards: tuple[Authored, ...], reason: str | None
+) -> Iterator[StepEdge]:
     if arc.computed is not None:
         guards = (arc.computed, *guards)
     for target in arc.candidates if arc.computed is not None else (arc.target,):

@@ -127,7 +127,7 @@ def routing_findings(net: Net) -> list[PlacedFinding]:
         # The rules of a v2-case step decide first, and its router is asked only for what they leave.
         if step.router is not None and step.case is None:
             found += _constant_false(step, step.router)
-            found += _unrouted(step, step.router)
+            found += _unrouted_events(step, step.router)
             found += _overlapping(step, step.router)
         for task in step.tasks:
             found += _shadowed_rules(step, task)
@@ -153,7 +153,7 @@ def _constant_false(step: Transition, router: Router) -> Iterator[PlacedFinding]
             yield PlacedFinding("W_UNREACHABLE", (arc_address(step.name, at),), message, hint)
 
 
-def _unrouted(step: Transition, router: Router) -> Iterator[PlacedFinding]:
+def _unrouted_events(step: Transition, router: Router) -> Iterator[PlacedFinding]:
     if not router.arcs or _ends_a_saga(router):
         return
     for event in boundary_events(step):
@@ -214,7 +214,7 @@ def resource_findings(net: Net) -> list[PlacedFinding]:
     for step in net.transitions:
         for task in step.tasks:
             if _waits_for_itself(net, task):
-                found += _nested(net, step, task)
+                found += _nested_findings(net, step, task)
         found += _held_while_waiting(net, step)
     return found
 
@@ -225,7 +225,7 @@ def _waits_for_itself(net: Net, task: Task) -> bool:
     return task.kind == "playbook" and inputs.get("path") == net.path and not spec.get("async")
 
 
-def _nested(net: Net, step: Transition, task: Task) -> Iterator[PlacedFinding]:
+def _nested_findings(net: Net, step: Transition, task: Task) -> Iterator[PlacedFinding]:
     where = (task_address(step.name, task.name),)
     if _limits(net.executor.concurrency):
         message = "this playbook calls itself and waits, while its own concurrency limit keeps the child queued"

@@ -74,7 +74,7 @@ class _Flow:
                 yield from self._result(step, index, site, read)
 
     def _ctx(self, step: Transition, index: int, site: ReadSite, root: str, key: str) -> Iterator[PlacedFinding]:
-        if key in self._everywhere or key in self._own(step, site):
+        if key in self._everywhere or key in self._own_keys(step, site):
             return
         writers = self._writers.get(key, [])
         if any(self._may_precede(at, index) for at in writers):
@@ -87,7 +87,7 @@ class _Flow:
         where = "only later steps set it" if writers else "nothing sets it"
         yield _finding(site, f'"{root}.{key}" is read here, but {where}', hint)
 
-    def _own(self, step: Transition, site: ReadSite) -> ReadKeys:
+    def _own_keys(self, step: Transition, site: ReadSite) -> ReadKeys:
         """The names that the run itself may have set by then."""
         if site.position == BEFORE:
             return ReadKeys()

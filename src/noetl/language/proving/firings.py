@@ -92,7 +92,7 @@ def _inclusive(event: str, arcs: tuple[Arc, ...], ways: list[StepEnding], truths
     if not chances:
         # A failure that no arc takes fails the execution and is no firing (ROUTE-08).
         return [Firing(event, fixed)] if fixed or event != FAILED else []
-    together = _compared(event, fixed, chances)
+    together = _chance_sets(event, fixed, chances)
     if together is not None:
         return together
     open_guards = [arc.when for arc, _ in chances]
@@ -100,7 +100,9 @@ def _inclusive(event: str, arcs: tuple[Arc, ...], ways: list[StepEnding], truths
     return [Firing(event, fixed, tuple(way for _, way in chances), may_end=may_end)]
 
 
-def _compared(event: str, fixed: tuple[StepEnding, ...], chances: list[tuple[Arc, StepEnding]]) -> list[Firing] | None:
+def _chance_sets(
+    event: str, fixed: tuple[StepEnding, ...], chances: list[tuple[Arc, StepEnding]]
+) -> list[Firing] | None:
     """Every set of `chances` that can be true together, or None where guards do not bear on one another."""
     conditions = [arc.when for arc, _ in chances]
     # Guards that read different things can be true in every combination, which `optional` says in one firing.

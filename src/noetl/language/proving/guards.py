@@ -40,11 +40,11 @@ def shape_of(guard: Authored | None) -> Shape:
     """The boolean shape of a guard; None is the guard that is always true."""
     if guard is None:
         return Const(True)
-    return _parsed(guard.data) if isinstance(guard.data, str) else Const(truth_of(guard.data))
+    return _parsed_shape(guard.data) if isinstance(guard.data, str) else Const(truth_of(guard.data))
 
 
 @lru_cache(maxsize=4096)
-def _parsed(text: str) -> Shape:
+def _parsed_shape(text: str) -> Shape:
     try:
         return parse(text).shape
     except TemplateError:
@@ -53,11 +53,11 @@ def _parsed(text: str) -> Shape:
 
 def truth(guard: Authored | None, event: str | None) -> bool | None:
     """Whether a guard is certainly true or certainly false when the boundary event is `event`."""
-    return _decided(shape_of(guard), event)
+    return _shape_value(shape_of(guard), event)
 
 
 @lru_cache(maxsize=8192)
-def _decided(shape: Shape, event: str | None) -> bool | None:
+def _shape_value(shape: Shape, event: str | None) -> bool | None:
     if isinstance(shape, Const):
         return shape.value
     # Untyped: a value may be missing or of any type at run time, and "certainly" has to hold for those as well.

@@ -39,7 +39,7 @@ def pipeline_findings(net: Net) -> tuple[list[PlacedFinding], list[CycleReason]]
     for step in net.transitions:
         if len(step.tasks) > 1 or any(task.policy for task in step.tasks):
             hops = task_hops(step)
-            found += _unreached(step, hops)
+            found += _unreachable_tasks(step, hops)
             more, why = _cycles(step, _all_hops(step), frozenset(net.workload))
             found += more
             reasons += why
@@ -97,7 +97,7 @@ def reached_from(hops: list[Hop], start: int) -> set[int]:
     return closure(following(start), following)
 
 
-def _unreached(step: Transition, hops: list[Hop]) -> list[PlacedFinding]:
+def _unreachable_tasks(step: Transition, hops: list[Hop]) -> list[PlacedFinding]:
     reached = {0} | reached_from(hops, 0)
     found = []
     for at, task in enumerate(step.tasks):

@@ -161,7 +161,7 @@ class StateSearch:
             if firing.stops:
                 # The execution ends here, so no fault can follow.
                 continue
-            for ways in _chosen(firing):
+            for ways in _firing_sets(firing):
                 if not ways:
                     yield self._step(marking, at, [], (), f"{node.name} ends", ended=grouped)
                     continue
@@ -193,12 +193,12 @@ class StateSearch:
         assert isinstance(token, MarkedToken)
         # In two steps: tokens that the arcs cancel are withdrawn after the token has left, and before the new ones
         # exist.
-        after = _replaced(marking, at, [_HERE], token.step if ended else NO_STEP)
+        after = _with_replaced_token(marking, at, [_HERE], token.step if ended else NO_STEP)
         cancelled = frozenset(step for way in ways for step in way.cancels)
         # Only tokens that existed before: the firing may put a new token on a step it cancels.
         if cancelled:
             after = withdraw_tokens(after, cancelled)
-        after = _replaced(after, next(_places(after, _HERE)), made, NO_STEP)
+        after = _with_replaced_token(after, next(_places(after, _HERE)), made, NO_STEP)
         after, faults = self._settling.settle(after)
         names = tuple(self._graph.name(t.step) for t in tokens(after))
         move = Move(self._graph.name(token.step), tuple(dict.fromkeys(w.address for w in ways)), names, text)
@@ -218,7 +218,7 @@ def _loud_steps(graph: Graph) -> frozenset[int]:
     }
 
 
-def _chosen(firing: Firing) -> Iterator[tuple[StepEnding, ...]]:
+def _firing_sets(firing: Firing) -> Iterator[tuple[StepEnding, ...]]:
     """The sets of arcs that can fire together; the empty one where the token may end."""
     # There are two to the power of their number: give up and report that, instead of searching a part.
     if len(firing.optional) > _OPTIONAL:
@@ -256,7 +256,7 @@ def _item(group: TokenGroup, at: tuple[int, ...]) -> Item:
     return _item(item, at[1:]) if isinstance(item, TokenGroup) and len(at) > 1 else item
 
 
-def _replaced(group: TokenGroup, at: tuple[int, ...], made: list[Item], ended: int) -> TokenGroup:
+def _with_replaced_token(group: TokenGroup, at: tuple[int, ...], made: list[Item], ended: int) -> TokenGroup:
     """The marking with the token at `at` replaced by `made`; `ended` is the step of a token that ended by itself."""
     items = list(group.items)
     if len(at) == 1:
@@ -266,5 +266,5 @@ def _replaced(group: TokenGroup, at: tuple[int, ...], made: list[Item], ended: i
         return group._replace(items=ordered(items), ended=noted)
     inner = items[at[0]]
     assert isinstance(inner, TokenGroup)
-    items[at[0]] = _replaced(inner, at[1:], made, ended)
+    items[at[0]] = _with_replaced_token(inner, at[1:], made, ended)
     return group._replace(items=ordered(items))

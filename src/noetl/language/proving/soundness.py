@@ -169,11 +169,11 @@ class Soundness(msgspec.Struct, frozen=True, kw_only=True):
 
 def judge(graph: Graph, budget: int) -> Soundness:
     """Everything that is known about the soundness of `graph`."""
-    solved, undecided = _solved(graph, budget)
+    solved, undecided = _solve_groups(graph, budget)
     found, states = (_faults(solved), 0) if solved is not None else ({}, 0)
     # The search tries every order, which is dear; it is asked where the order of tokens can matter.
     if undecided or _may_block(graph) or _is_doubtful(graph, found):
-        found, states, undecided = _searched(graph, budget)
+        found, states, undecided = _search_faults(graph, budget)
     # A token may go anywhere, so faults that were found may be impossible, and others may be missing: nothing is
     # claimed.
     if graph.guessed:
@@ -189,7 +189,7 @@ def judge(graph: Graph, budget: int) -> Soundness:
     )
 
 
-def _solved(graph: Graph, budget: int) -> tuple[TokenOutcomes | None, str]:
+def _solve_groups(graph: Graph, budget: int) -> tuple[TokenOutcomes | None, str]:
     try:
         return TokenOutcomes(graph, budget), ""
     except OutOfBudget:
@@ -201,7 +201,7 @@ def _faults(solved: TokenOutcomes) -> dict[Fault, tuple[Move, ...]]:
     return {outcome: play(solved, outcome) for outcome in outcomes if isinstance(outcome, Fault)}
 
 
-def _searched(graph: Graph, budget: int) -> tuple[dict[Fault, tuple[Move, ...]], int, str]:
+def _search_faults(graph: Graph, budget: int) -> tuple[dict[Fault, tuple[Move, ...]], int, str]:
     search = StateSearch(graph, budget // _PRICE)
     # A fault is reported even if the budget ended: then the net is known to be unsound.
     return search.faults, search.states, "" if search.finished or search.faults else _spent(budget)

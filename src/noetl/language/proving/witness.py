@@ -134,7 +134,7 @@ class _Player:
             member = next((m for m in forked.members if m.outcome == outcome), None)
             return self._next(member, True) if member else None
         if isinstance(outcome, forks_and_joins.Fault) and not forked.joined:
-            for member in _concerned(forked.members, outcome):
+            for member in _fault_members(forked.members, outcome):
                 self._member(member)
             self._close(outcome)
             return None
@@ -174,7 +174,7 @@ class _Player:
                 self.marking.add_remark(at, f"{name} waits for the token held at {others}")
 
 
-def _concerned(
+def _fault_members(
     members: tuple[forks_and_joins.Member, ...], fault: forks_and_joins.Fault
 ) -> list[forks_and_joins.Member]:
     """Members that show the fault: one for each join it names and for the step where a token ended."""

@@ -45,7 +45,7 @@ class Found(msgspec.Struct, frozen=True):
 def detect(root: Mapping, findings: Findings, override: Dialect | None = None) -> Dialect | None:
     """The dialect of a document; None when it is of two. A bad apiVersion is noted, and the shape decides."""
     api_version = _api_version(root, findings)
-    named = override or _named(root, findings)
+    named = override or _declared_dialect(root, findings)
     if api_version == API_V10:
         if named is not None and named.rules is not Dialect.V10:
             _conflict(root, findings, str(named), by_option=override is not None)
@@ -68,7 +68,7 @@ def _api_version(root: Mapping, findings: Findings) -> str | None:
     return None
 
 
-def _named(root: Mapping, findings: Findings) -> Dialect | None:
+def _declared_dialect(root: Mapping, findings: Findings) -> Dialect | None:
     """The dialect in `metadata.dialect`."""
     node = inner(root, "metadata", "dialect")
     if node is None:
@@ -102,7 +102,7 @@ def _by_shape(root: Mapping, findings: Findings) -> Dialect | None:
     for dialect in dialects:
         if all(one.marker.is_read_in(dialect) for one in found):
             return dialect
-    _mixed(_firsts(found), findings)
+    _report_mixture(_firsts(found), findings)
     return None
 
 
@@ -132,7 +132,7 @@ def _firsts(found: list[Found]) -> list[Found]:
     return sorted(firsts.values(), key=lambda one: one.at.span.start)
 
 
-def _mixed(found: list[Found], findings: Findings) -> None:
+def _report_mixture(found: list[Found], findings: Findings) -> None:
     places = ", ".join(f'"{one.at.path}" is {one.marker.dialect}' for one in found)
     count = "two" if len(found) == 2 else "three"
     # v10-io is v10 with words of its own: the two do not exclude each other, and both write what v10 writes.

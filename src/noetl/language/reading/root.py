@@ -283,7 +283,7 @@ def _entries(reading: ReadContext, node: Node | None) -> Iterator[tuple[Scalar, 
                 yield key, _task_of(reading, value)
         case Sequence():
             for item in node:
-                yield from _listed(reading, item)
+                yield from _workbook_items(reading, item)
         case Scalar() if node.value is not None:
             message = f"workbook must be a mapping or a list of tasks, and this is {describe(node)}"
             reading.error("E_ROOT_KEY", node, message, _SHAPE)
@@ -297,7 +297,7 @@ def _tasks_of(node: Mapping) -> Mapping:
     return node
 
 
-def _listed(reading: ReadContext, item: Node) -> Iterator[tuple[Scalar, Node]]:
+def _workbook_items(reading: ReadContext, item: Node) -> Iterator[tuple[Scalar, Node]]:
     """`{name, kind, …}` or `{name, tool: {…}}`."""
     if not isinstance(item, Mapping):
         reading.error("E_ROOT_KEY", item, f"a workbook task must be a mapping, and this is {describe(item)}", _SHAPE)

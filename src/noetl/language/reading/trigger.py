@@ -224,7 +224,7 @@ def _of_mapping(reading: ReadContext, block: Mapping) -> tuple[DestinationSyntax
         if options is None:
             continue
         check_keys(reading, options, DESTINATION[kind], _NOTIFICATION_CODE)
-        needed = _needed(kind, options)
+        needed = _missing_option(kind, options)
         if needed is not None:
             reading.error(
                 _NOTIFICATION_CODE, key, f'"{needed}" of the destination "{kind}" is missing', _DESTINATION_FORM
@@ -234,7 +234,7 @@ def _of_mapping(reading: ReadContext, block: Mapping) -> tuple[DestinationSyntax
     return tuple(found)
 
 
-def _needed(kind: str, options: Mapping) -> str | None:
+def _missing_option(kind: str, options: Mapping) -> str | None:
     """An option that it cannot do without. The URL of a webhook may be in its credential."""
     if kind == "webhook":
         return None if "url" in options or "auth" in options else "url"

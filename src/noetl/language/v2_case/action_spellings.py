@@ -82,7 +82,7 @@ def _action(item: Mapping, rewriting: Rewriting, logs: int) -> Mapping:
         case "fail", _ if (message := _message(body, key)) is not None:
             rewriting.note(key, '"fail" in then', "a task that fails: {kind: python, code: raise …}")
             return model.made_mapping([("fail", _failing_task(message, key))], item)
-        case "collect", Mapping() if (written := _collected(body)) is not None:
+        case "collect", Mapping() if (written := _collect_target(body)) is not None:
             rewriting.note(key, '"collect" in a then list', '"set"')
             return model.made_mapping([("set", model.made_mapping([written], body))], item)
     return item
@@ -114,7 +114,7 @@ def _log_task(body: Node, key: Scalar, logs: int) -> Mapping:
     )
 
 
-def _collected(body: Mapping) -> tuple[str, Node] | None:
+def _collect_target(body: Mapping) -> tuple[str, Node] | None:
     """The variable that `{path, into, strategy}` writes, and what it holds then."""
     path, into, strategy = (body.get(key) for key in ("path", "into", "strategy"))
     word = strategy.value if isinstance(strategy, Scalar) else "append"
@@ -174,10 +174,10 @@ def _works_after_loop(rule: Mapping) -> bool:
     if isinstance(then, Mapping):
         return "sink" in then
     items = list(then) if isinstance(then, Sequence) else []
-    return any(isinstance(held, Mapping) and "tool" in held for item in items for held in _held(item))
+    return any(isinstance(held, Mapping) and "tool" in held for item in items for held in _task_list(item))
 
 
-def _held(item: Node) -> list[Node]:
+def _task_list(item: Node) -> list[Node]:
     return list(item.values.values()) if isinstance(item, Mapping) else []
 
 

@@ -216,7 +216,7 @@ def _rule(reading: ReadContext, node: Node, *, last: bool) -> CaseRuleSyntax | N
     if block is None:
         return None
     if "else" in block:
-        return _else(reading, block, last=last)
+        return _read_else_rule(reading, block, last=last)
     known_keys(reading, block, ("when", "then", "spec"), "E_RULE_SHAPE", "a case rule")
     for key in ("when", "then"):
         if key not in block or (key == "then" and _is_null(block.values[key])):
@@ -230,7 +230,7 @@ def _rule(reading: ReadContext, node: Node, *, last: bool) -> CaseRuleSyntax | N
     return CaseRuleSyntax(node=block, when=when, actions=actions, strict=strict, cache=cache, retry=retry)
 
 
-def _else(reading: ReadContext, block: Mapping, *, last: bool) -> CaseRuleSyntax:
+def _read_else_rule(reading: ReadContext, block: Mapping, *, last: bool) -> CaseRuleSyntax:
     if "when" in block:
         reading.error("E_RULE_SHAPE", block.keys["when"], "a rule has when or else, not both", _FORM)
     known_keys(reading, block, ("else", "when"), "E_RULE_SHAPE", "an else rule", closed=True)

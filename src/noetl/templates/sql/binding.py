@@ -64,10 +64,10 @@ def bind(authored: Any, scope: ScopeLike, *, now: float | None = None, secrets: 
         if whole.single:
             return _dynamic(authored, whole.evaluate(scope, now), any(r.root in secrets for r in whole.references))
     binding = _Binding(scope, now, secrets)
-    return Bound(tuple(binding.statement(each) for each in _planned(authored, scope, now)))
+    return Bound(tuple(binding.statement(each) for each in _planned_statements(authored, scope, now)))
 
 
-def _planned(authored: str, scope: ScopeLike, now: float | None) -> tuple[PlannedStatement, ...]:
+def _planned_statements(authored: str, scope: ScopeLike, now: float | None) -> tuple[PlannedStatement, ...]:
     if not has_blocks(authored):
         return plan(authored)
     from noetl.templates.sql.blocks import expanded  # it needs the full parser, which little SQL does

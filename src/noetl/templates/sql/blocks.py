@@ -213,7 +213,7 @@ def _outputs(node: Any) -> Iterator[Any]:
 def _drop(holder: list[Any], index: int, quote: str) -> bool:
     """Leave `replace(quote, quote quote)` out of the expression at `holder[index]`, wherever its text comes out."""
     dropped = False
-    while (inside := _escaped(holder[index], quote)) is not None:
+    while (inside := _escape_operand(holder[index], quote)) is not None:
         holder[index], dropped = inside, True
     node = holder[index]
     for field in _COMES_OUT.get(type(node).__name__, ()):
@@ -240,7 +240,7 @@ _COMES_OUT = {
 }
 
 
-def _escaped(node: Any, quote: str) -> Any:
+def _escape_operand(node: Any, quote: str) -> Any:
     """The text that `node` doubles the quotes of: `x | replace(…)` or `x.replace(…)`."""
     kind = type(node).__name__
     if kind == "Filter" and node.name == "replace" and _constants(node.args) == [quote, quote * 2]:

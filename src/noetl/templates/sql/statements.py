@@ -285,8 +285,8 @@ def column(name: str) -> str:
     leaves letters beyond ASCII alone."""
     if name == STAR:
         return STAR
-    return ".".join(part if part[0] == '"' else f'"{_folded(part)}"' for part in _PARTS.findall(name))
+    return ".".join(part if part[0] == '"' else f'"{_folded_word(part)}"' for part in _PARTS.findall(name))
 
 
-def _folded(word: str) -> str:
+def _folded_word(word: str) -> str:
     return "".join(letter.lower() if letter.isascii() else letter for letter in word)

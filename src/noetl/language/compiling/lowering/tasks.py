@@ -46,7 +46,7 @@ class TaskLowering:
         inputs = {key: data(node) for key, node in task.inputs.items() if key not in verbatim}
         # A noop would return them as its result, which the author did not ask for.
         if outer is not None and "args" in known and task.kind != "noop" and isinstance(inputs.get("args", {}), dict):
-            inputs["args"] = {**self._handed(outer, task), **inputs.get("args", {})}
+            inputs["args"] = {**self._step_args(outer, task), **inputs.get("args", {})}
         return NetTask(
             name=task.name or "",
             kind=task.kind,
@@ -62,7 +62,7 @@ class TaskLowering:
             submits_job=kind is not None and (inputs.get("op") or "") in kind.job_ops,
         )
 
-    def _handed(self, outer: Mapping, task: TaskSyntax) -> dict[str, Any]:
+    def _step_args(self, outer: Mapping, task: TaskSyntax) -> dict[str, Any]:
         """The args of the step in its run: args of the token override them, as in every dialect (design.md §8). Args
         that may read an iteration are unchanged; and a workbook task reads the args of its reference as `args`."""
         if task.bound:

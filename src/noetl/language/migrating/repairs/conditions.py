@@ -39,7 +39,7 @@ def write_admission(node: Mapping, rewriting: Rewriting) -> Mapping:
 def write_choose(node: Mapping, rewriting: Rewriting) -> Mapping:
     """A task with `when` runs or is passed over: a choice of one."""
     tasks = task_list(node)
-    bare = [_guarded(task) for task in tasks]
+    bare = [_task_condition(task) for task in tasks]
     if all(one is None for one in bare) or "tool" not in node:
         return node
     written: list[Node] = []
@@ -54,7 +54,7 @@ def write_choose(node: Mapping, rewriting: Rewriting) -> Mapping:
     return model.with_value(node, "tool", model.made_list(written, node.values["tool"]))
 
 
-def _guarded(task: Node) -> tuple[Scalar, Mapping] | None:
+def _task_condition(task: Node) -> tuple[Scalar, Mapping] | None:
     """The condition of a task and the task without it; a label stays around it."""
     if not isinstance(task, Mapping):
         return None
@@ -63,7 +63,7 @@ def _guarded(task: Node) -> tuple[Scalar, Mapping] | None:
         return when, model.without_keys(task, "when")
     if len(task) == 1 and "choose" not in task:
         ((label, _, inside),) = task.items()
-        inner = _guarded(inside) if isinstance(inside, Mapping) and "kind" in inside else None
+        inner = _task_condition(inside) if isinstance(inside, Mapping) and "kind" in inside else None
         return (inner[0], model.with_value(task, label, inner[1])) if inner is not None else None
     return None
 
@@ -173,7 +173,7 @@ def place_variables(node: Mapping, rewriting: Rewriting) -> Mapping:
     if not written:
         return node
     homes = _homes(node, written)
-    placed = _placed(node, homes, rewriting)
+    placed = _with_homes(node, homes, rewriting)
     names = {f"vars.{name}": f"{store}.{key}" for name, (store, key) in homes.items()}
     renamed = model.with_names(placed, names)
     assert isinstance(renamed, Mapping)
@@ -209,18 +209,18 @@ def _blocks(node: Node) -> Iterator[Mapping]:
             yield from _blocks(item)
 
 
-def _placed(node: Mapping, homes: dict[str, tuple[str, str]], rewriting: Rewriting) -> Mapping:
+def _with_homes(node: Mapping, homes: dict[str, tuple[str, str]], rewriting: Rewriting) -> Mapping:
     for key, value in node.values.items():
         if isinstance(value, Mapping):
-            node = model.with_value(node, key, _placed(value, homes, rewriting))
+            node = model.with_value(node, key, _with_homes(value, homes, rewriting))
         elif isinstance(value, Sequence):
-            items = [_placed(item, homes, rewriting) if isinstance(item, Mapping) else item for item in value]
+            items = [_with_homes(item, homes, rewriting) if isinstance(item, Mapping) else item for item in value]
             node = model.with_value(node, key, model.with_items(value, items))
     block = node.get("set_vars")
-    return _moved(node, block, homes, rewriting) if isinstance(block, Mapping) else node
+    return _with_moved_vars(node, block, homes, rewriting) if isinstance(block, Mapping) else node
 
 
-def _moved(node: Mapping, block: Mapping, homes: dict[str, tuple[str, str]], rewriting: Rewriting) -> Mapping:
+def _with_moved_vars(node: Mapping, block: Mapping, homes: dict[str, tuple[str, str]], rewriting: Rewriting) -> Mapping:
     """`node` with the entries of its `set_vars` under `set_iter` and `set_ctx`."""
     at = node.keys["set_vars"]
     changed = model.without_keys(node, "set_vars")

@@ -125,17 +125,17 @@ def bound_retry(node: Mapping, rewriting: Rewriting) -> Mapping:
     word = node.get("do")
     if not isinstance(word, Scalar) or word.value != "retry" or "attempts" in node or "max_attempts" in node:
         return node
-    return _bounded(node, "attempts", word, rewriting)
+    return _with_bound(node, "attempts", word, rewriting)
 
 
 def bound_policy(node: Mapping, rewriting: Rewriting) -> Mapping:
     """A retry policy of v2-case without `max_attempts`."""
     if {"max_attempts", "attempts", "then"} & node.values.keys() or not len(node):
         return node
-    return _bounded(node, "max_attempts", next(iter(node.keys.values())), rewriting)
+    return _with_bound(node, "max_attempts", next(iter(node.keys.values())), rewriting)
 
 
-def _bounded(node: Mapping, key: str, at: Scalar, rewriting: Rewriting) -> Mapping:
+def _with_bound(node: Mapping, key: str, at: Scalar, rewriting: Rewriting) -> Mapping:
     rewriting.note(at, "a retry without a bound", f"{key}: {_ATTEMPTS}")
     return model.with_value(node, key, model.made_text(_ATTEMPTS, at), at)
 
@@ -148,7 +148,7 @@ def name_backoff(node: Mapping, rewriting: Rewriting) -> Mapping:
     if word.value in _WORDS:
         rewriting.note(word, f"backoff: {word.value}", f"backoff: {_WORDS[word.value]}")
         return model.with_value(node, "backoff", model.made_text(_WORDS[word.value], word))
-    return _squared(node, "backoff", "delay", "_attempt", rewriting) if word.value in _QUADRATIC else node
+    return _with_growing_delay(node, "backoff", "delay", "_attempt", rewriting) if word.value in _QUADRATIC else node
 
 
 def name_mode(node: Mapping, rewriting: Rewriting) -> Mapping:
@@ -165,13 +165,13 @@ def name_mode(node: Mapping, rewriting: Rewriting) -> Mapping:
         return node
     delay = "delay" if "delay" in node else "initial_delay"
     flat = model.with_value(node, "backoff", word, spec.keys["mode"])
-    squared = _squared(flat, "backoff", delay, "_retry.count", rewriting)
+    squared = _with_growing_delay(flat, "backoff", delay, "_retry.count", rewriting)
     if squared is flat:
         return node
     return model.with_value(squared, "spec", model.with_value(spec, "mode", model.made_text("fixed", word)))
 
 
-def _squared(node: Mapping, key: str, delay: str, runs: str, rewriting: Rewriting) -> Mapping:
+def _with_growing_delay(node: Mapping, key: str, delay: str, runs: str, rewriting: Rewriting) -> Mapping:
     """`node` with the growth written out in its delay; without a delay nothing grows."""
     word, first = node.keys[key], node.get(delay)
     if first is None:

@@ -67,12 +67,14 @@ def with_snake_keys(node: Mapping, rewriting: Rewriting) -> Mapping:
             node = model.with_value(node, key, with_snake_keys(held, rewriting))
         # A list under `loop` is what it loops over.
         elif isinstance(held, Sequence) and key != "loop":
-            items: list[Node] = [_listed(item, rewriting) if isinstance(item, Mapping) else item for item in held]
+            items: list[Node] = [
+                _policy_with_then(item, rewriting) if isinstance(item, Mapping) else item for item in held
+            ]
             node = model.with_value(node, key, model.with_items(held, items))
     return node
 
 
-def _listed(node: Mapping, rewriting: Rewriting) -> Mapping:
+def _policy_with_then(node: Mapping, rewriting: Rewriting) -> Mapping:
     """One policy of a list of retries, whose bounds are under `then`."""
     node, then = with_snake_keys(node, rewriting), node.get("then")
     return model.with_value(node, "then", with_snake_keys(then, rewriting)) if isinstance(then, Mapping) else node

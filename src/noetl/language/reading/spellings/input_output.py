@@ -91,17 +91,19 @@ def _with_task_writes(rule: Node, writes: list[tuple[str, Node]]) -> Node:
         return rule
     held = rule.get("else")
     if isinstance(held, Mapping) and "then" in held:
-        return model.with_value(rule, "else", model.with_value(held, "then", _merged(held.values["then"], writes)))
+        return model.with_value(
+            rule, "else", model.with_value(held, "then", _merged_writes(held.values["then"], writes))
+        )
     if isinstance(held, Mapping):
-        return model.with_value(rule, "else", _merged(held, writes))
+        return model.with_value(rule, "else", _merged_writes(held, writes))
     when = rule.get("when")
     about_errors = isinstance(when, Scalar) and "error" in str(when.value)
     if about_errors or "then" not in rule:
         return rule
-    return model.with_value(rule, "then", _merged(rule.values["then"], writes))
+    return model.with_value(rule, "then", _merged_writes(rule.values["then"], writes))
 
 
-def _merged(then: Node, writes: list[tuple[str, Node]]) -> Node:
+def _merged_writes(then: Node, writes: list[tuple[str, Node]]) -> Node:
     do = then.get("do") if isinstance(then, Mapping) else None
     if not isinstance(then, Mapping) or (isinstance(do, Scalar) and do.value not in _GOING_ON):
         return then

@@ -177,7 +177,7 @@ def _is_level(node: Node) -> bool:
     return isinstance(node, Mapping) and bool({"in", "collection"} & node.values.keys()) and "loop" not in node
 
 
-def _nested(levels: Sequence) -> Node:
+def _nested_levels(levels: Sequence) -> Node:
     """The first level with the others inside it."""
     inner: Node | None = None
     for level in reversed(levels.items):
@@ -191,7 +191,7 @@ def _read_collection(node: Mapping, rewriting: Rewriting) -> Mapping:
     loop = node.get("loop")
     if isinstance(loop, Sequence) and len(loop) and all(_is_level(item) for item in loop):
         rewriting.note(node.keys["loop"], "loop as a list of levels", "loop: {in: …, iterator: …, loop: {…}}")
-        return model.with_value(node, "loop", _nested(loop))
+        return model.with_value(node, "loop", _nested_levels(loop))
     is_text = isinstance(loop, Scalar) and isinstance(loop.value, str) and is_template(loop.value)
     if loop is None or not (is_text or isinstance(loop, Sequence)):
         return node

@@ -61,14 +61,14 @@ def with_plain_values(node: Mapping, rewriting: Rewriting) -> Mapping:
         if is_task and key not in KEYS_OF_TASKS:
             continue
         if key in UNIT_KEYS:
-            node = _measured(node, key, rewriting)
+            node = _duration_with_unit(node, key, rewriting)
         elif (plain := _plain(key, value)) is not None:
             rewriting.note(value, f"this value of {key}", str(plain.value).lower())
             node = model.with_value(node, key, plain)
     return node
 
 
-def _measured(node: Mapping, key: str, rewriting: Rewriting) -> Mapping:
+def _duration_with_unit(node: Mapping, key: str, rewriting: Rewriting) -> Mapping:
     """`timeout_minutes: 5` as `timeout: 5m`."""
     name, unit = UNIT_KEYS[key]
     amount = _amount(node.values[key])

@@ -42,7 +42,7 @@ _FACTORS: dict[float, str] = {1: "none", 2: "exponential"}
 
 def rule_of(block: Mapping, *, listed: bool) -> Mapping | None:
     """One policy of a `retry` block as a v10 rule; None when v10 has no words for it."""
-    flat = _flattened(block)
+    flat = _flat_policy(block)
     attempts = flat.get("max_attempts") or flat.get("attempts")
     backoff = _backoff(flat, listed=listed)
     if attempts is None or backoff is None or any(key not in ("when", *_KEYS) for key in flat.values):
@@ -57,7 +57,7 @@ def rule_of(block: Mapping, *, listed: bool) -> Mapping | None:
     return model.made_mapping([("when", condition), ("then", model.made_mapping(then, block))], block)
 
 
-def _flattened(block: Mapping) -> Mapping:
+def _flat_policy(block: Mapping) -> Mapping:
     """A policy with its `then` and its `spec` beside its condition."""
     for key in ("then", "spec"):
         held = block.get(key)
@@ -112,7 +112,7 @@ def _give_to_tasks(node: Mapping, rewriting: Rewriting) -> Mapping:
 def _given_items(tool: Node | None, retry: Node, key: Scalar) -> Sequence | None:
     items: list[Node] = []
     for item in tool if isinstance(tool, Sequence) else ():
-        task = item if isinstance(item, Mapping) and "kind" in item else _labelled(item)
+        task = item if isinstance(item, Mapping) and "kind" in item else _policy_item(item)
         if task is None:
             return None
         changed = task if "retry" in task else model.with_value(task, "retry", retry, key)
@@ -122,7 +122,7 @@ def _given_items(tool: Node | None, retry: Node, key: Scalar) -> Sequence | None
     return model.made_list(items, tool) if isinstance(tool, Sequence) and items else None
 
 
-def _labelled(item: Node) -> Mapping | None:
+def _policy_item(item: Node) -> Mapping | None:
     inside = next(iter(item.values.values())) if isinstance(item, Mapping) and len(item) == 1 else None
     return inside if isinstance(inside, Mapping) and "kind" in inside else None
 
@@ -143,7 +143,7 @@ def _write_rules(node: Mapping, rewriting: Rewriting) -> Mapping:
     # Before the else, which would take the errors first.
     listed[end:end] = added
     # A retry under a condition leaves other errors open, and with a policy they would pass.
-    if policy is None and any("when" in _flattened(one) for one in _policies(retry)):
+    if policy is None and any("when" in _flat_policy(one) for one in _policies(retry)):
         listed.append(model.fail_rule(retry))
     # Beside other rules the place matters, and the rewrite knows it.
     rule = "a rule with do: retry in spec.policy.rules"

@@ -54,7 +54,7 @@ def _name_words(node: Mapping, rewriting: Rewriting) -> Mapping:
     if isinstance(retry, Mapping):
         return model.with_value(node, "retry", _policy(retry, rewriting))
     if isinstance(retry, Sequence):
-        items = [_listed(item, rewriting) if isinstance(item, Mapping) else item for item in retry]
+        items = [_policy_entry(item, rewriting) if isinstance(item, Mapping) else item for item in retry]
         return model.with_value(node, "retry", model.with_items(retry, items))
     return node
 
@@ -88,7 +88,7 @@ def _gather_count(node: Mapping, rewriting: Rewriting) -> Mapping:
     return model.with_value(rest, "retry", block)
 
 
-def _listed(node: Mapping, rewriting: Rewriting) -> Mapping:
+def _policy_entry(node: Mapping, rewriting: Rewriting) -> Mapping:
     """One entry of a list: `{when, then}`, where bounds next to `when` move under `then`."""
     node = model.renames("a retry", _BLOCK_WORDS)(node, rewriting)
     beside = [key for key in node.values if key not in _BESIDE_WHEN]

@@ -171,7 +171,7 @@ def _list_required(node: Mapping, rewriting: Rewriting) -> Mapping:
 
 
 def _with_required(node: Mapping, key: str, rewriting: Rewriting) -> Mapping:
-    names = [name for name, held in _declared(node.get(key)) if _is_required(held)]
+    names = [name for name, held in _declared_inputs(node.get(key)) if _is_required(held)]
     spec = inner(node, "executor", "spec")
     executor = node.get("executor")
     if not names or (executor is not None and not isinstance(executor, Mapping)):
@@ -182,7 +182,7 @@ def _with_required(node: Mapping, key: str, rewriting: Rewriting) -> Mapping:
     return model.with_path(node, ("executor", "spec", "required_inputs"), model.made_list(names, names[0]), names[0])
 
 
-def _declared(block: Node | None) -> Iterator[tuple[Scalar, Mapping]]:
+def _declared_inputs(block: Node | None) -> Iterator[tuple[Scalar, Mapping]]:
     """Declared inputs with their names."""
     if isinstance(block, Mapping):
         yield from ((name, held) for _, name, held in block.items() if isinstance(held, Mapping))

@@ -29,14 +29,14 @@ def _merge_actions(node: Mapping, rewriting: Rewriting) -> Mapping:
     if isinstance(then, Scalar) and then.value in DIRECTIVES:
         rewriting.note(node.keys["then"], f"then: {then.value}", f"then: {{do: {then.value}}}")
         return model.with_value(node, "then", model.made_mapping([("do", then)], then))
-    merged = _merged(then) if isinstance(then, Sequence) else None
+    merged = _merged_mapping(then) if isinstance(then, Sequence) else None
     if merged is None:
         return node
     rewriting.note(node.keys["then"], "then as a list", "one mapping")
     return model.with_value(node, "then", merged)
 
 
-def _merged(items: Sequence) -> Mapping | None:
+def _merged_mapping(items: Sequence) -> Mapping | None:
     keys: dict[str, Scalar] = {}
     values: dict[str, Node] = {}
     for item in items:

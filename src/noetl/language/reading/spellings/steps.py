@@ -110,7 +110,7 @@ def _write_admission(node: Mapping, rewriting: Rewriting) -> Mapping:
         admit = model.made_mapping([("rules", rules)], admit)
     listed = admit.get("rules") if isinstance(admit, Mapping) else None
     if isinstance(admit, Mapping) and isinstance(listed, Sequence):
-        answered = model.with_items(listed, [_answered(rule, rewriting) for rule in listed])
+        answered = model.with_items(listed, [_allow_as_mapping(rule, rewriting) for rule in listed])
         admit = model.with_value(admit, "rules", answered)
     return model.with_value(node, "spec", model.with_value(spec, "policy", model.with_value(policy, "admit", admit)))
 
@@ -133,13 +133,13 @@ def _is_condition(text: str) -> bool:
     return is_template(text) or text.strip().lower() in ("true", "false")
 
 
-def _answered(rule: Node, rewriting: Rewriting) -> Node:
+def _allow_as_mapping(rule: Node, rewriting: Rewriting) -> Node:
     """`then: allow` or `then: deny`, of a rule or of its else."""
     if not isinstance(rule, Mapping):
         return rule
     held = rule.get("else")
     if isinstance(held, Mapping):
-        return model.with_value(rule, "else", _answered(held, rewriting))
+        return model.with_value(rule, "else", _allow_as_mapping(held, rewriting))
     then = rule.get("then")
     if isinstance(then, Scalar) and isinstance(then.value, str | bool) and then.value in _ANSWERS:
         rewriting.note(then, f"then: {then.value}", "then: {allow: …}")

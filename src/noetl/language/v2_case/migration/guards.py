@@ -162,7 +162,7 @@ def condition(guard: Guard, names: Renames, *, looped: bool) -> str | None:
 
 def joined(parts: Sequence[str]) -> str:
     """Expressions that must all be true, as one."""
-    return parts[0] if len(parts) == 1 else " and ".join(_bracketed(part) for part in parts)
+    return parts[0] if len(parts) == 1 else " and ".join(_in_brackets(part) for part in parts)
 
 
 def rename_expression(inner: str, names: Renames) -> str:
@@ -175,7 +175,7 @@ def reads(inner: str, name: str) -> bool:
     return any(path[0] == name for path in paths(template(inner)))
 
 
-def _bracketed(part: str) -> str:
+def _in_brackets(part: str) -> str:
     """In brackets if it contains a weaker operator than `and`."""
     found = tokens(template(part)) or ()
     weak = any(token.kind == "name" and token.text in ("or", "if") for token in found)

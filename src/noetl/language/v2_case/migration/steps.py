@@ -86,7 +86,7 @@ class CaseSteps:
 def _with_other_tokens(steps: Sequence[StepSyntax]) -> set[str]:
     """The steps that can run while the execution has other tokens: the targets of a fork, and all steps after them."""
     following = {step.name: set(_targets(step, steps)) for step in steps}
-    return _reached([name for step in steps if _forks(step) for name in following[step.name]], following)
+    return _reachable_steps([name for step in steps if _forks(step) for name in following[step.name]], following)
 
 
 def _with_two_tokens(steps: Sequence[StepSyntax]) -> set[str]:
@@ -94,11 +94,11 @@ def _with_two_tokens(steps: Sequence[StepSyntax]) -> set[str]:
     following = {step.name: set(_targets(step, steps)) for step in steps}
     met: Counter[str] = Counter()
     for together in (names for step in steps for names in _sent_together(step, steps)):
-        met |= Counter(reached for name in together for reached in _reached([name], following))
+        met |= Counter(reached for name in together for reached in _reachable_steps([name], following))
     return {name for name, count in met.items() if count > 1}
 
 
-def _reached(waiting: list[str], following: dict[str, set[str]]) -> set[str]:
+def _reachable_steps(waiting: list[str], following: dict[str, set[str]]) -> set[str]:
     found: set[str] = set()
     while waiting:
         name = waiting.pop()
@@ -108,18 +108,18 @@ def _reached(waiting: list[str], following: dict[str, set[str]]) -> set[str]:
     return found
 
 
-def _ways(step: StepSyntax) -> list[tuple[ArcSyntax, ...]]:
+def _exits_of(step: StepSyntax) -> list[tuple[ArcSyntax, ...]]:
     actions = [action for rule in (step.case.rules if step.case else ()) for action in rule.actions]
     taken = [action.targets for action in actions if isinstance(action, CaseExit)]
     return [*taken, step.router.arcs] if step.router is not None else taken
 
 
 def _targets(step: StepSyntax, steps: Sequence[StepSyntax]) -> Iterator[str]:
-    for way in _ways(step):
-        yield from _named(way, steps)
+    for way in _exits_of(step):
+        yield from _target_names(way, steps)
 
 
-def _named(way: tuple[ArcSyntax, ...], steps: Sequence[StepSyntax]) -> Iterator[str]:
+def _target_names(way: tuple[ArcSyntax, ...], steps: Sequence[StepSyntax]) -> Iterator[str]:
     for arc in way:
         yield from (other.name for other in steps) if arc.template else (str(arc.target.value),)
 
@@ -127,7 +127,7 @@ def _named(way: tuple[ArcSyntax, ...], steps: Sequence[StepSyntax]) -> Iterator[
 def _sent_together(step: StepSyntax, steps: Sequence[StepSyntax]) -> list[list[str]]:
     """The targets that tokens of one run of a step can go to at once. The iterations of a loop can take several ways,
     each once (V2C-23)."""
-    ways = [list(_named(way, steps)) for way in _ways(step)]
+    ways = [list(_target_names(way, steps)) for way in _exits_of(step)]
     if step.loop is None:
         return ways
     decided = ways if step.router is None else ways[:-1]
@@ -136,7 +136,7 @@ def _sent_together(step: StepSyntax, steps: Sequence[StepSyntax]) -> list[list[s
 
 def _forks(step: StepSyntax) -> bool:
     """Whether a step can send several tokens on."""
-    ways = _ways(step)
+    ways = _exits_of(step)
     decided = ways if step.router is None else ways[:-1]
     return (step.loop is not None and len(decided) > 1) or any(len(targets) > 1 for targets in ways)
 
