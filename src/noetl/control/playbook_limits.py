@@ -211,14 +211,16 @@ class PlaybookConcurrency:
             if held or start.execution_id in group.running:
                 return held_back(start) if held else start
             room = await self._room(group)
-            decided = await self._decided(start, group, room, limited.on_limit if limited is not None else "queue")
+            decided = await self._group_with_start(
+                start, group, room, limited.on_limit if limited is not None else "queue"
+            )
             if decided is None:
                 return dropped(start, int(room))
-            if await self._put(name, thing, decided):
+            if await self._store_group(name, thing, decided):
                 return held_back(start) if start.execution_id in decided.waiting else start
         raise BackendError(f'"{start.net.path}" is being started too many times at once: try again')
 
-    async def _decided(self, start: Start, group: LimitGroup, room: float, on_limit: str) -> LimitGroup | None:
+    async def _group_with_start(self, start: Start, group: LimitGroup, room: float, on_limit: str) -> LimitGroup | None:
         """The group with this start in it; None when it is dropped, since there is no room."""
         me = start.execution_id
         # First come, first served: a new execution does not overtake waiting ones.
@@ -300,7 +302,7 @@ class PlaybookConcurrency:
                 # them.
                 released=(*group.released, *let_in),
             )
-            if await self._put(name, thing, moved):
+            if await self._store_group(name, thing, moved):
                 await self._submit_admission(name, [one for one in moved.released if self._reaches(one)])
                 return
 
@@ -324,7 +326,7 @@ class PlaybookConcurrency:
         for _ in range(_TRIES if let_in else 0):
             thing, group = await self._group(name, None)
             rest = tuple(one for one in group.released if one not in let_in)
-            if thing is None or await self._put(name, thing, msgspec.structs.replace(group, released=rest)):
+            if thing is None or await self._store_group(name, thing, msgspec.structs.replace(group, released=rest)):
                 return
 
     async def _group(self, name: str, fresh: LimitGroup | None) -> tuple[KeyValue | None, LimitGroup]:
@@ -349,7 +351,7 @@ class PlaybookConcurrency:
         row = await self._store.execution(execution_id)
         return not is_young if row is None else row.finished_at is not None
 
-    async def _put(self, name: str, thing: KeyValue | None, group: LimitGroup) -> bool:
+    async def _store_group(self, name: str, thing: KeyValue | None, group: LimitGroup) -> bool:
         body, over = msgspec.json.encode(group), thing.version if thing is not None else 0
         if thing is not None and not group.running and not group.waiting:
             # Keys may come from the payload, one group each: empty groups must not accumulate.

@@ -48,7 +48,7 @@ class ScheduleStore:
                 if thing is None or await self._key_values.delete(SCHEDULE, net.path, version=thing.version):
                     return None
                 continue
-            entered = _entered(net.trigger, row, before, at)
+            entered = _schedule_entry(net.trigger, row, before, at)
             over = thing.version if thing is not None else 0
             if await self._key_values.put(SCHEDULE, net.path, _body(entered), over=over, at=at) is not None:
                 return entered
@@ -120,7 +120,7 @@ def _body(what: Schedule | Backfill) -> bytes:
     return msgspec.json.encode(what)
 
 
-def _entered(trigger: Trigger, row: CatalogRow, before: Schedule | None, at: float) -> Schedule:
+def _schedule_entry(trigger: Trigger, row: CatalogRow, before: Schedule | None, at: float) -> Schedule:
     options = trigger.options
     fields: dict[str, Any] = {
         "path": row.path,
@@ -206,7 +206,7 @@ class Schedules:
         to_start = due(before, now)
         for moment in to_start:
             after = await self._start_or_queue(after, moment)
-        after = _without_missed(after, _missed(before, to_start, now))
+        after = _without_missed(after, _missed_times(before, to_start, now))
         # Written after the starts: a crash in between starts them again, and finds them by their derived ids.
         if after != before:
             # If another process has changed it meanwhile, nothing is written, and the next turn finds the executions.
@@ -306,7 +306,7 @@ def due(schedule: Schedule, now: float) -> list[float]:
     return [] if schedule.missed is Missed.NONE and late_s > GRACE_S else [newest]
 
 
-def _missed(schedule: Schedule, to_start: list[float], now: float) -> list[float]:
+def _missed_times(schedule: Schedule, to_start: list[float], now: float) -> list[float]:
     """The times that have passed and that nothing will be run for; of a great many, the first and the newest."""
     newest = _newest(schedule, now) if schedule.missed is not Missed.ALL else None
     if newest is None:

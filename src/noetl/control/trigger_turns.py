@@ -48,11 +48,11 @@ class TriggerStore:
         return [msgspec.json.decode(thing.body, type=SourceTrigger) async for thing in things]
 
     async def get(self, name: str) -> SourceTrigger:
-        return msgspec.json.decode((await self._stored(name)).body, type=SourceTrigger)
+        return msgspec.json.decode((await self._stored_progress(name)).body, type=SourceTrigger)
 
     async def change(self, name: str, change: Callable[[SourceTrigger], SourceTrigger], *, at: float) -> SourceTrigger:
         for _ in range(_TRIES):
-            thing = await self._stored(name)
+            thing = await self._stored_progress(name)
             before = msgspec.json.decode(thing.body, type=SourceTrigger)
             after = change(before)
             body = msgspec.json.encode(after)
@@ -117,7 +117,7 @@ class TriggerStore:
         if thing is not None and msgspec.json.decode(thing.body, type=Poller).server_id == server_id:
             await self._key_values.delete(POLLER, trigger.trigger_id, version=thing.version)
 
-    async def _stored(self, name: str) -> KeyValue:
+    async def _stored_progress(self, name: str) -> KeyValue:
         thing = await self._key_values.get(TRIGGER, name)
         if thing is None:
             raise NotFoundError(f'there is no trigger "{name}": noetl trigger list shows them')

@@ -65,11 +65,11 @@ def admit(plan: Plan, execution: Execution, token: Token, at: float) -> Decision
             f"this execution has had {plan.max_step_runs} step runs, the limit that "
             "executor.spec.policy.limits.max_step_runs sets"
         )
-        return _dropped(draft, token, about, "budget", Error(kind="execution.budget", message=message))
+        return _drop_token(draft, token, about, "budget", Error(kind="execution.budget", message=message))
     # Most steps have neither rules nor limits. For them, building the scope would be most of the cost of a step. An
     # operator's limit (`held.limits`) and a partition are known only at run time, so they are tested here.
     if plan.admits_plainly(token.step) and token.partition is None and token.step not in execution.held.limits:
-        return _scheduled(draft, _plainly_scheduled(plan, step, token, step_run_id), about, token.priority)
+        return _schedule_step(draft, _plainly_scheduled(plan, step, token, step_run_id), about, token.priority)
     scope = admission_scope(plan, execution, token)
     try:
         ruling = rule_on(step.admission, scope, at)
@@ -79,7 +79,7 @@ def admit(plan: Plan, execution: Execution, token: Token, at: float) -> Decision
             return denied(draft, token, ruling.rule)
         # Quotas before slots: a token that will be dropped must not queue for a slot first.
         if error := over_quota(execution, step):
-            return _dropped(draft, token, about, "quota", error)
+            return _drop_token(draft, token, about, "quota", error)
         override = execution.held.limits.get(token.step)
         places = needed_slots(step, token, scope, at, override)
         if (decision := without_slot(draft, execution, token, places, about)) is not None:
@@ -91,12 +91,12 @@ def admit(plan: Plan, execution: Execution, token: Token, at: float) -> Decision
         scheduled = _schedule(plan, step, token, admitted, scope, at)
     except (TemplateError, ToolError) as problem:
         error = Error(kind=problem.kind, message=f'admission of step "{token.step}": {problem}')
-        return _dropped(draft, token, about, "failed", error)
+        return _drop_token(draft, token, about, "failed", error)
     if step.loop is not None:
         looped = msgspec.structs.replace(scheduled, order_id=None, looped=True)
         names = admission_names(plan, execution, token)
         return begin_loop(plan, execution, draft, step, looped, names=names, about=about, at=at)
-    return _scheduled(draft, scheduled, about, token.priority)
+    return _schedule_step(draft, scheduled, about, token.priority)
 
 
 def _schedule(plan: Plan, step: Transition, token: Token, admitted: Admitted, scope: Scope, at: float) -> StepScheduled:
@@ -137,7 +137,7 @@ def _plainly_scheduled(plan: Plan, step: Transition, token: Token, step_run_id: 
 def denied(draft: Draft, token: Token, rule: int | None) -> Decision:
     about: dict[str, Any] = {"step": token.step, "step_run_id": run_id_of(token.token_id)}
     draft.add(StepDenied(token_id=token.token_id, rule=rule), **about)
-    return _dropped(draft, token, about, "denied", None)
+    return _drop_token(draft, token, about, "denied", None)
 
 
 def _parked(draft: Draft, execution: Execution, token: Token, about: dict[str, Any]) -> Decision:
@@ -208,7 +208,7 @@ def _args(step: Transition, token: Token, scope: Scope, now: float) -> dict[str,
     return {**render(Authored(once), scope, now=now), **token.args}
 
 
-def _dropped(draft: Draft, token: Token, about: dict[str, Any], reason: str, error: Error | None) -> Decision:
+def _drop_token(draft: Draft, token: Token, about: dict[str, Any], reason: str, error: Error | None) -> Decision:
     draft.add(TokenDropped(token_id=token.token_id, reason=reason, error=error), **about)
     return draft.decision()
 
@@ -225,7 +225,7 @@ def _limits(step: Transition, scope: Scope, now: float) -> tuple[float | None, f
     return limit("timeout_s"), limit("deadline_s")
 
 
-def _scheduled(draft: Draft, scheduled: StepScheduled, about: dict[str, Any], priority: int) -> Decision:
+def _schedule_step(draft: Draft, scheduled: StepScheduled, about: dict[str, Any], priority: int) -> Decision:
     draft.add(scheduled, **about)
     if scheduled.order_id is not None:
         draft.add_effect(DispatchStep(scheduled.order_id, about["step_run_id"], priority, scheduled.pool))

@@ -47,7 +47,7 @@ def start_handler(plan: Plan, execution: Execution, key: str, at: float) -> Deci
         wanted = handler.when is None or holds(handler.when, _scope(plan, execution, owner, pending.event), now=at)
         error = None
     except (TemplateError, ToolError) as problem:
-        wanted, error = False, _broken(owner, handler, problem)
+        wanted, error = False, _handler_error(owner, handler, problem)
     if not wanted or is_over:
         skipped = HandlerSkipped(owner=pending.owner, handler=pending.handler, key=key, error=error)
         draft.add(skipped, run=owner, parent_id=execution.log.last_event_id)
@@ -84,5 +84,5 @@ def _scope(plan: Plan, execution: Execution, owner: StepRun, event: OwnEvent) ->
     return Scope(namespaces, steps=Views(execution.outputs.results, plan.load), known=plan.names)
 
 
-def _broken(owner: StepRun, handler: Handler, problem: TemplateError | ToolError) -> Error:
+def _handler_error(owner: StepRun, handler: Handler, problem: TemplateError | ToolError) -> Error:
     return Error(kind=problem.kind, message=f'the handler of "{handler.event}" of step "{owner.step}": {problem}')

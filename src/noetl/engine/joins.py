@@ -101,18 +101,18 @@ def _join_of(plan: Plan, step: str) -> Join:
     return rule
 
 
-def _needed(rule: Join) -> int:
+def _needed_tokens(rule: Join) -> int:
     return max(rule.count or 1, 1) if rule.mode is JoinMode.COUNT else 1
 
 
 def _has_enough(plan: Plan, fork: Fork, step: str) -> bool:
-    return len(fork.waiting[step]) >= _needed(_join_of(plan, step))
+    return len(fork.waiting[step]) >= _needed_tokens(_join_of(plan, step))
 
 
 def _unfillable_reason(plan: Plan, fork: Fork, step: str) -> str:
     rule, arrived = _join_of(plan, step), len(fork.waiting[step])
     if rule.mode is JoinMode.COUNT:
-        return f'the join of step "{step}" needs {_needed(rule)} tokens, {arrived} came and no other can'
+        return f'the join of step "{step}" needs {_needed_tokens(rule)} tokens, {arrived} came and no other can'
     elsewhere = ", ".join(f'"{other}"' for other in fork.waiting if other != step)
     others = f"; others of its group wait at {elsewhere}" if elsewhere else ""
     return f'the join of step "{step}" can no longer fill{others}'

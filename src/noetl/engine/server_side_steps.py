@@ -64,7 +64,7 @@ def _decide_task(plan: Plan, draft: Draft, execution: Execution, run: StepRun, a
         run=run,
         **about,
     )
-    raw = _processed(plan, execution, run, task, following[0].name if following else None, run_id, at)
+    raw = _noop_outcome(plan, execution, run, task, following[0].name if following else None, run_id, at)
     # Truncated like the report of a worker: the server writes the same events on its behalf.
     processed = fitted_entry(raw, plan.max_payload_bytes, plan.keep)
     event = draft.add(processed, run=run, **about)
@@ -78,7 +78,7 @@ def _decide_task(plan: Plan, draft: Draft, execution: Execution, run: StepRun, a
         _end(draft, run, end)
 
 
-def _processed(
+def _noop_outcome(
     plan: Plan, execution: Execution, run: StepRun, task: Task, following: str | None, run_id: str, at: float
 ) -> TaskProcessed:
     around, position = surroundings_of(plan, execution, run), run.progress.position

@@ -79,7 +79,7 @@ class Retention:
             expired.executions = len(await self._store.outlived(net_hash, before=before, limit=_COUNTED))
             if expired.executions:
                 count.executions.append(expired)
-        count.results = len(await self._unreferenced())
+        count.results = len(await self._unreferenced_results())
         return count
 
     async def run(self) -> RetentionCount:
@@ -129,11 +129,11 @@ class Retention:
 
     async def _collect(self) -> int:
         before = self._clock.now() - self._grace_s
-        checksums = sorted(await self._unreferenced())
+        checksums = sorted(await self._unreferenced_results())
         # `drop` checks the age again: a value that was written since must stay, as a commit may refer to it.
         return sum([await asyncio.to_thread(self._results.drop, checksum, before=before) for checksum in checksums])
 
-    async def _unreferenced(self) -> set[str]:
+    async def _unreferenced_results(self) -> set[str]:
         """Checksums of old results without a reference. Old results are listed before the references are read: a
         reference stored in between belongs to a result that was written again in between."""
         before = self._clock.now() - self._grace_s

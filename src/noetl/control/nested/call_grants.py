@@ -173,18 +173,18 @@ def _renders_to(read: Read, task: Task, authored: Any, value: Any, convert: Call
         return (
             isinstance(value, Mapping)
             and authored.keys() == value.keys()
-            and all(_renders_to(read, task, inner, value[key], _same) for key, inner in authored.items())
+            and all(_renders_to(read, task, inner, value[key], _comparable_value) for key, inner in authored.items())
         )
     if isinstance(authored, list | tuple):
         return (
             isinstance(value, list)
             and len(authored) == len(value)
-            and all(_renders_to(read, task, *pair, _same) for pair in zip(authored, value, strict=True))
+            and all(_renders_to(read, task, *pair, _comparable_value) for pair in zip(authored, value, strict=True))
         )
     return bool(_plain(convert(authored)) == value)
 
 
-def _same(value: Any) -> Any:
+def _comparable_value(value: Any) -> Any:
     return value
 
 

@@ -210,8 +210,8 @@ def message_of(row: NoticeRow, body: NoticeBody, *, now: float) -> NoticeMessage
     notice = {"id": row.notice_id, "event": row.event, "rule": row.rule, "at": facts.get("at"), "folded": row.folded}
     names = {"notice": notice, **{name: facts.get(name) for name in _FACTS}}
     problems: list[str] = []
-    subject = _rendered(body.subject, names, now, problems) or _default_subject(row)
-    text = _rendered(body.text, names, now, problems) or default_text(row, facts)
+    subject = _rendered_text(body.subject, names, now, problems) or _default_subject(row)
+    text = _rendered_text(body.text, names, now, problems) or default_text(row, facts)
     if problems:
         text += "\n\n" + "\n".join(f"A template of this notice failed: {problem}" for problem in problems)
     # One line: a line break in a subject would begin a new header of the mail.
@@ -221,7 +221,7 @@ def message_of(row: NoticeRow, body: NoticeBody, *, now: float) -> NoticeMessage
     return NoticeMessage(subject=subject, text=text, data=data)
 
 
-def _rendered(template: Authored | None, names: dict[str, Any], now: float, problems: list[str]) -> str | None:
+def _rendered_text(template: Authored | None, names: dict[str, Any], now: float, problems: list[str]) -> str | None:
     if template is None:
         return None
     try:

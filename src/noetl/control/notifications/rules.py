@@ -159,11 +159,11 @@ def with_stored_secrets(rule: NotificationRule, stored: NotificationRule | None)
     notify = []
     for index, entry in enumerate(rule.notify):
         near = [old[index]] if is_same_number else old
-        notify.append({kind: _unmasked(kind, options, near, old) for kind, options in entry.items()})
+        notify.append({kind: _unmasked_options(kind, options, near, old) for kind, options in entry.items()})
     return msgspec.structs.replace(rule, notify=tuple(notify))
 
 
-def _unmasked(
+def _unmasked_options(
     kind: str, options: dict[str, Any], near: Sequence[dict[str, dict[str, Any]]], old: Sequence[dict[str, Any]]
 ) -> dict[str, Any]:
     headers = options.get("headers")

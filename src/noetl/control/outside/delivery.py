@@ -182,14 +182,14 @@ class MessageDelivery:
         """Record an event from outside (MSG-06). False when its key was recorded before."""
         _check_name(name, "event")
         command = InjectEvent(at=self._clock.now(), name=name, data=data, event_key=event_key)
-        return await self._changed(execution_id, command, what=f'event "{name}"')
+        return await self._submit_command(execution_id, command, what=f'event "{name}"')
 
     async def cancel_timer(self, execution_id: str, timer_id: str, *, actor: str) -> bool:
         """Cancel a timer whose author allows it (TMR-04). False when it was cancelled before."""
         command = CancelTimer(at=self._clock.now(), timer_id=timer_id, actor=actor)
-        return await self._changed(execution_id, command, what=f'timer "{timer_id}"')
+        return await self._submit_command(execution_id, command, what=f'timer "{timer_id}"')
 
-    async def _changed(self, execution_id: str, command: Command, *, what: str) -> bool:
+    async def _submit_command(self, execution_id: str, command: Command, *, what: str) -> bool:
         return check(request_result(await self._executions.submit(execution_id, command)), what=what)
 
 

@@ -95,7 +95,7 @@ def begun_attempt(plan: Plan, execution_id: str, trace_id: str, events: Sequence
             if claimed is not None and _holds(execution, begun, claimed, started.path):
                 order, since = order_for(plan, execution, claimed), at + 1
     if order is None:
-        return _decided_here(plan, execution, begun, started)
+        return _server_side_attempt(plan, execution, begun, started)
     own = [event for event in events[since:-1] if event.step_run_id == begun.step_run_id]
     return _at_worker(plan, order, begun, started, own)
 
@@ -109,7 +109,7 @@ def _holds(execution: Execution, begun: Event, order_id: str, path: tuple[int, .
     return span is not None and span.path == path[:-1] and path[-1] in span
 
 
-def _decided_here(plan: Plan, execution: Execution, begun: Event, started: TaskStarted) -> BegunAttempt:
+def _server_side_attempt(plan: Plan, execution: Execution, begun: Event, started: TaskStarted) -> BegunAttempt:
     """The attempt of a step that no worker runs, since it has only noop tasks."""
     run = execution.runs[begun.step_run_id or ""]
     task = next(one for one in plan.step(run.step).tasks if one.name == started.task)

@@ -249,7 +249,7 @@ def iterations_of(plan: Plan, run: StepRun, span: Range) -> Iterations:
         items=None if stored else [item_at(plan, frame, index) for index in wanted],
         items_ref=frame.opened.items_ref if stored else None,
         outer=outer_of(plan, run, step, span.path),
-        begun=_resumed(loop, span),
+        begun=_resumed_iterations(loop, span),
         fail_fast=not loop.best_effort,
         hands_on=not frame.opened.parallel,
         reduced=tuple(loop.reducers),
@@ -257,7 +257,7 @@ def iterations_of(plan: Plan, run: StepRun, span: Range) -> Iterations:
     )
 
 
-def _resumed(loop: LoopRun, span: Range) -> dict[int, Resumed]:
+def _resumed_iterations(loop: LoopRun, span: Range) -> dict[int, Resumed]:
     return {
         path[-1]: Resumed(position=begun.stands(), interrupted=begun.in_task, writes=dict(begun.writes))
         for path, begun in loop.begun.items()

@@ -128,20 +128,20 @@ def _short_errors(record: _Record, limit_bytes: int) -> _Record:
     changes = {}
     for name in record.__struct_fields__:
         value = getattr(record, name)
-        new = _shortened(value, limit_bytes)
+        new = _shortened_value(value, limit_bytes)
         if new is not value:
             changes[name] = new
     return _with(record, **changes) if changes else record
 
 
-def _shortened(value: Any, limit_bytes: int) -> Any:
+def _shortened_value(value: Any, limit_bytes: int) -> Any:
     match value:
         case Error():
             return shortened_error(value, limit_bytes)
         case msgspec.Struct():
             return _short_errors(value, limit_bytes)
         case tuple() if value:
-            new = tuple(_shortened(one, limit_bytes) for one in value)
+            new = tuple(_shortened_value(one, limit_bytes) for one in value)
             return value if all(a is b for a, b in zip(value, new, strict=True)) else new
         case _:
             return value

@@ -88,11 +88,11 @@ def prepare(
     if shell:
         inputs.update(_commands(shell, scope, now))
     for end, texts in ends.sql.items():
-        inputs[end] = {**inputs[end], **_bound(texts, _WithArgs(scope, None), now, secrets=names_of_secrets)}
+        inputs[end] = {**inputs[end], **_bound_sql(texts, _WithArgs(scope, None), now, secrets=names_of_secrets)}
     if sql:
         names = _WithArgs(scope, inputs.get("args"))
         handed_on = names.bare if _passes_secret(task, names_of_secrets) else set()
-        inputs.update(_bound(sql, names, now, secrets=names_of_secrets | handed_on))
+        inputs.update(_bound_sql(sql, names, now, secrets=names_of_secrets | handed_on))
     # Verbatim last: code is never rendered, and no rendered value may replace it.
     return Prepared(inputs={**inputs, **task.verbatim}, spec=_mapping(task.spec, scope, now))
 
@@ -113,7 +113,7 @@ def _commands(shell: dict[str, Any], scope: Scope, now: float) -> dict[str, Any]
     return {key: command(text, scope, now=now) for key, text in shell.items()}
 
 
-def _bound(sql: dict[str, Any], names: _WithArgs, now: float, *, secrets: set[str]) -> dict[str, Any]:
+def _bound_sql(sql: dict[str, Any], names: _WithArgs, now: float, *, secrets: set[str]) -> dict[str, Any]:
     from noetl.templates.sql.binding import bind  # most playbooks have no SQL
 
     return {key: bind(text, names, now=now, secrets=secrets) for key, text in sql.items()}

@@ -96,7 +96,7 @@ def _mismatches(schema: Mapping[str, Any], value: Any, place: str) -> Iterator[s
         if not any(_TYPES[one](value) for one in types):
             yield f"{place} is {_name(value)}, and {' or '.join(types)} is allowed"
     for name, allowed in (("enum", schema.get("enum")), ("const", [schema.get("const")])):
-        if name in schema and not any(_same(value, one) for one in allowed or ()):
+        if name in schema and not any(_are_equal_json(value, one) for one in allowed or ()):
             yield f"{place} is {_value_text(value)}, and {', '.join(map(_value_text, allowed or ()))} is allowed"
     yield from _out_of_bounds(schema, value, place)
     if isinstance(value, dict):
@@ -133,7 +133,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _same(one: Any, other: Any) -> bool:
+def _are_equal_json(one: Any, other: Any) -> bool:
     """As JSON compares: 1 and 1.0 are the same, 1 and true are not."""
     return isinstance(one, bool) is isinstance(other, bool) and bool(one == other)
 

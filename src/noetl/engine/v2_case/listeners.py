@@ -71,7 +71,7 @@ def deliver_events(
     taken = walk.deliver_events(events)
     if walk.case == run.progress.position.case and not kept:
         return Decision()
-    return _recorded(plan, execution, run, walk, tuple(events[taken:]), at)
+    return _record_walk(plan, execution, run, walk, tuple(events[taken:]), at)
 
 
 def stop_listening(plan: Plan, execution: Execution, at: float) -> Decision:
@@ -83,7 +83,7 @@ def stop_listening(plan: Plan, execution: Execution, at: float) -> Decision:
         return Decision()
     walk = _walk(plan, execution, run, at)
     walk.give_up()
-    return _recorded(plan, execution, run, walk, (), at)
+    return _record_walk(plan, execution, run, walk, (), at)
 
 
 def only_listeners(execution: Execution) -> bool:
@@ -111,7 +111,7 @@ def _walk(plan: Plan, execution: Execution, run: StepRun, at: float) -> CaseWalk
     return CaseWalk(site, run.progress.position)
 
 
-def _recorded(
+def _record_walk(
     plan: Plan, execution: Execution, run: StepRun, walk: CaseWalk, later: tuple[OwnEvent, ...], at: float
 ) -> Decision:
     cause = derived(run.step_run_id, "heard", execution.log.seq)

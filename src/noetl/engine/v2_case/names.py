@@ -57,7 +57,7 @@ def rule_names(step: Transition, around: PipelineScope, position: Position, even
     whole = Later(lambda: with_collected(result, values.value(), load))
     return {
         **_own_result(step, result, event, load),
-        **_collected(step, position, load),
+        **_collected_values(step, position, load),
         "event": _event(step, event, result, around),
         "response": _response(result, event.error, load),
         "result": Later(lambda: _payload(whole.value(), load), wrapped=result.wrapped),
@@ -144,7 +144,7 @@ def _values(step: Transition, position: Position, load: Load) -> dict[str, Any]:
     return {each.into: collected(each, position.pages, load) for each in collects_of(step) if position.pages}
 
 
-def _collected(step: Transition, position: Position, load: Load) -> dict[str, Any]:
+def _collected_values(step: Transition, position: Position, load: Load) -> dict[str, Any]:
     """The names under which collected values are read (O-28)."""
     pages = position.pages
 
@@ -201,7 +201,7 @@ def _event(step: Transition, event: OwnEvent, result: TaskResult, around: Pipeli
     load, looped = around.load, around.iteration is not None
     error = event.error.readable() if event.error else None
     if event.step is not None:
-        return _of_another(event, error)
+        return _foreign_event_names(event, error)
     payload = None if error else Later(lambda: _payload(result, load), wrapped=result.wrapped)
     data = {"error": error} if error else Later(lambda: {"result": _payload(result, load)})
     return {
@@ -214,7 +214,7 @@ def _event(step: Transition, event: OwnEvent, result: TaskResult, around: Pipeli
     }
 
 
-def _of_another(event: OwnEvent, error: dict[str, Any] | None) -> dict[str, Any]:
+def _foreign_event_names(event: OwnEvent, error: dict[str, Any] | None) -> dict[str, Any]:
     """An event that the step only listens to (V2C-13), or that ended its wait."""
     return {
         "name": AliasedName(event.name, foreign_aliases(event.name, failed=error is not None)),
@@ -278,11 +278,11 @@ def with_collected(result: TaskResult, values: dict[str, Any], load: Load) -> Ta
         return result
     full = load(result.ref) if result.ref else result.result
     if result.wrapped and isinstance(full, dict) and "data" in full:
-        full = {**full, "data": _joined(full["data"], values)}
+        full = {**full, "data": _payload_with_values(full["data"], values)}
     else:
-        full = _joined(full, values)
+        full = _payload_with_values(full, values)
     return msgspec.structs.replace(result, result=full, ref=None)
 
 
-def _joined(payload: Any, values: dict[str, Any]) -> dict[str, Any]:
+def _payload_with_values(payload: Any, values: dict[str, Any]) -> dict[str, Any]:
     return {**payload, **values} if isinstance(payload, dict) else values

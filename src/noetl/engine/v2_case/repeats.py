@@ -59,7 +59,7 @@ def judge(
     for index, policy in enumerate(policies):
         try:
             if failed if policy.when is None else holds(policy.when, scope, now=now):
-                return _selected(index, policy, calls, failed, _Terms(scope, now, spread))
+                return _selected_policy(index, policy, calls, failed, _Terms(scope, now, spread))
         except (TemplateError, ToolError, ValueError) as problem:
             raise BrokenCase(f"retry policy {index}", problem) from None
     return None
@@ -74,7 +74,7 @@ class _Terms(msgspec.Struct, frozen=True):
         return render(written, self.scope, now=self.now) if written is not None else None
 
 
-def _selected(index: int, policy: Repeat, calls: CaseCalls, failed: bool, terms: _Terms) -> Again | Exhausted:
+def _selected_policy(index: int, policy: Repeat, calls: CaseCalls, failed: bool, terms: _Terms) -> Again | Exhausted:
     counts = calls.errors if failed else calls.successes
     # The first call counts as one attempt of every policy.
     made = counts.get(index, 1)

@@ -105,13 +105,15 @@ def shortcut(plan: Plan, step: Transition, scope: Scope, now: float) -> Router:
     """The step's own `next`: computed targets rendered; a failure takes it only with `on_error: continue`."""
     router = step.router or Router()
     if any(arc.computed is not None for arc in router.arcs):
-        router = msgspec.structs.replace(router, arcs=tuple(_resolved(plan, arc, scope, now) for arc in router.arcs))
+        router = msgspec.structs.replace(
+            router, arcs=tuple(_resolved_arc(plan, arc, scope, now) for arc in router.arcs)
+        )
     if step.on_error_continue:
         router = msgspec.structs.replace(router, unguarded_always=True)
     return router
 
 
-def _resolved(plan: Plan, arc: Arc, scope: Scope, now: float) -> Arc:
+def _resolved_arc(plan: Plan, arc: Arc, scope: Scope, now: float) -> Arc:
     if arc.computed is None:
         return arc
     target = target_of(arc, scope, plan.has_step, now)

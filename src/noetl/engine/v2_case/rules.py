@@ -131,12 +131,12 @@ def _truth(shape: Shape) -> bool | None:
             values = {_truth(part) for part in parts}
             return True if True in values else None if None in values else False
         case Compare("event", (field, *_)) if field in _KNOWN:
-            return _tested(shape, _KNOWN[field])
+            return _test_result(shape, _KNOWN[field])
         case _:
             return None
 
 
-def _tested(test: Compare, value: Any) -> bool | None:
+def _test_result(test: Compare, value: Any) -> bool | None:
     match test.op:
         case "==" | "in":
             return value in test.values

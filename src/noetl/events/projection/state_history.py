@@ -129,7 +129,7 @@ class StateHistory:
         token_id = getattr(payload, "token_id", None) or ""
         # The state that the event may change is compared before and after: the fold itself has only the present state.
         place = self._place(token_id)
-        before = self._named(event, token_id)
+        before = self._affected_runs(event, token_id)
         statuses = {run_id: view.status for run_id, view in before.items()}
         # A cancellation empties the list, and each of them becomes cancelled.
         pending = list(projection.pending.values()) if isinstance(payload, PlaybookCancelled) else []
@@ -139,7 +139,7 @@ class StateHistory:
         self.seq = event.seq
         self._times.append(event.ts)
         self._move_token(place, self._place(token_id))
-        for run_id, view in (before | self._named(event, token_id)).items():
+        for run_id, view in (before | self._affected_runs(event, token_id)).items():
             was = statuses.get(run_id)
             # A run that is over leaves the projection with the same event, with or without a new status.
             if was != view.status or run_id not in projection.runs:
@@ -166,7 +166,7 @@ class StateHistory:
         projection = self._projection
         return projection.places.get(token_id) if projection.run_of(token_id) is None else None
 
-    def _named(self, event: Event, token_id: str) -> dict[str, StepRunView]:
+    def _affected_runs(self, event: Event, token_id: str) -> dict[str, StepRunView]:
         """The living step runs that an event may change, which are all of them at the end of the execution."""
         runs = self._projection.runs
         if isinstance(event.payload, PlaybookProcessed):
