@@ -122,10 +122,10 @@ class TestTools(Registry):
 
     def __init__(self, fakes: Mapping[str, Any], real: Registry) -> None:
         self.calls: list[FakeCall] = []
-        made: dict[str, Tool] = {kind: self._faked(kind, fake, real) for kind, fake in fakes.items()}
+        made: dict[str, Tool] = {kind: self._fake_tool(kind, fake, real) for kind, fake in fakes.items()}
         super().__init__(made, permissions=real.permissions)
 
-    def _faked(self, kind: str, fake: Any, real: Registry) -> Tool:
+    def _fake_tool(self, kind: str, fake: Any, real: Registry) -> Tool:
         is_tool = hasattr(fake, "run") and hasattr(fake, "close") and hasattr(fake, "helpers")
         tool: Tool = fake if is_tool else FakeTool(kind, fake, self.calls, real.helpers(kind))
         return tool
@@ -270,7 +270,7 @@ async def _run_story(net: Net, story: Story) -> Ran:
         execution_id = await driver.start(net, dict(story.workload))
         # Beside the run: a playbook that waits for nothing that can come would end only after `within_s`.
         looking = asyncio.create_task(_until_stuck(events))
-        ending = asyncio.create_task(_ended(driver, execution_id))
+        ending = asyncio.create_task(_run_result(driver, execution_id))
         await asyncio.wait({looking, ending}, timeout=story.within_s, return_when=asyncio.FIRST_COMPLETED)
         looking.cancel()
         if not ending.done():
@@ -284,7 +284,7 @@ async def _run_story(net: Net, story: Story) -> Ran:
     return Ran(run=result, events=own, calls=tools.calls, took_s=round(clock.now() - begun, 3))
 
 
-async def _ended(driver: Driver, execution_id: str) -> RunResult:
+async def _run_result(driver: Driver, execution_id: str) -> RunResult:
     result = await driver.result(execution_id)
     # A nested execution that no step waits for may still run, and its calls of fakes belong to the test.
     await driver.drained()

@@ -179,18 +179,18 @@ class AmqpTool(BrokerInputs, OwningTool):
         if op in ("ack", "reject"):
             return ToolResult(result=await self._settle_task(op, inputs, context))
         if op == "publish":
-            async with self._connected(inputs, context, "publish") as owned:
+            async with self._connection_for(inputs, context, "publish") as owned:
                 return ToolResult(result=await publish(owned, inputs, context.task_run.idempotency_key))
         queue = _queue(inputs, op)
         if op == "get":
             return ToolResult(result=await self._get(queue, inputs, context))
-        async with self._connected(inputs, context, f'count of "{queue}"') as owned:
+        async with self._connection_for(inputs, context, f'count of "{queue}"') as owned:
             return ToolResult(result=await count(owned, queue))
 
     async def poll(self, inputs: Mapping[str, Any], poll: TriggerPoll, context: ToolContext) -> TriggerBatch:
         """Messages of a queue. They are held until they are settled, or the connection is closed."""
         queue = _queue(inputs, "a trigger")
-        async with self._connected(inputs, context, f'messages of "{queue}"') as owned:
+        async with self._connection_for(inputs, context, f'messages of "{queue}"') as owned:
             held, found = await get(owned, queue, limit=poll.limit, wait_s=poll.wait_s)
             items = [_item(one, receipt_of(held, one), queue, inputs.get("identity")) for one in found]
         return TriggerBatch(items=tuple(items), cursor=poll.cursor)
@@ -210,11 +210,11 @@ class AmqpTool(BrokerInputs, OwningTool):
 
     async def check(self, inputs: Mapping[str, Any], context: ToolContext) -> str:
         """Whether the broker takes the credential. Nothing is sent or taken."""
-        async with self._connected(inputs, context, "connect"):
+        async with self._connection_for(inputs, context, "connect"):
             return f"connected to amqp at {self.broker_of(inputs.get('auth'), context)}"
 
     @asynccontextmanager
-    async def _connected(
+    async def _connection_for(
         self, inputs: Mapping[str, Any], context: ToolContext, what: str
     ) -> AsyncIterator[OwnedConnection]:
         broker = self.broker_of(inputs.get("auth"), context)
@@ -225,7 +225,7 @@ class AmqpTool(BrokerInputs, OwningTool):
     async def _get(self, queue: str, inputs: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
         limit, wait_s = self.count_of(inputs.get("limit")), self.duration_of(inputs.get("wait"), 0.0)
         later, owner = _is_later(inputs.get("ack")), context.task_run.execution_id
-        async with self._connected(inputs, context, f'get of "{queue}"') as owned:
+        async with self._connection_for(inputs, context, f'get of "{queue}"') as owned:
             held, found = await get(owned, queue, limit=limit, wait_s=wait_s)
             receipts = [receipt_of(held, one) for one in found]
             try:

@@ -33,7 +33,7 @@ class GuardedSockets:
 
     def install(self) -> None:
         """Apply the policy to every socket of this process, from now on."""
-        lookup, judged = self._lookup, self._judged
+        lookup, judged = self._lookup, self._checked_address
 
         def guarded_connect(own: socket.socket, address: Any) -> None:
             _REAL_CONNECT(own, judged(own, address))
@@ -58,7 +58,7 @@ class GuardedSockets:
             self._allowed.add(str(address))
         return entries
 
-    def _judged(self, own: socket.socket, address: Any) -> Any:
+    def _checked_address(self, own: socket.socket, address: Any) -> Any:
         """The address to connect to. Raises BlockedConnectionError if the policy forbids it."""
         if own.family == socket.AF_UNIX:
             path = address.decode() if isinstance(address, bytes) else str(address)

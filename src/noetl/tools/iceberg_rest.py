@@ -62,7 +62,7 @@ class RestCatalog:
         metadata = answer.get("metadata-location")
         if not isinstance(metadata, str):
             raise self._nonsense("a table without a metadata-location")
-        return RestTable(metadata, _vended(answer, metadata))
+        return RestTable(metadata, _vended_credential(answer, metadata))
 
     async def check(self) -> str:
         await self._connect()
@@ -90,7 +90,7 @@ class RestCatalog:
             "client_secret": str(self._fields.get("client_secret") or ""),
             "scope": str(self._fields.get("scope") or "catalog"),
         }
-        answer = await self._sent({"method": "POST", "url": url, "form": form})
+        answer = await self._send_request({"method": "POST", "url": url, "form": form})
         if not isinstance(token := answer.get("access_token"), str) or not token:
             raise self._nonsense("no access_token")
         return token
@@ -101,9 +101,9 @@ class RestCatalog:
             headers["Authorization"] = f"Bearer {self._token}"
         if vends:
             headers["X-Iceberg-Access-Delegation"] = "vended-credentials"
-        return await self._sent({"method": "GET", "url": f"{self._url}/v1{path}", "headers": headers})
+        return await self._send_request({"method": "GET", "url": f"{self._url}/v1{path}", "headers": headers})
 
-    async def _sent(self, request: Mapping[str, Any]) -> dict[str, Any]:
+    async def _send_request(self, request: Mapping[str, Any]) -> dict[str, Any]:
         if self._context.tool is None:
             raise ToolError("lake.input", "there are no other tools here")
         secrets = [str(self._fields[name]) for name in ("client_secret", "token") if self._fields.get(name)]
@@ -153,7 +153,7 @@ def rest_catalog(fields: Mapping[str, Any], context: ToolContext) -> RestCatalog
     return RestCatalog({**fields, "url": url}, context)
 
 
-def _vended(answer: Mapping[str, Any], metadata: str) -> dict[str, str]:
+def _vended_credential(answer: Mapping[str, Any], metadata: str) -> dict[str, str]:
     """The fields of a credential for the files of a table: the most exact of those that fit, or what all may use."""
     listed = answer.get("storage-credentials")
     fitting = [_mapping(one) for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []

@@ -44,8 +44,8 @@ def _answer_to(call: dict[str, Any]) -> bytes:
     resource.setrlimit(resource.RLIMIT_FSIZE, (request.max_bytes, most))
     try:
         if request.op == "check":
-            return msgspec.json.encode({"result": {"keys": _opened(request)}})
-        result = _encrypted(request) if request.op == "encrypt" else _decrypted(request)
+            return msgspec.json.encode({"result": {"keys": _opened_key(request)}})
+        result = _encrypt(request) if request.op == "encrypt" else _decrypt(request)
         size, checksum = flushed_checksum(Path(request.target))
     except ToolError as problem:
         return error_answer(problem)
@@ -56,7 +56,7 @@ def _answer_to(call: dict[str, Any]) -> bytes:
     return msgspec.json.encode({"result": {**result, "size": size, "checksum": checksum}})
 
 
-def _encrypted(request: PgpRequest) -> dict[str, Any]:
+def _encrypt(request: PgpRequest) -> dict[str, Any]:
     signer = None
     if request.private_key is not None:
         signer = _private(request, lambda key: key.signer(request.passphrase))
@@ -71,7 +71,7 @@ def _encrypted(request: PgpRequest) -> dict[str, Any]:
     return {"signed": signer is not None}
 
 
-def _decrypted(request: PgpRequest) -> dict[str, Any]:
+def _decrypt(request: PgpRequest) -> dict[str, Any]:
     signers = [key for text in request.signers for key in _public(text, "signers")]
     more: dict[str, Any] = {"store": lambda _: signers} if signers else {}
     if request.private_key is not None:
@@ -86,7 +86,7 @@ def _decrypted(request: PgpRequest) -> dict[str, Any]:
     return {"signed_by": by}
 
 
-def _opened(request: PgpRequest) -> str:
+def _opened_key(request: PgpRequest) -> str:
     """The fingerprint of the private key, if the passphrase opens it."""
     _private(request, lambda key: key.decryptor(request.passphrase))
     return str(_private(request, lambda key: key.extract_certificate().fingerprint))

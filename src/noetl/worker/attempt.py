@@ -107,12 +107,12 @@ async def _once(tool: Tool, inputs: Mapping[str, Any], context: ToolContext) -> 
     except TimeoutError as problem:
         if clock is not None and clock.expired():
             return ToolError("timeout", f"the task took longer than {limit_s:g} s", retryable=True)
-        return _unexpected(problem)
+        return _unexpected_error(problem)
     except Exception as problem:  # a tool's exceptions never escape (OUT-05)
-        return _unexpected(problem)
+        return _unexpected_error(problem)
 
 
-def _unexpected(problem: Exception) -> ToolError:
+def _unexpected_error(problem: Exception) -> ToolError:
     return ToolError("tool.exception", f"{type(problem).__name__}: {problem}", exception=type(problem).__name__)
 
 
@@ -202,17 +202,17 @@ async def checked_outcome(kind: str, prepared: Prepared, outcome: Outcome, schem
     if schema is None:
         if not prepared.spec.get("result_schema"):
             return outcome  # a hint is free text, and need not name a schema
-        return _failed(outcome, f'no schema "{named}" is registered here: PUT /api/schemas/{named}')
+        return _failed_outcome(outcome, f'no schema "{named}" is registered here: PUT /api/schemas/{named}')
     is_put = kind == _ARTIFACT and prepared.inputs.get("op", "put") == "put" and "data" in prepared.inputs
     value = prepared.inputs.get("data") if is_put else _payload(outcome)
     if problem := mismatch(schema, value):
-        return _failed(outcome, f'{problem} (schema "{named}")')
+        return _failed_outcome(outcome, f'{problem} (schema "{named}")')
     if is_put and isinstance(outcome.result, dict):
         return msgspec.structs.replace(outcome, result={**outcome.result, "schema_hint": str(named)})
     return outcome
 
 
-def _failed(outcome: Outcome, message: str) -> Outcome:
+def _failed_outcome(outcome: Outcome, message: str) -> Outcome:
     error = Error(kind=MISFIT, message=message)
     return msgspec.structs.replace(outcome, status=Status.ERROR, result=None, wrapped=False, error=error)
 

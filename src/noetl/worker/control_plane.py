@@ -89,9 +89,9 @@ class RetryingControlPlane:
 
     async def until(self, done: Callable[[], Awaitable[T]]) -> T:
         """Repeat another call of the worker to the same store until it succeeds."""
-        return await self._retried(lambda _: done())
+        return await self._with_retries(lambda _: done())
 
-    async def _retried(self, ask: Callable[[int], Awaitable[T]]) -> T:
+    async def _with_retries(self, ask: Callable[[int], Awaitable[T]]) -> T:
         """Repeat `ask` until it succeeds. It gets the number of earlier tries."""
         tries = 0
         while True:
@@ -112,7 +112,7 @@ class RetryingControlPlane:
             again = msgspec.structs.replace(turn, holding=self._leases.epochs()) if tries else turn
             return self._control_plane.turn(again)
 
-        answer = await self._retried(send_turn)
+        answer = await self._with_retries(send_turn)
         # An order of the lost answer may come a second time.
         new = (order for order in answer.orders if self._leases.add_if_new(order.order_id, order.lease_epoch))
         return msgspec.structs.replace(answer, orders=tuple(new)) if answer.orders else answer
@@ -120,25 +120,25 @@ class RetryingControlPlane:
     async def renew(
         self, worker_id: str, leases: dict[str, int], ttls: dict[str, float] | None = None
     ) -> frozenset[str]:
-        return await self._retried(lambda _: self._control_plane.renew(worker_id, leases, ttls))
+        return await self._with_retries(lambda _: self._control_plane.renew(worker_id, leases, ttls))
 
     async def resumed(self, execution_id: str) -> None:
-        await self._retried(lambda _: self._control_plane.resumed(execution_id))
+        await self._with_retries(lambda _: self._control_plane.resumed(execution_id))
 
     async def net(self, net_hash: str) -> Net:
-        return await self._retried(lambda _: self._control_plane.net(net_hash))
+        return await self._with_retries(lambda _: self._control_plane.net(net_hash))
 
     async def secret(self, ask: Ask) -> Material:
-        return await self._retried(lambda _: self._control_plane.secret(ask))
+        return await self._with_retries(lambda _: self._control_plane.secret(ask))
 
     async def call(self, call: PlaybookCall) -> PlaybookCallResult:
-        return await self._retried(lambda _: self._control_plane.call(call))
+        return await self._with_retries(lambda _: self._control_plane.call(call))
 
     async def give_up(self, call: PlaybookCall, reason: str) -> None:
-        await self._retried(lambda _: self._control_plane.give_up(call, reason))
+        await self._with_retries(lambda _: self._control_plane.give_up(call, reason))
 
     async def schema(self, named: str) -> Any:
-        return await self._retried(lambda _: self._control_plane.schema(named))
+        return await self._with_retries(lambda _: self._control_plane.schema(named))
 
     def keep(self, value: Any, execution_id: str) -> Reference:
         return self._control_plane.keep(value, execution_id)
@@ -147,10 +147,10 @@ class RetryingControlPlane:
         return self._control_plane.load(reference)
 
     async def keep_table(self, file: Path, execution_id: str) -> Reference:
-        return await self._retried(lambda _: self._control_plane.keep_table(file, execution_id))
+        return await self._with_retries(lambda _: self._control_plane.keep_table(file, execution_id))
 
     async def fetch_table(self, reference: Reference, into: Path) -> None:
-        await self._retried(lambda _: self._control_plane.fetch_table(reference, into))
+        await self._with_retries(lambda _: self._control_plane.fetch_table(reference, into))
 
 
 Begun = dict[str, Callable[[], Awaitable[Any]]]  # by a name that the tool chose, the function that ends it

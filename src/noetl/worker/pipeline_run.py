@@ -212,9 +212,9 @@ class PipelineRun:
             names = ToolNames(around, position, task)
             # In a thread, which only reads data that does not change meanwhile. Not for every task: it takes 0.2 ms.
             if context.facts.has_loops(task):
-                prepared = await asyncio.to_thread(self._prepared, run, names, now)
+                prepared = await asyncio.to_thread(self._prepare_task, run, names, now)
             else:
-                prepared = self._prepared(run, names, now)
+                prepared = self._prepare_task(run, names, now)
             tool = context.tools.tool(task.kind)
             credentials = await context.secrets.credentials(prepared.inputs) if prepared.inputs else no_credentials
         except (TemplateError, ToolError) as problem:  # in an input: an ordinary error outcome (TPL-09)
@@ -259,7 +259,7 @@ class PipelineRun:
             ready=context.confirm_lease,
         )
 
-    def _prepared(self, run: TaskContext, names: ToolNames, now: float) -> Prepared:
+    def _prepare_task(self, run: TaskContext, names: ToolNames, now: float) -> Prepared:
         """The task's rendered inputs and spec. Raises TemplateError or ToolError."""
         context, task, over = self._context, run.task, self._input_overrides(run.position)
         plain = context.facts.plain_inputs(task, context.tools)

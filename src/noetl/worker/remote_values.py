@@ -250,7 +250,7 @@ class RemoteTables:
             _raise_refusal(answer, answer.content)
             return msgspec.json.decode(answer.content, type=Reference)
 
-        return await self._repeated(sent)
+        return await self._with_retries(sent)
 
     async def fetch(self, reference: Reference, into: Path) -> None:
         async def received(client: httpx2.AsyncClient) -> None:
@@ -260,10 +260,10 @@ class RemoteTables:
                     async for block in answer.aiter_bytes(_BLOCK_BYTES):
                         await asyncio.to_thread(file.write, block)
 
-        await self._repeated(received)
+        await self._with_retries(received)
         await asyncio.to_thread(verify_file, reference.checksum, into)
 
-    async def _repeated(self, request: Callable[[httpx2.AsyncClient], Awaitable[_T]]) -> _T:
+    async def _with_retries(self, request: Callable[[httpx2.AsyncClient], Awaitable[_T]]) -> _T:
         tries = 0
         while True:
             options = {"headers": self._headers, "verify": self._verify, "timeout": _TIMES, "trust_env": False}

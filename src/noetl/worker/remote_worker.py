@@ -87,7 +87,7 @@ class RemoteWorker:
         the worker."""
         connection = ServerConnection(self._spec.url, self._spec.token, say=self._say, verify=self._verify)
         try:
-            worker_id = await self._registered(connection)
+            worker_id = await self._register_worker(connection)
             return 0 if worker_id is None else await self._serve_as(worker_id, connection)
         finally:
             await connection.close()
@@ -156,7 +156,7 @@ class RemoteWorker:
         answer = await connection.ask("POST", "/api/workers", body=msgspec.json.encode(registration))
         return str(msgspec.json.decode(answer.content)["worker_id"])
 
-    async def _registered(self, connection: ServerConnection) -> str | None:
+    async def _register_worker(self, connection: ServerConnection) -> str | None:
         """The id of this worker; None if it is drained before the server answers."""
         spec, asking = self._spec, asyncio.ensure_future(self._ask_for_id(connection))
         ending = asyncio.ensure_future(self._draining.wait())

@@ -111,7 +111,7 @@ class ServerConnection:
                 is_repeated = is_repeated or problem.was_sent
                 if problem.was_idle:
                     continue  # this ends: after the kept connections a new one is opened
-                self._lost(str(problem))
+                self._note_lost_connection(str(problem))
             else:
                 is_repeated = True  # a server that failed may have processed it
                 if not is_passing(reply.status):
@@ -119,12 +119,12 @@ class ServerConnection:
                     if reply.is_error:
                         raise refusal(reply.status, reply.reason, reply.content, self.url + path)
                     return reply
-                self._lost(str(refusal(reply.status, reply.reason, reply.content, self.url + path)))
+                self._note_lost_connection(str(refusal(reply.status, reply.reason, reply.content, self.url + path)))
                 retry_after = reply.headers.get("retry-after")
             await self._sleep(retry_delay_s(tries, retry_after))
             tries += 1
 
-    def _lost(self, why: str) -> None:
+    def _note_lost_connection(self, why: str) -> None:
         if not self._is_down:
             self._say(f"{self.url} does not answer ({why}); trying again")
         self._is_down = True

@@ -33,12 +33,12 @@ def run_of(context: OrderContext, around: PipelineScope, *, interrupted: bool) -
 class CaseRun(PipelineRun):
     async def to_end(self, position: Position) -> Ended:
         if position.case is None:
-            position = self._entered(position)
+            position = self._entry_position(position)
             if position.case is not None and position.case.listens:
                 await self._context.flush()  # from here on the server stores events of other steps for it (V2C-13)
         return await super().to_end(position)
 
-    def _entered(self, position: Position) -> Position:
+    def _entry_position(self, position: Position) -> Position:
         walk = CaseWalk(self._site(self._context.clock.now()), position)
         walk.enter()
         decision = decided(walk)

@@ -112,7 +112,7 @@ def unpacked(request: ArchiveRequest) -> ArchiveAnswer:
                     _folder(place, member, request)
                 continue
             _folder(place.parent, member, request)
-            members.append(_written(member, place, request))
+            members.append(_write_member(member, place, request))
     return ArchiveAnswer(members=members)
 
 
@@ -143,7 +143,7 @@ def _folder(place: Path, member: ArchiveMember, request: ArchiveRequest) -> None
         raise ToolError(UNSAFE, f'"{member.name}" of {request.name} is a file and a folder at once') from None
 
 
-def _written(member: ArchiveMember, place: Path, request: ArchiveRequest) -> PackedMember:
+def _write_member(member: ArchiveMember, place: Path, request: ArchiveRequest) -> PackedMember:
     assert member.content is not None
     digest, size = hashlib.sha256(), 0
     try:

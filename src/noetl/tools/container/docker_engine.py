@@ -220,7 +220,7 @@ class _Parts:
 async def copied_out(artifact: Artifact, parts: AsyncIterator[bytes]) -> dict[str, Any]:
     """Write what the tar holds; how many files and bytes. ToolError `container.error` where it is no good tar."""
     source = _Parts()
-    writing = asyncio.ensure_future(asyncio.to_thread(_written, artifact, source))
+    writing = asyncio.ensure_future(asyncio.to_thread(_write_artifact, artifact, source))
     try:
         async for part in parts:
             source.queue.put(part)
@@ -236,7 +236,7 @@ async def copied_out(artifact: Artifact, parts: AsyncIterator[bytes]) -> dict[st
     return writing.result()
 
 
-def _written(artifact: Artifact, source: _Parts) -> dict[str, Any]:
+def _write_artifact(artifact: Artifact, source: _Parts) -> dict[str, Any]:
     files = size = 0
     try:
         with tarfile.open(fileobj=source, mode="r|") as archive:  # type: ignore[call-overload]

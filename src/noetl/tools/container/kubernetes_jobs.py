@@ -54,16 +54,16 @@ class KubernetesJobs:
             await self._api.call(
                 "POST", f"{self._core}/secrets", secret_manifest(task, secrets, _uid(job, self._api)), fine=(409,)
             )
-        pod = await self._started(task)
+        pod = await self._wait_for_start(task)
         await self._read_log(pod, output)
-        return await self._ended(task, pod)
+        return await self._wait_for_end(task, pod)
 
     async def remove(self, name: str) -> None:
         """End the Job and its pod; the Secret is the Job's and goes with it."""
         options = {"propagationPolicy": "Background", "gracePeriodSeconds": _GRACE_S}
         await self._api.call("DELETE", f"{self._jobs}/{name}", options, fine=(404,))
 
-    async def _started(self, task: ContainerTask) -> str:
+    async def _wait_for_start(self, task: ContainerTask) -> str:
         """The name of the pod, once its container has begun."""
         looks = 0
         while True:
@@ -74,7 +74,7 @@ class KubernetesJobs:
                     return str(pod["metadata"]["name"])
                 self._check_waiting(task, state, pod, looks)
             elif looks and await self._is_failed(task):
-                raise self._lost("its Job ended without a pod")
+                raise self._lost_pod_error("its Job ended without a pod")
             await asyncio.sleep(_LOOK_S[min(looks, len(_LOOK_S) - 1)])
             looks += 1
 
@@ -88,7 +88,7 @@ class KubernetesJobs:
         if reason in _START_PROBLEMS and looks > _PATIENCE:
             raise ToolError("container.error", f"the pod does not start: {said or reason}", code=reason)
         if _phase(pod) in ("Failed", "Succeeded"):
-            raise self._lost(self._why(pod))
+            raise self._lost_pod_error(self._why(pod))
 
     async def _read_log(self, pod: str, output: ContainerOutput) -> None:
         """Kubernetes does not keep the two streams apart."""
@@ -96,13 +96,13 @@ class KubernetesJobs:
         async for part in self._api.stream("GET", f"{self._core}/pods/{pod}/log", **asked):
             output.take(part)
 
-    async def _ended(self, task: ContainerTask, name: str) -> EndedContainer:
+    async def _wait_for_end(self, task: ContainerTask, name: str) -> EndedContainer:
         """How it ended. A log can end before, when the API server closes it: then it is read no further."""
         looks = 0
         while True:
             pod = await self._pod(task)
             if pod is None or pod["metadata"]["name"] != name:
-                raise self._lost("its pod is gone")
+                raise self._lost_pod_error("its pod is gone")
             ended = _state(pod).get("terminated")
             if isinstance(ended, dict):
                 code = ended.get("exitCode")
@@ -110,7 +110,7 @@ class KubernetesJobs:
                     raise self._api.error("did not say how the container ended", code="state")
                 return EndedContainer(exit_code=code, is_out_of_memory=ended.get("reason") == "OOMKilled")
             if _phase(pod) == "Failed":  # evicted, or its node was lost
-                raise self._lost(self._why(pod))
+                raise self._lost_pod_error(self._why(pod))
             await asyncio.sleep(_LOOK_S[min(looks, len(_LOOK_S) - 1)])
             looks += 1
 
@@ -133,7 +133,7 @@ class KubernetesJobs:
         reason = str(status.get("reason") or status.get("message") or "unknown")
         return f"its pod was lost: {self._api.readable_text(reason)}"
 
-    def _lost(self, why: str) -> ToolError:
+    def _lost_pod_error(self, why: str) -> ToolError:
         """The same Job finds no second pod, so it is removed, and another attempt makes another."""
         return ToolError("container.error", f"the container did not end: {why}", retryable=True, code="lost")
 
@@ -204,10 +204,10 @@ def job_manifest(task: ContainerTask, secrets: frozenset[str]) -> dict[str, Any]
         "backoffLimit": 0,
         "ttlSecondsAfterFinished": _KEPT_S,
         "activeDeadlineSeconds": deadline,
-        "template": {"metadata": {"labels": labels}, "spec": _filled(pod)},
+        "template": {"metadata": {"labels": labels}, "spec": _without_empty_fields(pod)},
     }
     metadata = {"name": task.name, "labels": labels}
-    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": _filled(spec)}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": _without_empty_fields(spec)}
 
 
 def _container(task: ContainerTask, secrets: frozenset[str]) -> dict[str, Any]:
@@ -221,7 +221,7 @@ def _container(task: ContainerTask, secrets: frozenset[str]) -> dict[str, Any]:
         "runAsUser": int(user) if user else None,
         "runAsGroup": int(group) if group else None,
     }
-    return _filled(
+    return _without_empty_fields(
         {
             "name": _CONTAINER,
             "image": task.image,
@@ -230,8 +230,8 @@ def _container(task: ContainerTask, secrets: frozenset[str]) -> dict[str, Any]:
             "args": list(task.args),
             "workingDir": task.cwd,
             "env": [_variable(task, name, value, secrets) for name, value in task.env.items()],
-            "resources": {"limits": limits} if (limits := _filled(limits)) else None,
-            "securityContext": _filled(security),
+            "resources": {"limits": limits} if (limits := _without_empty_fields(limits)) else None,
+            "securityContext": _without_empty_fields(security),
             "volumeMounts": [
                 {"name": f"volume-{number}", "mountPath": mount.target, "readOnly": mount.read_only}
                 for number, mount in enumerate(task.mounts)
@@ -252,6 +252,6 @@ def _label(text: str) -> str:
     return kept[:63].strip("-_.")
 
 
-def _filled(fields: dict[str, Any]) -> dict[str, Any]:
+def _without_empty_fields(fields: dict[str, Any]) -> dict[str, Any]:
     """Without what was left out."""
     return {name: value for name, value in fields.items() if value is not None and value != []}

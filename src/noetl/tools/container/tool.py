@@ -36,13 +36,13 @@ class ContainerTool(Tool):
             except ToolError as problem:
                 # A service that cannot be reached may have it running still: the next attempt goes on with it.
                 if engine.has_begun and problem.details.get("code") != "connection":
-                    await _removed(engine, task)
+                    await _remove_container(engine, task)
                 raise
             except asyncio.CancelledError:
                 if engine.has_begun:
-                    await _removed(engine, task)
+                    await _remove_container(engine, task)
                 raise
-            await _removed(engine, task)
+            await _remove_container(engine, task)
         return result_of(ended, output, task, context)
 
     async def check(self, inputs: Mapping[str, Any], context: ToolContext) -> str:
@@ -59,7 +59,7 @@ def _engine(service: Service, api: ServiceApi, context: ToolContext) -> DockerEn
     return KubernetesJobs(api, context) if service.kubernetes else DockerEngine(api)
 
 
-async def _removed(engine: DockerEngine | KubernetesJobs, task: ContainerTask) -> None:
+async def _remove_container(engine: DockerEngine | KubernetesJobs, task: ContainerTask) -> None:
     """Whether or not it can be removed, the task has ended as it has. A second cancellation does not stop this."""
     # A task of its own, so that a cancellation of the caller does not reach it.
     removing = asyncio.ensure_future(asyncio.wait_for(engine.remove(task.name), _REMOVING_S))

@@ -26,7 +26,7 @@ _OPTIONAL = ("json", "jsonl", "xml")  # a record need not have every field
 
 def converted(request: ConvertRequest) -> Converted:
     """The result of a request. Raises ToolError, or an error of a library."""
-    connection = _connected(request)
+    connection = _connection_for(request)
     try:
         source = opened_source(connection, request)
         table = _table(connection, source, request)
@@ -41,7 +41,7 @@ def converted(request: ConvertRequest) -> Converted:
     return Converted(row_count=count, columns=columns, size=size, checksum=checksum)
 
 
-def _connected(request: ConvertRequest) -> Any:
+def _connection_for(request: ConvertRequest) -> Any:
     """A DuckDB that reaches the folder of the task, the source and the target, and nothing else."""
     targets = [request.target.path] if request.target is not None else []
     folder = str(Path(request.folder) / "spill")

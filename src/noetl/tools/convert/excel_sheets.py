@@ -45,7 +45,7 @@ def stage_sheet(file: TableFile, folder: Path) -> tuple[Path, list[tuple[str, st
     except (InvalidFileException, zipfile.BadZipFile, KeyError, ValueError, OSError) as problem:
         raise _unreadable(file, problem) from None
     try:
-        return _staged(_sheet(book, file), file, folder)
+        return _stage_sheet(_sheet(book, file), file, folder)
     except (zipfile.BadZipFile, KeyError, SyntaxError, EOFError) as problem:  # XML that is none is a syntax error
         raise _unreadable(file, problem) from None
     finally:
@@ -90,7 +90,7 @@ def _sheet(book: Any, file: TableFile) -> Any:
     return found
 
 
-def _staged(sheet: Any, file: TableFile, folder: Path) -> tuple[Path, list[tuple[str, str]]]:
+def _stage_sheet(sheet: Any, file: TableFile, folder: Path) -> tuple[Path, list[tuple[str, str]]]:
     rows = _rows(sheet, file)
     names = file.header if isinstance(file.header, list) else _names(next(rows, [])) if file.header else []
     kinds: list[set[str]] = [set() for _ in names]

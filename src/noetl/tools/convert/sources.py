@@ -121,12 +121,12 @@ def opened_source(connection: Any, request: ConvertRequest) -> SourceView:
     file, path = request.source, Path(request.source.path)
     if file.format not in ("parquet", "excel"):
         path = as_utf8(expanded(path, file, request), file, request)
-    path = _unpatterned(path, Path(request.folder))
+    path = _path_without_patterns(path, Path(request.folder))
     match file.format:
         case "csv":
             return _csv(connection, path, file)
         case "parquet":
-            return _viewed(connection, f"SELECT * FROM read_parquet({_literal(path)})")  # noqa: S608  a path of ours, quoted
+            return _source_view(connection, f"SELECT * FROM read_parquet({_literal(path)})")  # noqa: S608  a path of ours, quoted
         case "excel":
             from noetl.tools.convert.excel_sheets import stage_sheet
 
@@ -142,7 +142,7 @@ def opened_source(connection: Any, request: ConvertRequest) -> SourceView:
             return _records(connection, path, file, "moments")
 
 
-def _viewed(connection: Any, query: str, detection: str | None = None) -> SourceView:
+def _source_view(connection: Any, query: str, detection: str | None = None) -> SourceView:
     connection.execute(f"CREATE TEMP VIEW {VIEW} AS {query}")
     described = connection.execute(f"DESCRIBE {VIEW}").fetchall()
     return SourceView(columns=[(row[0], row[1]) for row in described], detection=detection)
@@ -172,7 +172,7 @@ def _csv(connection: Any, path: Path, file: TableFile) -> SourceView:
     fixed = "auto_detect=false, quote='\"', escape='\"', strict_mode=true, allow_quoted_nulls=false"
     option_list = ", ".join(f"{name}={value}" for name, value in options.items())
     query = f"SELECT * FROM read_csv({_literal(path)}, {fixed}, {option_list})"  # noqa: S608
-    return _viewed(connection, query, "all" if file.types == "detect" else None)
+    return _source_view(connection, query, "all" if file.types == "detect" else None)
 
 
 def _first_record(path: Path, file: TableFile) -> tuple[str, list[str]]:
@@ -208,11 +208,11 @@ def _records(connection: Any, path: Path, file: TableFile, detection: str) -> So
     # many different keys they have.
     options = f"format='{form}', maximum_object_size={_LARGEST_RECORD}, sample_size=-1, map_inference_threshold=-1"
     query = f"SELECT * FROM read_json({_literal(path)}, {options}, records=true, {_NO_MOMENTS})"  # noqa: S608
-    found = _viewed(connection, query, detection if file.types == "detect" else None)
-    return _narrowed(connection, found)
+    found = _source_view(connection, query, detection if file.types == "detect" else None)
+    return _narrowed_types(connection, found)
 
 
-def _narrowed(connection: Any, found: SourceView) -> SourceView:
+def _narrowed_types(connection: Any, found: SourceView) -> SourceView:
     """Types that DuckDB finds too wide: a field that is null in every record is text, and whole numbers of both signs
     that fit into 64 bits are not of 128."""
     wide = [(name, kind) for name, kind in found.columns if kind in _TOO_WIDE]
@@ -225,7 +225,7 @@ def _narrowed(connection: Any, found: SourceView) -> SourceView:
     if not narrow:
         return found
     connection.execute(f"ALTER VIEW {VIEW} RENAME TO wide")
-    return _viewed(connection, f"SELECT * REPLACE ({columns}) FROM wide", found.detection)  # noqa: S608
+    return _source_view(connection, f"SELECT * REPLACE ({columns}) FROM wide", found.detection)  # noqa: S608
 
 
 def _is_empty(path: Path) -> bool:
@@ -242,7 +242,7 @@ def _excel(connection: Any, staged: tuple[Path, list[tuple[str, str]]]) -> Sourc
     texts = ", ".join(f"'{index}': 'VARCHAR'" for index in range(len(columns)))
     casts = ", ".join(f'CAST("{at}" AS {kind}) AS {named(name)}' for at, (name, kind) in enumerate(columns))
     options = f"format='newline_delimited', columns={{{texts}}}, maximum_object_size={_LARGEST_RECORD}"
-    return _viewed(connection, f"SELECT {casts} FROM read_json({_literal(path)}, {options})")  # noqa: S608
+    return _source_view(connection, f"SELECT {casts} FROM read_json({_literal(path)}, {options})")  # noqa: S608
 
 
 def _empty(names: list[str]) -> SourceView:
@@ -253,7 +253,7 @@ def _literal(path: Path) -> str:
     return quoted(str(path))
 
 
-def _unpatterned(path: Path, folder: Path) -> Path:
+def _path_without_patterns(path: Path, folder: Path) -> Path:
     """A way to the file whose name holds no signs that DuckDB takes for a pattern."""
     if not set("*?[") & set(str(path)):
         return path

@@ -84,7 +84,7 @@ def problem_of(problem: Exception, request: ConvertRequest) -> ToolError:
             "convert.error",
             f"{request.source.name} needs more memory than {request.memory_bytes} bytes: raise spec.resources.memory",
         )
-    text = _named(str(problem), request)
+    text = _without_own_paths(str(problem), request)
     if isinstance(problem, UnicodeError):
         return ToolError(DATA, f"{request.source.name}: {text}")
     if isinstance(problem, OSError):
@@ -96,7 +96,7 @@ def problem_of(problem: Exception, request: ConvertRequest) -> ToolError:
     return ToolError(DATA, f"{request.source.name}: {plain}")
 
 
-def _named(text: str, request: ConvertRequest) -> str:
+def _without_own_paths(text: str, request: ConvertRequest) -> str:
     """Without the places of files of our own."""
     text = text.replace(request.source.path, request.source.name).replace(request.folder, "…")
     return text if request.target is None else text.replace(request.target.path, request.target.name)

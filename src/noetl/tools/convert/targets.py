@@ -37,10 +37,10 @@ def write_target(connection: Any, table: Table, target: TableFile, request: Conv
     """The number of rows written."""
     final = Path(target.path)
     if target.compression == "none" and (target.encoding == "utf-8" or target.format in ("parquet", "excel", "xml")):
-        return _written(connection, table, target, final, request)
+        return _write_file(connection, table, target, final, request)
     # DuckDB writes UTF-8 without compression; other forms are converted from that, in the folder of the task.
     plain_file, coded = Path(request.folder) / "written", Path(request.folder) / "written-coded"
-    rows = _written(connection, table, target, plain_file, request)
+    rows = _write_file(connection, table, target, plain_file, request)
     if target.encoding != "utf-8" and target.format != "xml":
         from_utf8(plain_file, coded if target.compression != "none" else final, target)
         plain_file = coded
@@ -49,7 +49,7 @@ def write_target(connection: Any, table: Table, target: TableFile, request: Conv
     return rows
 
 
-def _written(connection: Any, table: Table, target: TableFile, path: Path, request: ConvertRequest) -> int:
+def _write_file(connection: Any, table: Table, target: TableFile, path: Path, request: ConvertRequest) -> int:
     names = [column.name for column in table.columns]
     match target.format:
         case "excel":
@@ -61,10 +61,10 @@ def _written(connection: Any, table: Table, target: TableFile, path: Path, reque
 
             return write_xml(path, target, names, _rows(connection, table, _for_elements, request))
         case _:
-            return _copied(connection, table, target, path, request)
+            return _copy_rows(connection, table, target, path, request)
 
 
-def _copied(connection: Any, table: Table, target: TableFile, path: Path, request: ConvertRequest) -> int:
+def _copy_rows(connection: Any, table: Table, target: TableFile, path: Path, request: ConvertRequest) -> int:
     if not table.columns:
         if target.format == "parquet":
             raise ToolError(DATA, f"{request.source.name} has no columns: name them, columns: {{name: type}}")

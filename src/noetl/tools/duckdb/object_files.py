@@ -60,8 +60,8 @@ class ObjectFiles:
         try:
             head = msgspec.json.encode({"op": op, "size": len(data), **asked})
             line.sendall(b"%08x" % len(head) + head + data)
-            answer = msgspec.json.decode(_received(line, int(_received(line, 8), 16)))
-            body = _received(line, answer["size"])
+            answer = msgspec.json.decode(_receive_bytes(line, int(_receive_bytes(line, 8), 16)))
+            body = _receive_bytes(line, answer["size"])
         except OSError:
             answer, body = {"error": _LOST}, b""
         finally:
@@ -204,7 +204,7 @@ class _Writing:
 _LOST = {"kind": "storage.error", "message": "the process that reads the object store has ended", "retryable": True}
 
 
-def _received(line: socket.socket, size: int) -> bytes:
+def _receive_bytes(line: socket.socket, size: int) -> bytes:
     body = bytearray()
     while len(body) < size:
         part = line.recv(min(size - len(body), 1 << 20))

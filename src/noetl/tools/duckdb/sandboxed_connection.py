@@ -67,7 +67,7 @@ class CheckedExtensions:
     def states(self, attachment: Attachment) -> frozenset[_FileState]:
         """The identity of the files that this attachment loads; empty if one of them has no wheel, so that DuckDB
         chooses the file."""
-        files = [_extension_file(name) for name in _needed(attachment)]
+        files = [_extension_file(name) for name in _needed_extensions(attachment)]
         found = [file for file in files if file is not None]
         return frozenset(_file_state(file) for file in found) if len(found) == len(files) else frozenset()
 
@@ -87,7 +87,7 @@ def _file_state(file: Path) -> _FileState:
 
 def attach(connection: Any, attachment: Attachment, threads: int) -> None:
     """Attach a database as `pg`, or a lake as `lake`."""
-    needed = _needed(attachment)
+    needed = _needed_extensions(attachment)
     if networks := [_NETWORKS[name] for name in needed if name in _NETWORKS]:
         # Before the extensions are there, or DuckDB would open objects by them.
         connection.execute(f"SET disabled_filesystems = {quoted(','.join(networks))}")
@@ -115,7 +115,7 @@ def attach(connection: Any, attachment: Attachment, threads: int) -> None:
         connection.execute(f"USE {LAKE}")
 
 
-def _needed(attachment: Attachment) -> tuple[str, ...]:
+def _needed_extensions(attachment: Attachment) -> tuple[str, ...]:
     """The extensions of an attachment."""
     stores = {"": (), "sqlite": ("sqlite_scanner",), "postgres": ("postgres_scanner",)}
     match attachment.kind:

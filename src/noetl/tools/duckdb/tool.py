@@ -42,7 +42,7 @@ _IN = {ANY_OF: "IN (", ALL_OF: "NOT IN ("}
 
 def written(statement: Statement) -> tuple[str, list[Any]]:
     """The text of a statement as DuckDB is to see it, and the values of its parameters."""
-    parts = tuple(_compared(statement.parts))
+    parts = tuple(_expanded_lists(statement.parts))
     numbers, parameters = numbering(parts)
     casts = [_cast(parameter) for parameter in parameters]
     following = iter(numbers)
@@ -50,7 +50,7 @@ def written(statement: Statement) -> tuple[str, list[Any]]:
     return text, [str(each.value) if cast else _plain(each.value) for each, cast in zip(parameters, casts, strict=True)]
 
 
-def _compared(parts: tuple[Part, ...]) -> Iterator[Part]:
+def _expanded_lists(parts: tuple[Part, ...]) -> Iterator[Part]:
     """Lists of texts in `IN (…)` as their items."""
     before: Part = ""
     for part, following in zip(parts, (*parts[1:], ""), strict=True):

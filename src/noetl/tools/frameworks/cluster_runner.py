@@ -62,11 +62,11 @@ def _dask_answer(request: dict[str, Any], folder: str) -> dict[str, Any]:
             Path(files[name]).write_text(text)
         security = Security(require_encryption=True, **{f"tls_{name}": file for name, file in files.items()})
         if (refusal := _refusal(request, files)) is not None:
-            return _denied(refusal)
+            return _denial_error(refusal)
     try:
         client = Client(request["address"], timeout=request["connect_s"], security=security, set_as_default=False)
     except (OSError, TimeoutError) as problem:
-        return _unreached("scheduler", problem)
+        return _unreachable_error("scheduler", problem)
     with client:
         return {"workers": len(client.ncores())} if request.get("checks") else _dask_result(client, request)
 
@@ -85,9 +85,9 @@ def _dask_result(client: Any, request: dict[str, Any]) -> dict[str, Any]:
     try:
         text = future.result()
     except (KilledWorker, CancelledError) as problem:
-        return _lost(problem)
+        return _lost_connection_error(problem)
     except Exception as problem:
-        return _failed(problem)
+        return _author_error(problem)
     return _result(text, request)
 
 
@@ -101,7 +101,7 @@ def _ray_answer(request: dict[str, Any]) -> dict[str, Any]:
         _knock(request)
         ray.init(request["address"], log_to_driver=True, logging_level="ERROR")
     except (ConnectionError, OSError, TimeoutError) as problem:
-        return _unreached("cluster", problem)
+        return _unreachable_error("cluster", problem)
     if request.get("checks"):
         return {"workers": sum(node.get("Alive") is True for node in ray.nodes())}
     try:
@@ -147,9 +147,9 @@ def _ray_result(ray: Any, request: dict[str, Any]) -> dict[str, Any]:
     try:
         text = ray.get(remote.remote(_work(request)))
     except ray.exceptions.RayTaskError as problem:
-        return _failed(getattr(problem, "cause", None) or problem)
+        return _author_error(getattr(problem, "cause", None) or problem)
     except (ray.exceptions.RayError, ConnectionError) as problem:
-        return _lost(problem)
+        return _lost_connection_error(problem)
     return _result(text, request)
 
 
@@ -168,17 +168,17 @@ def _result(text: str, request: dict[str, Any]) -> dict[str, Any]:
     return {"result": json.loads(text)}
 
 
-def _failed(problem: BaseException) -> dict[str, Any]:
+def _author_error(problem: BaseException) -> dict[str, Any]:
     """The error of the author's code."""
     name = type(problem).__name__
     return {"error": {"kind": "failed", "message": f"{name}: {problem}", "code": name}}
 
 
-def _denied(problem: BaseException) -> dict[str, Any]:
+def _denial_error(problem: BaseException) -> dict[str, Any]:
     return {"error": {"kind": "denied", "message": f"TLS with the scheduler failed: {problem}", "code": "certificate"}}
 
 
-def _lost(problem: BaseException) -> dict[str, Any]:
+def _lost_connection_error(problem: BaseException) -> dict[str, Any]:
     return {"error": {"message": f"the cluster lost the task: {problem}", "code": "lost", "retryable": True}}
 
 
@@ -186,7 +186,7 @@ def _missing(package: str, problem: BaseException) -> dict[str, Any]:
     return {"error": {"kind": "missing", "message": f"this interpreter has no {package}: {problem}"}}
 
 
-def _unreached(what: str, problem: BaseException) -> dict[str, Any]:
+def _unreachable_error(what: str, problem: BaseException) -> dict[str, Any]:
     return {"error": {"message": f"the {what} was not reached: {problem}", "code": "connection", "retryable": True}}
 
 

@@ -16,7 +16,7 @@ _FAILED = ("error", "fail", "runtime error", "partial success")
 _LOST = ("server closed the connection", "connection to server", "Connection refused", "Lost connection", "SSL SYSCALL")
 
 
-def _invoked(request: dict[str, Any], folder: Path) -> dict[str, Any]:
+def _run_dbt(request: dict[str, Any], folder: Path) -> dict[str, Any]:
     try:
         from dbt.cli.main import dbtRunner
     except ImportError as problem:
@@ -28,7 +28,7 @@ def _invoked(request: dict[str, Any], folder: Path) -> dict[str, Any]:
         (folder / "profiles.yml").write_text(json.dumps({"noetl": request["profile"]}))
         arguments += ["--profiles-dir", str(folder), "--profile", "noetl"]
     if request.get("checks"):
-        return _reached(dbtRunner, arguments, folder)
+        return _connection_check(dbtRunner, arguments, folder)
     done = dbtRunner().invoke([*arguments, "--target-path", str(target)])
     nodes = _nodes(target) if (target / "run_results.json").exists() else []
     failed = [node for node in nodes if node["status"] in _FAILED]
@@ -44,7 +44,7 @@ def _invoked(request: dict[str, Any], folder: Path) -> dict[str, Any]:
     return {"nodes": nodes}
 
 
-def _reached(runner: Any, arguments: list[str], folder: Path) -> dict[str, Any]:
+def _connection_check(runner: Any, arguments: list[str], folder: Path) -> dict[str, Any]:
     """Whether `dbt debug` connects. It wants a project, so it gets one without models."""
     (folder / "dbt_project.yml").write_text("name: noetl_check\nprofile: noetl\n")
     messages: list[str] = []
@@ -88,7 +88,7 @@ def _node(one: dict[str, Any], parents: dict[str, Any], children: dict[str, Any]
 
 def main() -> None:
     file, request = Path(sys.argv[1]), json.load(sys.stdin)
-    answer = _invoked(request, file.parent)
+    answer = _run_dbt(request, file.parent)
     file.write_text(json.dumps(answer))
 
 

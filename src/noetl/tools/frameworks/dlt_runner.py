@@ -26,7 +26,7 @@ def _loaded(request: dict[str, Any], folder: Path) -> dict[str, Any]:
         progress=None,
     )
     if request.get("checks"):
-        return _reached(pipeline)
+        return _connection_check(pipeline)
     how = {name: request[name] for name in ("table_name", "write_disposition", "primary_key") if request.get(name)}
     try:
         info = pipeline.run(_data(request), **how)
@@ -38,7 +38,7 @@ def _loaded(request: dict[str, Any], folder: Path) -> dict[str, Any]:
     return _summary(pipeline, info)
 
 
-def _reached(pipeline: Any) -> dict[str, Any]:
+def _connection_check(pipeline: Any) -> dict[str, Any]:
     """Whether the destination can be opened. Asking for the dataset connects, and makes nothing."""
     try:
         with pipeline.destination_client() as client:

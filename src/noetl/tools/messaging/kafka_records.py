@@ -108,10 +108,10 @@ async def _consumer(request: MessagingRequest) -> AsyncIterator[Any]:
         await consumer.start()
         yield consumer
     finally:
-        await _stopped(consumer)
+        await _stop_client(consumer)
 
 
-async def _stopped(client: Any) -> None:
+async def _stop_client(client: Any) -> None:
     """Stop a client. One that did not connect cancels its own tasks and raises that: it is no cancellation of ours."""
     with suppress(asyncio.CancelledError):
         await client.stop()
@@ -129,7 +129,7 @@ async def _produce(request: MessagingRequest) -> dict[str, Any]:
         sent = [await producer.send(topic, **record) for record in records]
         stored = [await one for one in sent]
     finally:
-        await _stopped(producer)
+        await _stop_client(producer)
     placed = [{"partition": one.partition, "offset": one.offset} for one in stored]
     return {"topic": topic, "records": placed, "count": len(placed)}
 

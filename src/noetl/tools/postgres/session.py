@@ -83,7 +83,7 @@ class PostgresSession:
         *before, last = bound.statements
         for statement in before:
             await self._answer(statement)
-        prepared, values = await self._prepared(last)
+        prepared, values = await self._prepared_statement(last)
         return await copy_rows(self._connection, prepared, values, csv)
 
     async def load(self, load: RowLoad) -> None:
@@ -109,11 +109,11 @@ class PostgresSession:
         return answers
 
     async def _answer(self, statement: Statement) -> SqlAnswer:
-        prepared, values = await self._prepared(statement)
+        prepared, values = await self._prepared_statement(statement)
         columns = [attribute.name for attribute in prepared.get_attributes()]
         if not columns:
             await prepared.fetch(*values)
-            return SqlAnswer([], [], _touched(prepared.get_statusmsg()))
+            return SqlAnswer([], [], _row_count(prepared.get_statusmsg()))
         rows: list[dict[str, Any]] = []
         cursor = await prepared.cursor(*values)
         while batch := await cursor.fetch(BATCH_ROWS):
@@ -125,13 +125,13 @@ class PostgresSession:
     async def _run_alone(self, statement: Statement) -> SqlAnswer:
         """Run a statement outside of a transaction of ours. Without a transaction there is no cursor: all rows come at
         once."""
-        prepared, values = await self._prepared(statement)
+        prepared, values = await self._prepared_statement(statement)
         columns = [attribute.name for attribute in prepared.get_attributes()]
         rows = [row_of(record) for record in await prepared.fetch(*values)]
         self._allowance.take(rows, len(rows))
-        return SqlAnswer(rows, columns, len(rows) if columns else _touched(prepared.get_statusmsg()))
+        return SqlAnswer(rows, columns, len(rows) if columns else _row_count(prepared.get_statusmsg()))
 
-    async def _prepared(self, statement: Statement) -> tuple[Any, list[Any]]:
+    async def _prepared_statement(self, statement: Statement) -> tuple[Any, list[Any]]:
         if not (shares_templates(statement) and _compares_expressions(statement)):
             return await self._prepared_as(Typed(statement))
         # Each template is a parameter of its own, so the server sees equal expressions as different ones and may refuse
@@ -166,7 +166,7 @@ def _compares_expressions(statement: Statement) -> bool:
     return any(isinstance(part, str) and part.upper() in _COMPARING for part in statement.parts)
 
 
-def _touched(status: str | None) -> int:
+def _row_count(status: str | None) -> int:
     """The number of rows in a command tag such as `INSERT 0 5`."""
     last = (status or "").rpartition(" ")[2]
     return int(last) if last.isdigit() else 0

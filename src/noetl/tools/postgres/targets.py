@@ -140,11 +140,11 @@ def _of_address(address: str) -> dict[str, Any]:
 
 def _of_assignments(address: str) -> dict[str, Any]:
     """The fields of `host=db user=ada password='…'`, as libpq writes an address."""
-    found = {match["key"]: _unquoted(match["value"]) for match in _ASSIGNMENT.finditer(address)}
+    found = {match["key"]: _unquoted_value(match["value"]) for match in _ASSIGNMENT.finditer(address)}
     names = {"host": "host", "port": "port", "user": "user", "password": "password", "dbname": "database"}
     return {field: found[key] for key, field in {**names, "sslmode": "ssl"}.items() if found.get(key)}
 
 
-def _unquoted(value: str) -> str:
+def _unquoted_value(value: str) -> str:
     inside = value[1:-1] if value.startswith("'") else value
     return re.sub(r"\\(.)", r"\1", inside)

@@ -197,7 +197,7 @@ def _imports(libs: Any) -> Iterator[Import]:
         case Mapping() if "from" in libs or "import" in libs:
             yield from _from(libs)
         case Mapping() if isinstance(libs.get("name"), str) and set(libs) <= {"name", "as", "alias", "version"}:
-            yield _named(_module(libs["name"]), libs.get("as") or libs.get("alias"))
+            yield _with_name(_module(libs["name"]), libs.get("as") or libs.get("alias"))
         case Mapping():
             for name, module in libs.items():
                 yield from _under(str(name), module)
@@ -211,9 +211,9 @@ def _under(name: str, module: Any) -> Iterator[Import]:
         [single] = _from(module) if isinstance(module.get("import"), str) else [None]
         if single is None:
             raise _libs_error()
-        yield _named(single, name)
+        yield _with_name(single, name)
     elif isinstance(module, str):
-        yield _named(_module(module), name)
+        yield _with_name(_module(module), name)
     else:
         raise _libs_error()
 
@@ -227,10 +227,10 @@ def _from(entry: Mapping[str, Any]) -> Iterator[Import]:
     for spelling in names:
         name, attribute, _ = _module(spelling.strip())
         if module is None:
-            yield from [_named((name, attribute, ""), entry["as"])] if entry.get("as") else _plain(spelling.strip())
+            yield from [_with_name((name, attribute, ""), entry["as"])] if entry.get("as") else _plain(spelling.strip())
         else:
             alias = name if " as " in spelling else attribute
-            yield _named((alias, _module(str(module))[1], attribute), entry.get("as") if len(names) == 1 else None)
+            yield _with_name((alias, _module(str(module))[1], attribute), entry.get("as") if len(names) == 1 else None)
 
 
 def _plain(spelling: str) -> Iterator[Import]:
@@ -248,7 +248,7 @@ def _module(spelling: str) -> Import:
     return match["name"] or match["module"], match["module"], ""
 
 
-def _named(entry: Import, name: Any) -> Import:
+def _with_name(entry: Import, name: Any) -> Import:
     return (str(name), *entry[1:]) if name else entry
 
 

@@ -54,7 +54,7 @@ def circuit_of(written: Any, parameters: Mapping[str, Any]) -> Circuit:
         raise invalid("a circuit is OpenQASM text or a list of gates, and this is neither")
     if not circuit.qubits:
         raise invalid("the circuit has no qubits")
-    return circuit if circuit.bits else _measured(circuit)
+    return circuit if circuit.bits else _with_measurements(circuit)
 
 
 def invalid(message: str) -> ToolError:
@@ -83,7 +83,7 @@ def checked(name: str, qubits: Sequence[int], angles: Sequence[float], where: st
     return Operation(found, tuple(qubits), tuple(angles))
 
 
-def _measured(circuit: Circuit) -> Circuit:
+def _with_measurements(circuit: Circuit) -> Circuit:
     """A circuit that measures nothing is measured whole at its end."""
     last = tuple(Operation(MEASURE, (qubit,), bit=qubit) for qubit in range(circuit.qubits))
     return Circuit(circuit.qubits, circuit.qubits, (*circuit.operations, *last))
@@ -185,19 +185,22 @@ _TURNED: dict[str, tuple[int, Callable[..., Matrix]]] = {
 }
 
 
-def _fixed(name: str) -> Callable[..., Matrix]:
+def _fixed_gate(name: str) -> Callable[..., Matrix]:
     return lambda: _FIXED[name]
 
 
 def _table() -> dict[str, QuantumGate]:
-    gates = {name: QuantumGate(0, 0, _fixed(name)) for name in _FIXED}
+    gates = {name: QuantumGate(0, 0, _fixed_gate(name)) for name in _FIXED}
     gates |= {name: QuantumGate(0, angles, make) for name, (angles, make) in _TURNED.items()}
     for name in ("x", "y", "z", "h", "s", "sx"):
-        gates[f"c{name}"] = QuantumGate(1, 0, _fixed(name))
+        gates[f"c{name}"] = QuantumGate(1, 0, _fixed_gate(name))
     for name in ("rx", "ry", "rz", "p", "u"):
         gates[f"c{name}"] = QuantumGate(1, *_TURNED[name])
-    gates |= {"ccx": QuantumGate(2, 0, _fixed("x")), "ccz": QuantumGate(2, 0, _fixed("z"))}
-    gates |= {"swap": QuantumGate(0, 0, _fixed("x"), swaps=True), "cswap": QuantumGate(1, 0, _fixed("x"), swaps=True)}
+    gates |= {"ccx": QuantumGate(2, 0, _fixed_gate("x")), "ccz": QuantumGate(2, 0, _fixed_gate("z"))}
+    gates |= {
+        "swap": QuantumGate(0, 0, _fixed_gate("x"), swaps=True),
+        "cswap": QuantumGate(1, 0, _fixed_gate("x"), swaps=True),
+    }
     return gates
 
 

@@ -61,7 +61,7 @@ class Runtime:
     def _answer(self, call: dict[str, Any]) -> dict[str, Any]:
         service = self._service(call["account"])
         if call["op"] == "submit":
-            return _job_row(self._find_job(service, call["key"]) or self._submitted(service, call))
+            return _job_row(self._find_job(service, call["key"]) or self._submit_job(service, call))
         job = self._job(service, call["job_id"])
         match call["op"]:
             case "cancel":
@@ -85,7 +85,7 @@ class Runtime:
         jobs = service.jobs(job_tags=[_tag(key)], limit=1)
         return next((job for job in jobs if _state(job) not in (JobState.ERROR, JobState.CANCELLED)), None)
 
-    def _submitted(self, service: Any, call: dict[str, Any]) -> Any:
+    def _submit_job(self, service: Any, call: dict[str, Any]) -> Any:
         circuit = msgspec.convert(call["circuit"], Circuit)
         name = call["backend"]
         backend = service.backend(name) if name else service.least_busy(min_num_qubits=circuit.qubits)

@@ -252,12 +252,12 @@ class AngleParser:
         return found
 
     def _product(self) -> float:
-        found = self._signed()
+        found = self._signed_factor()
         while (sign := self._next("*", "/")) is not None:
-            found = found * self._signed() if sign == "*" else found / self._signed()
+            found = found * self._signed_factor() if sign == "*" else found / self._signed_factor()
         return found
 
-    def _signed(self) -> float:
+    def _signed_factor(self) -> float:
         negative = False
         while (sign := self._next("+", "-")) is not None:
             negative ^= sign == "-"
@@ -266,7 +266,7 @@ class AngleParser:
 
     def _power(self) -> float:
         found = self._single()
-        return float(found ** self._signed()) if self._next("^", "**") is not None else found
+        return float(found ** self._signed_factor()) if self._next("^", "**") is not None else found
 
     def _single(self) -> float:
         if self._at == len(self._words):

@@ -192,7 +192,7 @@ def probabilities(circuit: Circuit) -> dict[str, float]:
     last: dict[int, int] = {}  # qubits that are only read from here on, with their bits
     for index, operation in enumerate(circuit.operations):
         # A last measurement needs no branch: its outcome is read from the final amplitudes.
-        if operation.name == MEASURE and not _touched(circuit, index):
+        if operation.name == MEASURE and not _is_used_later(circuit, index):
             assert operation.bit is not None
             last[operation.qubits[0]] = operation.bit
         elif operation.name in (MEASURE, RESET):
@@ -205,7 +205,7 @@ def probabilities(circuit: Circuit) -> dict[str, float]:
     return _outcomes(branches, last, circuit.bits)
 
 
-def _touched(circuit: Circuit, index: int) -> bool:
+def _is_used_later(circuit: Circuit, index: int) -> bool:
     """Whether something happens to the measured qubit, or to its bit, later on."""
     operation = circuit.operations[index]
     return any(

@@ -50,7 +50,7 @@ class QuantumTool(Tool):
     async def _submit(self, inputs: Mapping[str, Any], context: ToolContext) -> tuple[str, dict[str, Any]]:
         parameters = inputs.get("parameters") or {}
         circuit, shots = circuit_of(inputs.get("circuit"), parameters), _shots(inputs.get("shots"))
-        backend = _placed(inputs, context, circuit, shots)
+        backend = _chosen_backend(inputs, context, circuit, shots)
         asked_for = backend.provider if backend is not None else inputs.get("provider") or SIMULATOR
         name = _stand_ins(context).get(asked_for, asked_for)
         hints = dict(context.policy.get("hints") or {})
@@ -154,7 +154,7 @@ def _note(job_id: str, job: Job, provider: Provider, around: JobContext, context
         context.live.cleanups[job_id] = partial(provider.cancel, job.job_id, around)
 
 
-def _placed(inputs: Mapping[str, Any], context: ToolContext, circuit: Circuit, shots: int) -> Backend | None:
+def _chosen_backend(inputs: Mapping[str, Any], context: ToolContext, circuit: Circuit, shots: int) -> Backend | None:
     """The backend by name where the task says so, else the best one of the playbook's list (QNT-06)."""
     wanted = inputs.get("backend")
     if wanted is not None:

@@ -97,7 +97,7 @@ def _kind_and_text(value: Any) -> tuple[Any, str]:
         case float():
             return float, repr(value)
         case str():
-            return str, _quoted(value)
+            return str, _quoted_name(value)
         case Decimal():
             return Decimal, format(value, "f") if value.is_finite() else str(value)
         case datetime():
@@ -107,10 +107,10 @@ def _kind_and_text(value: Any) -> tuple[Any, str]:
         case bytes() | bytearray() | memoryview():
             return bytes, "\\x" + bytes(value).hex()
     made = plain(value)
-    return str, _quoted(made if isinstance(made, str) else msgspec.json.encode(made).decode())
+    return str, _quoted_name(made if isinstance(made, str) else msgspec.json.encode(made).decode())
 
 
-def _quoted(text: str) -> str:
+def _quoted_name(text: str) -> str:
     return '"' + text.replace('"', '""') + '"'
 
 
@@ -159,7 +159,7 @@ def _run(call: dict[str, Any]) -> list[SqlAnswer]:
 def _answers(connection: sqlalchemy.Connection, call: dict[str, Any]) -> list[SqlAnswer]:
     if (insertion := call["insertion"]) is not None:
         statements = insertions(insertion, connection.dialect)
-        return [SqlAnswer([], [], _inserted(connection, text, rows)) for text, rows in statements]
+        return [SqlAnswer([], [], _insert_rows(connection, text, rows)) for text, rows in statements]
     allowance = Allowance(call["max_rows"])
     if call.get("load"):
         _load(connection, call["load"])
@@ -179,7 +179,7 @@ def _load(connection: sqlalchemy.Connection, load: dict[str, Any]) -> None:
             rows = [_read_row(line, load["binary"]) for line in some]
             insertion = {"table": load["table"], "groups": [rows], "key": load["key"]}
             for text, values in insertions(insertion, connection.dialect):
-                _inserted(connection, text, values)
+                _insert_rows(connection, text, values)
 
 
 def _read_row(line: str, binary: list[str]) -> dict[str, Any]:
@@ -203,7 +203,7 @@ def _into_file(connection: sqlalchemy.Connection, parts: list[Any], call: dict[s
     return SqlAnswer([], [one.name for one in call["columns"]], file.row_count)
 
 
-def _inserted(connection: sqlalchemy.Connection, text: str, rows: list[Any]) -> int:
+def _insert_rows(connection: sqlalchemy.Connection, text: str, rows: list[Any]) -> int:
     connection.exec_driver_sql(text, rows)
     return len(rows)
 

@@ -132,7 +132,7 @@ def rendered(parts: list[Any], dialect: Dialect) -> tuple[str, Any]:
     opened = ""
     for part in parts:
         if isinstance(part, str):
-            texts.append(_escaped(part, dialect))
+            texts.append(_escaped_text(part, dialect))
         elif "list" in part:
             opened = part["list"]
             texts.append("IN (" if opened == "any" else "NOT IN (")
@@ -171,7 +171,7 @@ def placeholder(number: int, dialect: Dialect) -> str:
             return f":{number}"
 
 
-def _escaped(text: str, dialect: Dialect) -> str:
+def _escaped_text(text: str, dialect: Dialect) -> str:
     return text.replace("%", "%%") if dialect.paramstyle in ("format", "pyformat") else text
 
 

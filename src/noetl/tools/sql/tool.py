@@ -60,7 +60,7 @@ def connection_of(inputs: Mapping[str, Any], context: ToolContext) -> Connection
         value = next((given[name] for name in spellings if given.get(name) not in (None, "")), None)
         if value is not None:
             found[field] = value
-    dialect = found.pop("dialect", None) or _named(inputs, given)
+    dialect = found.pop("dialect", None) or _named_dialect(inputs, given)
     if dialect is None:
         known = ", ".join(DIALECTS)
         raise ToolError(
@@ -71,7 +71,7 @@ def connection_of(inputs: Mapping[str, Any], context: ToolContext) -> Connection
     return _complete(dialect, found, given, inputs, context.permissions.data_folders)
 
 
-def _named(inputs: Mapping[str, Any], given: Mapping[str, Any]) -> SqlDialect | None:
+def _named_dialect(inputs: Mapping[str, Any], given: Mapping[str, Any]) -> SqlDialect | None:
     """The dialect that the kind, a field of the credential or its type names."""
     names = (inputs.get("dialect"), given.get("dialect"), given.get("type"))
     return next((found for name in names if name and (found := dialect_named(str(name)))), None)

@@ -120,7 +120,7 @@ async def watch(store: ObjectStore, folder: str, request: StorageRequest) -> dic
         "objects": [object_row(request, meta) for meta in returned],
         "count": len(returned),
         "more": len(found) > len(returned),
-        "cursor": msgspec.to_builtins(_advanced(cursor, returned)),
+        "cursor": msgspec.to_builtins(_next_cursor(cursor, returned)),
     }
 
 
@@ -134,7 +134,7 @@ async def _new(store: ObjectStore, folder: str, request: StorageRequest, cursor:
     return sorted(found, key=lambda meta: (meta["last_modified"], meta["path"]))
 
 
-def _advanced(cursor: Cursor, returned: list[Any]) -> Cursor:
+def _next_cursor(cursor: Cursor, returned: list[Any]) -> Cursor:
     until = max([cursor.until, *(meta["last_modified"] for meta in returned)])
     marks = {*cursor.marks, *(_mark(meta) for meta in returned)}
     return Cursor(until, frozenset(mark for mark in marks if _time(mark) >= until - OVERLAP))

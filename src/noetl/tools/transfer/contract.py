@@ -202,14 +202,14 @@ class ChunkFiles:
             await self.sql(copy_to(renamed, f"SELECT {chosen} FROM {scan(file)}"))  # noqa: S608  names are quoted
             file.unlink()
             file, shape = renamed, await self._files.shape(self._owner, renamed)
-        values = ", ".join(map(_hashed, shape.columns))
+        values = ", ".join(map(_hash_expression, shape.columns))
         # As text: the sum of many hashes is wider than an integer that JSON can carry.
         found = await self.sql(f"SELECT sum(hash({values}))::VARCHAR AS h FROM {scan(file)}")  # noqa: S608  quoted names
         checksum = int(found[0][0]["h"] or 0) % _HASH_MODULUS
         return TableChunk(file=file, columns=shape.columns, rows=shape.row_count, checksum=checksum, then=then)
 
 
-def _hashed(column: TypedColumn) -> str:
+def _hash_expression(column: TypedColumn) -> str:
     """A value for the checksum: 1.50 in one chunk and 1.5000 in another are the same number."""
     name = quoted_name(column.name)
     return f"CAST({name} AS DOUBLE)" if column.type.startswith("DECIMAL") else name
