@@ -37,12 +37,12 @@ def blocking_modules() -> dict[Path, str]:
         unasync.unasync_files([str(here / f"{source}.py") for source in MODULES], [rule])
         for source in MODULES:
             made = there / f"{source}.py"
-            made.write_text(_marked(made.read_text("utf-8"), source), "utf-8")
+            made.write_text(_with_origin(made.read_text("utf-8"), source), "utf-8")
         _format(there)
         return {CLIENT / f"{name}.py": (there / f"{source}.py").read_text("utf-8") for source, name in MODULES.items()}
 
 
-def _marked(text: str, source: str) -> str:
+def _with_origin(text: str, source: str) -> str:
     """The first docstring says where the module comes from instead of how it becomes another one."""
     first, rest = text.split("\n", 1)
     told = rest[rest.index('"""') + 3 :]

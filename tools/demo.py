@@ -42,12 +42,14 @@ And see tokens move:
 
 def main() -> int:
     print("A tour of NoETL: it checks, draws, proves and runs a playbook. It takes a minute or so.", flush=True)
-    failed = [title for title, arguments, expected in TOUR if not _shown(title, arguments, expected)]
+    failed = [title for title, arguments, expected in TOUR if not _show_command(title, arguments, expected)]
     (ROOT / DATABASE).parent.mkdir(exist_ok=True)
     (ROOT / DATABASE).unlink(missing_ok=True)
     with DemoApi(delay_s=SLOW_S) as api:
         run = ["run", PAGES, "--set", f"api_url={api.url}", "--set", f"database={DATABASE}"]
-        if not _shown("And a run: every page of nine shops' orders, from an API that is busy now and then", run, 0):
+        if not _show_command(
+            "And a run: every page of nine shops' orders, from an API that is busy now and then", run, 0
+        ):
             failed.append("run")
     if failed:
         print("demo: this did not end as it should: " + "; ".join(failed), file=sys.stderr)
@@ -58,7 +60,7 @@ def main() -> int:
     return 0
 
 
-def _shown(title: str, arguments: Sequence[str], expected: int) -> bool:
+def _show_command(title: str, arguments: Sequence[str], expected: int) -> bool:
     """Whether the command ended as expected. It has the terminal for itself, so that it looks as it would for you."""
     print(f"\n── {title}\n$ noetl {' '.join(arguments)}", flush=True)
     return subprocess.run([NOETL, *arguments], cwd=ROOT, env=os.environ).returncode == expected

@@ -30,7 +30,7 @@ def patterns_page() -> str:
 
 
 def _section(name: str, trace: dict[str, Any]) -> str:
-    number, title, text = _told((FOLDER / f"{name}.yaml").read_text("utf-8"))
+    number, title, text = _header_of((FOLDER / f"{name}.yaml").read_text("utf-8"))
     lines = [
         f"## {number} {title}",
         "",
@@ -42,7 +42,7 @@ def _section(name: str, trace: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _told(source: str) -> tuple[str, str, str]:
+def _header_of(source: str) -> tuple[str, str, str]:
     """The comment above the playbook: number, title, and what it is about."""
     comment = " ".join(line[2:] for line in source.splitlines() if line.startswith("# "))
     head, _, text = comment.partition(". ")

@@ -32,12 +32,12 @@ def spelling_pages() -> dict[str, str]:
     """Both pages with current tables."""
     older = [*_cells(SPELLINGS), *OLDER_CONSTRUCTS]
     tables = {"docs/conventions.md": _accepted_table(SPELLINGS), "docs/migration.md": _migration_table(older)}
-    pages = {name: _filled((ROOT / name).read_text(), table, "spellings") for name, table in tables.items()}
-    repairs = _filled(pages["docs/migration.md"], _migration_table(_cells(REPAIRS)), "repairs")
+    pages = {name: _page_with_table((ROOT / name).read_text(), table, "spellings") for name, table in tables.items()}
+    repairs = _page_with_table(pages["docs/migration.md"], _migration_table(_cells(REPAIRS)), "repairs")
     return {**pages, "docs/migration.md": repairs}
 
 
-def _filled(page: str, table: str, what: str) -> str:
+def _page_with_table(page: str, table: str, what: str) -> str:
     begin, end = f"<!-- {what}: written by `make docs` -->", f"<!-- end of {what} -->"
     pattern = re.compile(f"{re.escape(begin)}\n.*?{re.escape(end)}", re.DOTALL)
     assert pattern.search(page), f"the page has no place for the table: {begin}"

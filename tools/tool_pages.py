@@ -59,7 +59,7 @@ def _rows(kinds: Iterable[ToolKind]) -> str:
 def tool_page(kind: ToolKind) -> str:
     parts = [f"# {kind.name}", kind.doc + _needs(kind), (EXAMPLES / f"{kind.name}.md").read_text().rstrip()]
     parts += ["## Inputs", _table(kind.inputs).rstrip()]
-    parts += [f"One of {_listed(group)} must be there." for group in kind.one_of]
+    parts += [f"One of {_name_list(group)} must be there." for group in kind.one_of]
     if kind.open_inputs:
         parts.append("Further keys are passed on.")
     if kind.spec:
@@ -89,24 +89,24 @@ def _limit(kind: ToolKind) -> str:
 
 
 def _table(inputs: Iterable[Input]) -> str:
-    rows = (f"| `{one.name}` | {form(one.schema)} | {_told(one)} |" for one in inputs)
+    rows = (f"| `{one.name}` | {form(one.schema)} | {_input_row(one)} |" for one in inputs)
     return "| key | value | |\n|---|---|---|\n" + "\n".join(rows) + "\n"
 
 
-def _told(one: Input) -> str:
+def _input_row(one: Input) -> str:
     required = "**Required.** " if one.required else ""
-    aliases = f" Also written {_listed(one.aliases)}." if one.aliases else ""
+    aliases = f" Also written {_name_list(one.aliases)}." if one.aliases else ""
     return (required + one.doc + aliases).replace("|", "\\|")
 
 
-def _listed(names: Iterable[str]) -> str:
+def _name_list(names: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
 def form(schema: dict[str, Any]) -> str:
     """The allowed values, as text."""
     if "enum" in schema:
-        return _listed(
+        return _name_list(
             dict.fromkeys(word.upper() if word.upper() in schema["enum"] else word for word in schema["enum"])
         )
     if "anyOf" in schema:

@@ -145,7 +145,7 @@ class Redactor:
         body = msgspec.json.encode(value)
         if not self._json.matches(body, _JSON_ENDS) and _FOLDED_JSON.search(body) is None:
             return value
-        return _walked(value, self._text)
+        return _masked_data(value, self._text)
 
     def stream(self) -> Stream:
         return Stream(self._text)
@@ -196,7 +196,7 @@ class Stream:
             return chunk
         text = self.held + chunk
         cut = self._matcher.open_at(text)
-        for start, stop in _joined(self._matcher.spans(text)):
+        for start, stop in _joined_spans(self._matcher.spans(text)):
             if stop <= cut:
                 continue
             if len(text) - start > _MOST_HELD * self._matcher.longest:
@@ -250,7 +250,7 @@ def cut_line(line: str) -> str:
     return line if len(line) <= MAX_LINE else f"{line[:MAX_LINE]}… ({len(line) - MAX_LINE} more characters)"
 
 
-def _joined(spans: Iterator[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+def _joined_spans(spans: Iterator[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     """Spans in order, those that overlap as one."""
     start, stop = -1, -1
     for first, last in spans:
@@ -285,20 +285,20 @@ def _masked(text: str, matcher: Matcher[str], ends: tuple[str, ...] = _ENDS) -> 
     spans = matcher.spans(text, ends)
     if "\n" in text and (folded := list(_folded_spans(text, matcher))):
         spans = iter(sorted([*spans, *folded]))
-    for start, stop in _joined(spans):
+    for start, stop in _joined_spans(spans):
         shown += (text[at:start], MASK)
         at = stop
     return "".join((*shown, text[at:])) if shown else text
 
 
-def _walked(value: Any, matcher: Matcher[str]) -> Any:
+def _masked_data(value: Any, matcher: Matcher[str]) -> Any:
     match value:
         case str():
             return _masked(value, matcher)
         case dict():
-            return {_masked(key, matcher): _walked(item, matcher) for key, item in value.items()}
+            return {_masked(key, matcher): _masked_data(item, matcher) for key, item in value.items()}
         case list() | tuple():
-            return [_walked(item, matcher) for item in value]
+            return [_masked_data(item, matcher) for item in value]
         case bool() | None:
             return value
         case int() | float():

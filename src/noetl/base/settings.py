@@ -211,7 +211,7 @@ def _layers(
         yield str(dotenv), _from_variables(_lines(dotenv), str(dotenv))
     for name, value in _from_variables(environment, "the environment").items():
         yield PREFIX + name.upper(), {name: value}
-    yield _FLAG, {name: _converted(name, value, _FLAG) for name, value in flags.items() if value is not None}
+    yield _FLAG, {name: _converted_value(name, value, _FLAG) for name, value in flags.items() if value is not None}
 
 
 def _project_file(folder: Path) -> Path | None:
@@ -259,7 +259,7 @@ def _checked(table: Mapping[str, Any], origin: str) -> dict[str, Any]:
         name = key.replace("-", "_")
         if name not in _TYPES:
             raise RefusedError(_unknown(f'{origin}: there is no setting "{key}"', name))
-        known[name] = _converted(name, value, f"{origin}: {key}")
+        known[name] = _converted_value(name, value, f"{origin}: {key}")
     return known
 
 
@@ -271,7 +271,7 @@ def _from_variables(variables: Mapping[str, str], origin: str) -> dict[str, Any]
         if not variable.startswith(PREFIX) or not text:
             continue
         if name in _TYPES:
-            found[name] = _converted(name, text, f"{origin}: {variable}")
+            found[name] = _converted_value(name, text, f"{origin}: {variable}")
         elif variable not in _OTHER_VARIABLES and _nearest(name, 0.85):
             raise RefusedError(_unknown(f'{origin}: there is no setting "{variable}"', name))
     return found
@@ -288,7 +288,7 @@ def _nearest(name: str, cutoff: float) -> str | None:
     return next(iter(get_close_matches(name, _TYPES, n=1, cutoff=cutoff)), None)
 
 
-def _converted(name: str, value: Any, place: str) -> Any:
+def _converted_value(name: str, value: Any, place: str) -> Any:
     wanted = _TYPES[name]
     if isinstance(value, str) and wanted == tuple[str, ...]:
         value = [part.strip() for part in value.split(",") if part.strip()]

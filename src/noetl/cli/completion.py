@@ -57,7 +57,7 @@ class _Suggesting(click.ParamType[str]):
 
 
 async def _executions(ctx: click.Context, _: str) -> Words:
-    rows = await _recorded(ctx, lambda records: records.executions(limit=_AMONG))
+    rows = await _read_record(ctx, lambda records: records.executions(limit=_AMONG))
     return [("last", "the newest"), *((row.execution_id, f"{row.status} {row.path}") for row in rows)]
 
 
@@ -79,7 +79,7 @@ async def _steps(ctx: click.Context, _: str) -> Words:
         net = from_json(await records.net(row.net_hash))
         return [(step.name, "") for step in net.transitions]
 
-    return await _recorded(ctx, step_names)
+    return await _read_record(ctx, step_names)
 
 
 async def _tasks(ctx: click.Context, _: str) -> Words:
@@ -93,7 +93,7 @@ async def _contexts(_: click.Context, __: str) -> Words:
     return [(name, context.server) for name, context in load_contexts().known.items()]
 
 
-async def _recorded(ctx: click.Context, look: Callable[[Records], Awaitable[Found]]) -> Found:
+async def _read_record(ctx: click.Context, look: Callable[[Records], Awaitable[Found]]) -> Found:
     from noetl.cli.connection import place_typed
 
     records = await place_typed(ctx).records()

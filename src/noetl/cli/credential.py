@@ -136,13 +136,13 @@ def _read_value(name: str, variable: str | None) -> str | dict[str, Any]:
         # Never an option of its own: arguments are in the history of the shell and in the list of processes.
         value = str(click.prompt(f"Value of {name}", hide_input=True, err=True))
     else:
-        value = _piped()
+        value = _piped_text()
     if not value:
         raise click.UsageError("the value is empty: give it on standard input, or with --from-env VAR")
-    return _parsed(value)
+    return _parsed_value(value)
 
 
-def _piped() -> str:
+def _piped_text() -> str:
     try:
         text = sys.stdin.buffer.read().decode("utf-8")
     except UnicodeDecodeError:
@@ -151,7 +151,7 @@ def _piped() -> str:
     return text.removesuffix("\n").removesuffix("\r")
 
 
-def _parsed(value: str) -> str | dict[str, Any]:
+def _parsed_value(value: str) -> str | dict[str, Any]:
     import msgspec
 
     # Text that begins like an object is refused if it is not one: a typo in JSON would be stored as the password.

@@ -50,7 +50,7 @@ def migrate_command(db: str | None, plan: bool, output: str) -> None:
         before, after = asyncio.run(_run_migrations(db))
     ran = [name for name in after.done if name not in before]
     if output == "json":
-        click.echo(as_json({"store": _named(db), "ran": ran, "applied": after.done}))
+        click.echo(as_json({"store": _store_name(db), "ran": ran, "applied": after.done}))
         return
     for name in ran:
         click.echo(f"ran {name}")
@@ -65,7 +65,7 @@ def _print_plan(db: str | None, output: str) -> None:
     with refusals():
         applied = asyncio.run(applied_migrations(db))
     if output == "json":
-        click.echo(as_json({"store": _named(db), "applied": applied.done, "pending": applied.missing}))
+        click.echo(as_json({"store": _store_name(db), "applied": applied.done, "pending": applied.missing}))
         return
     for name in applied.missing:
         click.echo(f"would run {name}")
@@ -103,7 +103,7 @@ def check_command(ctx: click.Context, db: str | None, sample: int, output: str) 
         flaws = (
             [{"execution_id": flaw.execution_id, "what": flaw.what} for flaw in inspection.flaws] if inspection else []
         )
-        state = {"store": _named(db), "ok": is_good, "applied": applied.done, "pending": applied.missing}
+        state = {"store": _store_name(db), "ok": is_good, "applied": applied.done, "pending": applied.missing}
         comparison = {"compared": inspection.compared, "warnings": inspection.hazards} if inspection else {}
         click.echo(as_json(state | {"compared": 0, "warnings": []} | comparison | {"flaws": flaws}))
     else:
@@ -289,7 +289,7 @@ def _executions(number: int) -> str:
     return f"{number:,} execution" if number == 1 else f"{number:,} executions"
 
 
-def _named(db: str | None) -> str:
+def _store_name(db: str | None) -> str:
     from noetl.store.open_store import without_password
 
     return without_password(db) if db is not None else str(place_of(db))

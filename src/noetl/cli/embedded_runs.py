@@ -54,7 +54,7 @@ class EmbeddedRuns:
         from noetl.cli.payload import doubts
 
         checked = playbook.checked
-        net = checked.net if checked is not None else self._registered(playbook.name, playbook.version)
+        net = checked.net if checked is not None else self._registered_net(playbook.name, playbook.version)
         if net is None:
             raise self._no_playbook(playbook)
         self._diagnostics = checked.diagnostics if checked is not None else ()
@@ -70,7 +70,7 @@ class EmbeddedRuns:
         # Without a version, use the net of the earlier execution, registered or not.
         if version is None:
             net = from_json(read_at(self._place, lambda records: records.net(row.net_hash)))
-        elif (registered := self._registered(row.path, version)) is not None:
+        elif (registered := self._registered_net(row.path, version)) is not None:
             net = registered
         else:
             raise queries.QueryRefused(
@@ -121,7 +121,7 @@ class EmbeddedRuns:
         execution_id, progress = read_at(self._place, running_execution)
         view = self._view(progress)
         resuming = resume(execution_id, db=self._db, watch=view, tools=self._tools())
-        return self._ended(resuming, execution_id, view)
+        return self._wait_and_print(resuming, execution_id, view)
 
     async def _rerun_state(self, records: Records, net: Net, request: RerunRequest) -> RerunState | None:
         """The state in which the new run begins; None for a run from the start. The rules are those of a server."""
@@ -146,7 +146,7 @@ class EmbeddedRuns:
         consent = Consent(actor=request.actor or getuser(), roles=tuple(request.roles), approves=request.approve)
         return await state_at_step(records, row, step, events, net, now, consent, failed_items=request.failed_items)
 
-    def _registered(self, path: str, version: str | None) -> Net | None:
+    def _registered_net(self, path: str, version: str | None) -> Net | None:
         """The net of a playbook in the store's catalogue."""
 
         async def net_of(store: Store) -> Net | None:
@@ -207,7 +207,7 @@ class EmbeddedRuns:
             origin=origin,
             carried=carried,
         )
-        return self._ended(running, execution_id, view)
+        return self._wait_and_print(running, execution_id, view)
 
     def _tools(self) -> Registry:
         """The tools of this run. Refused if the command or the settings name an unknown kind."""
@@ -221,7 +221,7 @@ class EmbeddedRuns:
 
         return view_for(self._options.output, progress, quiet=self._options.quiet)
 
-    def _ended(self, running: Coroutine[Any, Any, RunResult], execution_id: str, view: LiveView | None) -> int:
+    def _wait_and_print(self, running: Coroutine[Any, Any, RunResult], execution_id: str, view: LiveView | None) -> int:
         """Wait for the run and print how it ended."""
         from noetl.base.errors import BackendError, RefusedError
         from noetl.cli.live import print_line, run_with_view

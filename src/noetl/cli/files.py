@@ -117,7 +117,7 @@ def check_or_report(source: Source, *, strict: bool = False, migrates: bool = Fa
 
     kinds = load_kinds()
     if migrates:
-        migrated = _migrated(source, kinds)
+        migrated = _migrated_source(source, kinds)
         if migrated is None:
             return None
         source = migrated
@@ -132,7 +132,7 @@ def check_or_report(source: Source, *, strict: bool = False, migrates: bool = Fa
     return checked
 
 
-def _migrated(source: Source, kinds: Kinds) -> Source | None:
+def _migrated_source(source: Source, kinds: Kinds) -> Source | None:
     """The text migrated to v10, with a message about it; None if it cannot be migrated."""
     from noetl.cli.migrate import print_migration, print_refusal
     from noetl.language.conversion import ConversionOutcome, convert

@@ -328,11 +328,11 @@ def run(arguments: Sequence[str] | None = None) -> int:
         error.show()
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
-        return _interrupted()
+        return _exit_interrupted()
     except RuntimeError as problem:
         # Python 3.11 wraps an interrupt during the creation of a class, in some import.
         if isinstance(problem.__cause__, KeyboardInterrupt):
-            return _interrupted()
+            return _exit_interrupted()
         raise
     except (NoetlError, OSError) as error:
         click.echo(f"error: {error}", err=True)
@@ -340,7 +340,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     return code if isinstance(code, int) else 0
 
 
-def _interrupted() -> int:
+def _exit_interrupted() -> int:
     click.echo("interrupted", err=True)
     return INTERRUPTED
 

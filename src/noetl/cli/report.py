@@ -71,11 +71,11 @@ def _remark(word: str, text: str, gutter: int, paint: Paint) -> list[str]:
         return []
     sign = f"{' ' * gutter} {paint('=', fg='blue', bold=True)} {paint(word + ':', bold=True)} "
     indent = " " * (gutter + len(word) + 5)
-    first, *more = [line for part in text.split("\n") for line in _wrapped(visible(part))]
+    first, *more = [line for part in text.split("\n") for line in _wrapped_lines(visible(part))]
     return [sign + first, *(indent + line for line in more)]
 
 
-def _wrapped(text: str) -> list[str]:
+def _wrapped_lines(text: str) -> list[str]:
     """Text in lines of some 100 columns; options and paths stay whole."""
     return textwrap.wrap(text, 100, break_on_hyphens=False, break_long_words=False) or [""]
 
@@ -138,7 +138,7 @@ def excerpt(lines: list[str], span: Span, *, gutter: int, paint: Paint = plain, 
     end = min(span.end_column - 1, len(text)) if span.end_line == span.line else len(text.rstrip())
     # Convert each part separately: a control character becomes several columns, and the marks must align.
     before, marked, after = (visible(part) for part in (text[:start], text[start:end], text[end:]))
-    before, marked, after = _fitted(before, marked, after)
+    before, marked, after = _fitted_parts(before, marked, after)
     bar = paint("|", fg="blue", bold=True)
     return [
         f"{' ' * gutter} {bar}",
@@ -147,7 +147,7 @@ def excerpt(lines: list[str], span: Span, *, gutter: int, paint: Paint = plain, 
     ]
 
 
-def _fitted(before: str, marked: str, after: str) -> tuple[str, str, str]:
+def _fitted_parts(before: str, marked: str, after: str) -> tuple[str, str, str]:
     """The three parts of a line cut so that the whole is no wider than LONGEST."""
     if width(before) + width(marked) + width(after) <= LONGEST:
         return before, marked, after
@@ -210,12 +210,12 @@ def _annotation(source: Source, diagnostic: Diagnostic) -> str:
     elif span.end_column > span.column:
         properties |= {"endLine": span.end_line, "endColumn": span.end_column}
     properties["title"] = diagnostic.code
-    text = ",".join(f"{name}={_escaped(str(value), ':,')}" for name, value in properties.items())
+    text = ",".join(f"{name}={_escaped_for_command(str(value), ':,')}" for name, value in properties.items())
     message = f"{diagnostic.message}\nhelp: {diagnostic.hint}" if diagnostic.hint else diagnostic.message
-    return f"::{_LEVELS[diagnostic.severity]} {text}::{_escaped(message)}"
+    return f"::{_LEVELS[diagnostic.severity]} {text}::{_escaped_for_command(message)}"
 
 
-def _escaped(text: str, also: str = "") -> str:
+def _escaped_for_command(text: str, also: str = "") -> str:
     """Text for a workflow command, with characters that end the line or the property as percent codes."""
     # The percent sign comes first, since the codes of the others begin with it.
     for char in "%\r\n" + also:

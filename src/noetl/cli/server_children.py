@@ -73,7 +73,7 @@ class ChildServers:
         """Start the children and replace those that die, until cancelled; then end them all."""
         order = ChildOrder(settings, listening.fileno())
         try:
-            self._children = [self._started(order) for _ in range(self._number)]
+            self._children = [self._start_child(order) for _ in range(self._number)]
             while True:
                 await asyncio.sleep(_LOOK_S)
                 for place, child in enumerate(self._children):
@@ -93,9 +93,9 @@ class ChildServers:
         forget_process(died.pid)
         # A child that dies at its start would otherwise be replaced in a busy loop.
         await asyncio.sleep(_PAUSE_S)
-        self._children[place] = self._started(order)
+        self._children[place] = self._start_child(order)
 
-    def _started(self, order: ChildOrder) -> subprocess.Popen[bytes]:
+    def _start_child(self, order: ChildOrder) -> subprocess.Popen[bytes]:
         environment = {**self._environment, SHARED_METRICS: os.environ[SHARED_METRICS]}
         child = subprocess.Popen(
             [sys.executable, "-m", "noetl.cli.server_children"],

@@ -352,7 +352,7 @@ def replay_command(reference: str, until: int | None, output: str, db: str | Non
         events = [event async for page in event_pages(history, row.execution_id) for event in page]
         if until is not None and until > len(events):
             raise QueryRefused(f"execution {row.execution_id} has {len(events)} events, so there is none {until}")
-        replayed, progress = _replayed(events if until is None else events[:until], results)
+        replayed, progress = _replayed_state(events if until is None else events[:until], results)
         is_past = until is not None and until < len(events)
         return (
             replayed,
@@ -370,7 +370,7 @@ def replay_command(reference: str, until: int | None, output: str, db: str | Non
         click.echo(line)
 
 
-def _replayed(events: list[Event], results: Results) -> tuple[ExecutionRow, Projection]:
+def _replayed_state(events: list[Event], results: Results) -> tuple[ExecutionRow, Projection]:
     """Replay events through the engine; an inconsistent log is refused."""
     from noetl.base.errors import ToolError
     from noetl.events.envelope import with_stored_values

@@ -128,7 +128,9 @@ async def registered_version(catalog: Catalog, path: str, version: str | int | N
     if row is not None:
         return row
     if wanted is not None and await catalog.find(path) is not None:
-        raise NotFoundError(f'"{path}" has no version "{_clipped(wanted)}": noetl catalog versions {path} lists them')
+        raise NotFoundError(
+            f'"{path}" has no version "{_shortened_text(wanted)}": noetl catalog versions {path} lists them'
+        )
     raise await _no_playbook(catalog, path)
 
 
@@ -187,7 +189,7 @@ def catalog_id(path: str, version: int) -> str:
 
 
 async def _no_playbook(catalog: Catalog, path: str) -> NotFoundError:
-    return NotFoundError(f'there is no playbook "{_clipped(path)}" here{await nearest_path_text(catalog, path)}')
+    return NotFoundError(f'there is no playbook "{_shortened_text(path)}" here{await nearest_path_text(catalog, path)}')
 
 
 async def nearest_path_text(catalog: Catalog, path: str) -> str:
@@ -201,8 +203,8 @@ async def nearest_path_text(catalog: Catalog, path: str) -> str:
 
 async def nearest_path(catalog: Catalog, path: str) -> str | None:
     """The registered path that was probably meant."""
-    return nearest_word(_clipped(path), [row.path for row in await catalog.paths(limit=_COMPARED)])
+    return nearest_word(_shortened_text(path), [row.path for row in await catalog.paths(limit=_COMPARED)])
 
 
-def _clipped(text: str) -> str:
+def _shortened_text(text: str) -> str:
     return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"

@@ -199,12 +199,12 @@ async def try_credential(
             able = ", ".join(name for name, known in load_kinds().items() if known.credential_types)
             raise RefusedError(f'the tool "{kind}" has no way to try a credential; these have: {able}')
         async with asyncio.timeout(TIMEOUT_S):
-            return _masked(str(await check({"auth": name, **inputs}, _context(fields, registry))), fields)
+            return _masked_text(str(await check({"auth": name, **inputs}, _context(fields, registry))), fields)
     except TimeoutError:
         raise RefusedError(f"nothing was reached within {TIMEOUT_S:g} s") from None
     except ToolError as problem:
         code = f" ({problem.details['code']})" if problem.details.get("code") else ""
-        raise RefusedError(_masked(problem.message, fields) + code) from None
+        raise RefusedError(_masked_text(problem.message, fields) + code) from None
     finally:
         await registry.close()
 
@@ -228,7 +228,7 @@ def _context(fields: Mapping[str, Any], registry: Registry) -> ToolContext:
     )
 
 
-def _masked(text: str, fields: Mapping[str, Any]) -> str:
+def _masked_text(text: str, fields: Mapping[str, Any]) -> str:
     """The text without the secret values of the credential; names of hosts and users stay readable."""
     public_fields = (
         "host",

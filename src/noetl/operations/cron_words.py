@@ -40,7 +40,7 @@ def _usual_words(minute: str, hour: str, day: str, month: str, weekday: str) -> 
         return None
     if (times := _times(minute, hour)) is not None:
         # "every day at 06:00" begins with the days, "every hour, on weekdays" with the hours.
-        return f"{days[0] or 'every day'} at {_listed(times)}"
+        return f"{days[0] or 'every day'} at {_joined_words(times)}"
     interval = _interval(minute, hour)
     if interval is None:
         return None
@@ -84,7 +84,7 @@ def _days(day: str, month: str, weekday: str) -> tuple[str, str] | None:
     if day.upper() == "L":
         said = "the last day"
     elif (numbers := _numbers(day)) is not None and "-" not in day:
-        said = "the " + _listed([_ordinal(number) for number in numbers])
+        said = "the " + _joined_words([_ordinal(number) for number in numbers])
     else:
         return None
     if month == "*":
@@ -92,7 +92,7 @@ def _days(day: str, month: str, weekday: str) -> tuple[str, str] | None:
     months = _numbers(month, _MONTH_NAMES)
     if months is None or "-" in month:
         return None
-    return (f"on {said} of {_listed([_MONTHS[number - 1] for number in months])}",) * 2
+    return (f"on {said} of {_joined_words([_MONTHS[number - 1] for number in months])}",) * 2
 
 
 def _weekdays(weekday: str) -> tuple[str, str] | None:
@@ -106,7 +106,7 @@ def _weekdays(weekday: str) -> tuple[str, str] | None:
         return "", ""
     # A week begins on Monday.
     names = [_DAYS[number] for number in sorted(numbers, key=lambda number: number or 7)]
-    return f"every {_listed(names)}", f"on {_listed([f'{name}s' for name in names])}"
+    return f"every {_joined_words(names)}", f"on {_joined_words([f'{name}s' for name in names])}"
 
 
 def _numbers(field: str, names: dict[str, int] | None = None) -> list[int] | None:
@@ -146,5 +146,5 @@ def _ordinal(number: int) -> str:
     return f"{number}{ending}"
 
 
-def _listed(words: list[str]) -> str:
+def _joined_words(words: list[str]) -> str:
     return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))

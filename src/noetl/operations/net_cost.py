@@ -65,8 +65,8 @@ def net_cost(net: Net, path: str, history: Sequence[Spans]) -> NetCost:
         seconds, is_critical = spans[name], name in on_path
         return StepCost(
             step=name,
-            median_s=_rounded(medians.get(name)),
-            p95_s=_rounded(percentile(seconds, 95)) if seconds else None,
+            median_s=_rounded_s(medians.get(name)),
+            p95_s=_rounded_s(percentile(seconds, 95)) if seconds else None,
             runs=len(seconds),
             share=round(medians[name] / total, 4) if is_critical and seconds and total else None,
             is_critical=is_critical,
@@ -76,7 +76,7 @@ def net_cost(net: Net, path: str, history: Sequence[Spans]) -> NetCost:
     return NetCost(
         path=path,
         executions=len(history),
-        total_s=_rounded(total) if medians else None,
+        total_s=_rounded_s(total) if medians else None,
         steps=[cost(name) for name in (*critical, *others)],
         arcs=_arcs(successors, chain),
     )
@@ -93,7 +93,7 @@ def _arcs(successors: Mapping[str, Sequence[str]], chain: Sequence[Sequence[str]
     ]
 
 
-def _rounded(seconds: float | None) -> float | None:
+def _rounded_s(seconds: float | None) -> float | None:
     return None if seconds is None else round(seconds, 3)
 
 

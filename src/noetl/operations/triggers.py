@@ -299,7 +299,7 @@ class ScheduleOperations:
             running=last.execution_id if last is not None and last.finished_at is None else None,
             last=_scheduled_run(schedule, last) if last is not None else None,
             missed_times=schedule.missed_times,
-            last_missed=_written(schedule, schedule.last_missed),
+            last_missed=_time_text(schedule, schedule.last_missed),
             queued=[rfc3339(at) for at in schedule.queued],
             skipped=schedule.skipped,
             next=[] if schedule.paused else coming_times(schedule.cron, schedule.timezone, count, after=after),
@@ -309,13 +309,13 @@ class ScheduleOperations:
 def _scheduled_run(schedule: Schedule, row: ExecutionRow) -> ScheduledRun:
     return ScheduledRun(
         execution_id=row.execution_id,
-        time=_written(schedule, schedule.running_for),
+        time=_time_text(schedule, schedule.running_for),
         started_at=rfc3339(row.created_at),
         status=row.status,
     )
 
 
-def _written(schedule: Schedule, moment_s: float | None) -> str | None:
+def _time_text(schedule: Schedule, moment_s: float | None) -> str | None:
     return as_written(moment_s, schedule.timezone) if moment_s is not None else None
 
 

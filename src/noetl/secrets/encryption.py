@@ -70,7 +70,7 @@ class MasterKeys:
 
     def fingerprint(self, value: bytes) -> str:
         """Equal for equal values under one newest key, and worthless to guess from without it."""
-        return hmac.digest(_derived(self.key(self.newest_id), b"fingerprint"), value, "sha256").hex()[:16]
+        return hmac.digest(_derived_key(self.key(self.newest_id), b"fingerprint"), value, "sha256").hex()[:16]
 
     def with_new_key(self) -> MasterKeys:
         """These keys and a new one, which is in the file before anything is sealed with it."""
@@ -85,10 +85,10 @@ class MasterKeys:
 
 
 def key_id_of(key: bytes) -> str:
-    return _derived(key, b"id").hex()[:12]
+    return _derived_key(key, b"id").hex()[:12]
 
 
-def _derived(key: bytes, purpose: bytes) -> bytes:
+def _derived_key(key: bytes, purpose: bytes) -> bytes:
     # A key for each purpose: knowing one reveals nothing about another.
     return hmac.digest(key, b"noetl " + purpose, "sha256")
 
@@ -208,8 +208,8 @@ def seal(name: str, kind: str, version: int, value: bytes, keys: MasterKeys, *, 
         type=kind,
         version=version,
         key_id=key_id,
-        wrapped_key=_locked(keys.key(key_id), data_key, "data key", name, version, key_id),
-        sealed=_locked(data_key, value, "credential", name, version, kind),
+        wrapped_key=_sealed_bytes(keys.key(key_id), data_key, "data key", name, version, key_id),
+        sealed=_sealed_bytes(data_key, value, "credential", name, version, kind),
         fingerprint=keys.fingerprint(value),
         created_at=now,
         updated_at=now,
@@ -219,18 +219,18 @@ def seal(name: str, kind: str, version: int, value: bytes, keys: MasterKeys, *, 
 def opened(row: SealedCredential, keys: MasterKeys) -> bytes:
     """The value. BackendError when the key is missing or the row differs from what was written."""
     data_key = _data_key(row, keys)
-    return _unlocked(data_key, row.sealed, row.name, "credential", row.name, row.version, row.type)
+    return _unsealed_bytes(data_key, row.sealed, row.name, "credential", row.name, row.version, row.type)
 
 
 def rewrapped(row: SealedCredential, keys: MasterKeys) -> SealedCredential:
     """The same credential under the newest master key; its value stays sealed as it is."""
     data_key, key_id = _data_key(row, keys), keys.newest_id
     # Opened for its fingerprint, which is keyed by the newest master key; the value is not sealed again.
-    value = _unlocked(data_key, row.sealed, row.name, "credential", row.name, row.version, row.type)
+    value = _unsealed_bytes(data_key, row.sealed, row.name, "credential", row.name, row.version, row.type)
     return msgspec.structs.replace(
         row,
         key_id=key_id,
-        wrapped_key=_locked(keys.key(key_id), data_key, "data key", row.name, row.version, key_id),
+        wrapped_key=_sealed_bytes(keys.key(key_id), data_key, "data key", row.name, row.version, key_id),
         fingerprint=keys.fingerprint(value),
     )
 
@@ -240,16 +240,16 @@ def _data_key(row: SealedCredential, keys: MasterKeys) -> bytes:
         master = keys.key(row.key_id)
     except BackendError as problem:
         raise BackendError(f'credential "{row.name}" cannot be opened: {problem}') from None
-    return _unlocked(master, row.wrapped_key, row.name, "data key", row.name, row.version, row.key_id)
+    return _unsealed_bytes(master, row.wrapped_key, row.name, "data key", row.name, row.version, row.key_id)
 
 
-def _locked(key: bytes, body: bytes, *bound: object) -> bytes:
+def _sealed_bytes(key: bytes, body: bytes, *bound: object) -> bytes:
     nonce = os.urandom(_NONCE)
     # The names it belongs to are authenticated, not encrypted: a row that is copied to another name does not open.
     return nonce + _cipher(key).encrypt(nonce, body, msgspec.json.encode(bound))
 
 
-def _unlocked(key: bytes, locked: bytes, name: str, *bound: object) -> bytes:
+def _unsealed_bytes(key: bytes, locked: bytes, name: str, *bound: object) -> bytes:
     from cryptography.exceptions import InvalidTag
 
     try:

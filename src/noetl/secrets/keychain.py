@@ -48,7 +48,7 @@ class Keychain:
                 return problem
         declared = {entry.name for entry in entries}
         for name in names:
-            if name not in declared and not await self._stored(name):
+            if name not in declared and not await self._is_stored(name):
                 return ToolError(UNRESOLVED, _neither(name), code="E_KEYCHAIN", entry=name)
         return None
 
@@ -56,7 +56,7 @@ class Keychain:
         """The value of `name`: the entry of that name, else the stored credential (KEY-05)."""
         entry = _entry(entries, name)
         if entry is None:
-            if not await self._stored(name):
+            if not await self._is_stored(name):
                 raise ToolError(UNRESOLVED, _neither(name), entry=name)
             entry = KeychainEntry(name=name, kind="credential")
         return await self._looked_up(entry)
@@ -86,7 +86,7 @@ class Keychain:
             raise BackendError(f"the sealed texts of {owner} cannot be opened: there is no vault here")
         return self._sources.vault.opened_texts(owner, sealed)
 
-    async def _stored(self, name: str) -> bool:
+    async def _is_stored(self, name: str) -> bool:
         vault = self._sources.vault
         return vault is not None and await vault.knows(name)
 
@@ -95,7 +95,7 @@ class Keychain:
         kept = self._tokens.get(identity)
         if kept is not None and not kept.due(self._sources.clock.now()):
             return kept
-        found = _checked(entry, _mapped(entry, await self._resolved(entry)))
+        found = _checked(entry, _with_mapped_fields(entry, await self._resolved(entry)))
         # Only what was fetched. A stored value is read again each time, so that a changed credential counts at once.
         if found.refresh_after is not None:
             if len(self._tokens) >= _MOST_TOKENS:
@@ -147,7 +147,7 @@ def _neither(name: str) -> str:
     )
 
 
-def _mapped(entry: KeychainEntry, found: Material) -> Material:
+def _with_mapped_fields(entry: KeychainEntry, found: Material) -> Material:
     """`map` gives further names to fields: {user: db_user}. Kinds that look each of them up have done so."""
     mapped = entry.lookup.get("map")
     if not isinstance(mapped, dict) or entry.kind in _MAP_THEMSELVES:

@@ -38,7 +38,7 @@ class TokenRequests:
         headers: Headers = {"content-type": "application/x-www-form-urlencoded", "accept": "application/json"}
         if login:
             headers["authorization"] = "Basic " + b64encode(":".join(login).encode()).decode()
-        status, body = await self._sent(url, headers, urlencode(form).encode())
+        status, body = await self._send_request(url, headers, urlencode(form).encode())
         try:
             return status, json.loads(body)
         except ValueError:
@@ -66,7 +66,7 @@ class TokenRequests:
         parts = urlsplit(url)
         return self._guard.policy.ways_out().proxy_for(parts.scheme, parts.hostname or "", parts.port)
 
-    async def _sent(self, url: str, headers: Headers, body: bytes) -> tuple[int, bytes]:
+    async def _send_request(self, url: str, headers: Headers, body: bytes) -> tuple[int, bytes]:
         import httpcore2  # slow to import, and rarely needed
         import httpx2
 
@@ -80,7 +80,7 @@ class TokenRequests:
                 connection_pool(backend, self._proxy(url), tls=httpx2.create_ssl_context()) as connections,
                 connections.stream("POST", url, headers=headers, content=body, extensions=limits) as answer,
             ):
-                return answer.status, await _bounded(answer)
+                return answer.status, await _read_body(answer)
         except httpcore2.ProxyError as problem:
             raise BackendError(f"the proxy refused it ({problem})") from None
         except (httpcore2.NetworkError, httpcore2.TimeoutException, httpcore2.ProtocolError) as problem:
@@ -89,7 +89,7 @@ class TokenRequests:
             raise RefusedError(problem.message) from None
 
 
-async def _bounded(answer: Any) -> bytes:
+async def _read_body(answer: Any) -> bytes:
     found = b""
     async for part in answer.aiter_stream():
         found += part

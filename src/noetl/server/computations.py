@@ -86,7 +86,7 @@ async def encoded_page(body: bytes, pointer: str, offset: int, limit: int) -> An
     """A page of an encoded value. RefusedError if it has no such part."""
     if len(body) <= NEAR_BYTES:
         return await computed(lambda: value_page(msgspec.json.decode(body), pointer, offset=offset, limit=limit))
-    answer = await _answer_apart(body, {"pointer": pointer, "offset": offset, "limit": limit})
+    answer = await _post_and_read(body, {"pointer": pointer, "offset": offset, "limit": limit})
     if "refused" in answer:
         raise RefusedError(answer["refused"])
     return answer["page"]
@@ -96,13 +96,13 @@ async def written_as(body: bytes) -> WrittenValue:
     """How an encoded value is written. MsgspecError or RecursionError if it is no value."""
     if len(body) <= NEAR_BYTES:
         return await computed(written_value, body)
-    answer = await _answer_apart(body, {})
+    answer = await _post_and_read(body, {})
     if "wrong" in answer:
         raise msgspec.DecodeError(answer["wrong"])
     return msgspec.convert(answer["written"], WrittenValue)
 
 
-async def _answer_apart(body: bytes, asked: dict[str, Any]) -> dict[str, Any]:
+async def _post_and_read(body: bytes, asked: dict[str, Any]) -> dict[str, Any]:
     async with _PROCESSES:
         # A file, and a thread that writes it: this process copies nothing, and others are served meanwhile.
         with tempfile.NamedTemporaryFile() as file:

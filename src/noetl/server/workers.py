@@ -292,7 +292,7 @@ async def obstacles(services: Services, crew: Crew, waiting: int) -> list[str]:
     if (why := crew.obstacle(())) is not None:  # it holds all orders, with any needs
         return [_waiting_line(waiting, why)]
     numbers: Counter[str] = Counter()
-    for needs, number in (await _needed(services, crew.pool.name)).items():
+    for needs, number in (await _waiting_needs(services, crew.pool.name)).items():
         if (why := crew.obstacle(needs)) is not None:
             numbers[why] += number
     return [_waiting_line(number, why) for why, number in numbers.items()]
@@ -302,7 +302,7 @@ def _waiting_line(number: int, why: str) -> str:
     return f"{number} {'order waits' if number == 1 else 'orders wait'}: {why}"
 
 
-async def _needed(services: Services, pool: str) -> Counter[Needs]:
+async def _waiting_needs(services: Services, pool: str) -> Counter[Needs]:
     """How many orders of a pool wait, by the tool kinds they need: of the first ones by their executions, of the
     others as far as it was computed when they were offered."""
     executions = services.control.executions

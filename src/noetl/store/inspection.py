@@ -154,7 +154,7 @@ class _Rows(msgspec.Struct, frozen=True):
 
 async def _differences(store: Store, execution_id: str) -> list[str]:
     for _ in range(_TRIES):
-        stored = await _stored(store, execution_id)
+        stored = await _stored_rows(store, execution_id)
         try:
             events = await store.events(execution_id)
             told = _derived_rows(derived_rows(events), _unverifiable_fields(stored, events)) if events else None
@@ -170,7 +170,7 @@ async def _differences(store: Store, execution_id: str) -> list[str]:
     return [f"its {name} in the store and as its log tells them differ" for name in names]
 
 
-async def _stored(store: Store, execution_id: str) -> _Rows:
+async def _stored_rows(store: Store, execution_id: str) -> _Rows:
     tasks = await store.tasks.list(execution_id=execution_id, limit=1_000_000)
     return _Rows(
         await store.execution(execution_id),

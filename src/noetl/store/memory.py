@@ -52,7 +52,7 @@ class MemoryStore:
         for commit in commits:
             execution_id = commit.execution.execution_id
             self._events.setdefault(execution_id, []).extend(commit.events)
-            self._event_ids.setdefault(execution_id, set()).update(_named(commit))
+            self._event_ids.setdefault(execution_id, set()).update(_named_event_ids(commit))
             self._executions[execution_id] = commit.execution
             # Counted by commit: `moved` returns what came after a number that the caller has seen.
             self._moves += 1
@@ -72,7 +72,7 @@ class MemoryStore:
             raise contract.TakenError(f"execution {execution_id} exists already")
         if last != commit.after or any(e.seq != last + n for n, e in enumerate(commit.events, 1)):
             raise contract.ConflictError(f"execution {execution_id} is at event {last}, not at {commit.after}")
-        named = _named(commit)
+        named = _named_event_ids(commit)
         # An id in the form of a position, of another event than the one at that position.
         is_position = any(one.startswith(f"{execution_id}/") for one in named)
         if (
@@ -108,7 +108,7 @@ class MemoryStore:
         self, execution_id: str, *, after: int = 0, only: contract.EventFilter | None = None
     ) -> list[Event]:
         events = self._events.get(execution_id, [])[after:]
-        return events if only is None else _picked(events, only)
+        return events if only is None else _filtered_events(events, only)
 
     async def execution(self, execution_id: str) -> contract.ExecutionRow | None:
         return self._executions.get(execution_id)
@@ -276,7 +276,7 @@ class MemoryStore:
         """Nothing is held open."""
 
 
-def _named(commit: contract.Commit) -> list[str]:
+def _named_event_ids(commit: contract.Commit) -> list[str]:
     """The ids of events that are not named by their position, which is unique already (docs/decisions/0018)."""
     execution_id = commit.execution.execution_id
     return [one.event_id for one in commit.events if one.event_id != positional(execution_id, one.seq)]
@@ -286,7 +286,7 @@ def _age(row: contract.ExecutionRow) -> tuple[float, str]:
     return -row.created_at, row.execution_id
 
 
-def _picked(events: list[Event], only: contract.EventFilter) -> list[Event]:
+def _filtered_events(events: list[Event], only: contract.EventFilter) -> list[Event]:
     found = [
         event
         for event in events

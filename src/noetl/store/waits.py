@@ -185,7 +185,11 @@ class MemoryWaits:
     async def newest_kept(
         self, *, now: float, name: str | None = None, limit: int = 100, beyond: Place | None = None
     ) -> list[KeptRow]:
-        found = [_described(one) for one in self._messages.values() if _is_kept(one, now) and name in (None, one.name)]
+        found = [
+            _row_without_payload(one)
+            for one in self._messages.values()
+            if _is_kept(one, now) and name in (None, one.name)
+        ]
         newest = sorted(found, key=lambda one: one.place, reverse=True)
         return [one for one in newest if beyond is None or one.place < beyond][:limit]
 
@@ -219,7 +223,7 @@ def _is_kept(message: MessageRow, now: float) -> bool:
     return message.taken_by is None and message.expires_at > now
 
 
-def _described(message: MessageRow) -> KeptRow:
+def _row_without_payload(message: MessageRow) -> KeptRow:
     return KeptRow(
         message_id=message.message_id,
         name=message.name,

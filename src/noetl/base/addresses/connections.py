@@ -81,12 +81,12 @@ class GuardedBackend(AsyncNetworkBackend):
         # A host with a dead IPv6 address and a live IPv4 one is common. The last address gets all the time that is
         # left.
         for address in addresses[:-1]:
-            wait_s = min(NEXT_ADDRESS_S, _left(deadline))
+            wait_s = min(NEXT_ADDRESS_S, _remaining_s(deadline))
             try:
                 return await self._inner.connect_tcp(str(address), port, timeout=wait_s, **options)
             except (ConnectError, ConnectTimeout):
                 continue
-        last_s = None if deadline is None else _left(deadline)
+        last_s = None if deadline is None else _remaining_s(deadline)
         return await self._inner.connect_tcp(str(addresses[-1]), port, timeout=last_s, **options)
 
     async def connect_unix_socket(
@@ -101,5 +101,5 @@ class GuardedBackend(AsyncNetworkBackend):
         await asyncio.sleep(seconds)
 
 
-def _left(deadline: float | None) -> float:
+def _remaining_s(deadline: float | None) -> float:
     return NEXT_ADDRESS_S if deadline is None else max(deadline - monotonic(), 0.001)

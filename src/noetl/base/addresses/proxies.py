@@ -53,7 +53,7 @@ DIRECT = OutboundProxies()
 def outbound_proxies(proxy: str | None, no_proxy: Sequence[str], environment: Mapping[str, str]) -> OutboundProxies:
     """The proxies that hold. RefusedError names what is none, without its password."""
     # A setting replaces the variable as a whole: if the two were joined, an operator could not remove an entry.
-    exempt = tuple(no_proxy) or tuple(_listed(_variable(environment, "no_proxy") or ""))
+    exempt = tuple(no_proxy) or tuple(_host_list(_variable(environment, "no_proxy") or ""))
     if proxy:
         both = parsed_proxy(proxy, "proxy")
         return OutboundProxies(http=both, https=both, exempt=exempt)
@@ -83,7 +83,7 @@ def _variable(environment: Mapping[str, str], name: str) -> str | None:
     return environment.get(name) or environment.get(name.upper())
 
 
-def _listed(text: str) -> list[str]:
+def _host_list(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
 
 

@@ -176,12 +176,12 @@ async def step_inputs(
     """Variables, arguments, inputs and results as of its last entry, for a test of the step."""
     services, row = services_of(request), await execution_of(request, execution_id)
     net = await services.control.executions.net(row.net_hash)
-    events, state = await _recorded(services, row, net, step)
+    events, state = await _attempt_record(services, row, net, step)
     recorded = await services.control.executions.values.read(lambda load: recorded_inputs(state, events, load))
     return Json(RecordedInputs(execution_id=execution_id, step=step, inputs=recorded[0], hidden=recorded[1]))
 
 
-async def _recorded(services: Services, row: ExecutionRow, net: Net, step: str) -> tuple[list[Event], RerunState]:
+async def _attempt_record(services: Services, row: ExecutionRow, net: Net, step: str) -> tuple[list[Event], RerunState]:
     events = await whole_events(services, row, await services.store.events(row.execution_id))
     return events, await computed(recorded_state, row.execution_id, row.trace_id, events, net, step)
 
@@ -200,7 +200,7 @@ async def run_step_alone(request: Request) -> Response:
     net, recorded = single_step_net(found.net, asked.step), None
     if asked.execution_id is not None:
         row = await execution_of(request, asked.execution_id)
-        _, recorded = await _recorded(services, row, net, asked.step)
+        _, recorded = await _attempt_record(services, row, net, asked.step)
     values = services.control.executions.values
     state = await values.read(lambda load: initial_test_state(asked.step, asked.inputs, recorded, load))
     request.scope[OBJECT] = f"{request.url.path}?path={net.path}"

@@ -106,7 +106,7 @@ async def formatted(request: Request) -> Response:
     from noetl.language.formatting.formatter import format_text
 
     text = await text_of(request)
-    source = await _edited(lambda: format_text(Source(text.name, text.source)))
+    source = await _edit_result(lambda: format_text(Source(text.name, text.source)))
     return Json(Formatted(source=source, changed=source != text.source))
 
 
@@ -242,7 +242,7 @@ async def form(request: Request) -> Response:
     from noetl.language.formatting.step_form import step_form
 
     asked = await read(request, StepRequest)
-    return Json(await _edited(lambda: step_form(Source("playbook.yaml", asked.source), asked.step, asked.task)))
+    return Json(await _edit_result(lambda: step_form(Source("playbook.yaml", asked.source), asked.step, asked.task)))
 
 
 @router.post("/api/steps/change", **openapi_docs(Formatted, reads=StepChange, summary="Write a form into a text"))
@@ -251,7 +251,7 @@ async def change(request: Request) -> Response:
     from noetl.language.formatting.step_form import with_inputs
 
     asked = await read(request, StepChange)
-    text = await _edited(lambda: with_inputs(Source("playbook.yaml", asked.source), asked.form, load_kinds()))
+    text = await _edit_result(lambda: with_inputs(Source("playbook.yaml", asked.source), asked.form, load_kinds()))
     return Json(Formatted(source=text, changed=text != asked.source))
 
 
@@ -261,11 +261,11 @@ async def insert(request: Request) -> Response:
     from noetl.language.formatting.step_form import with_step
 
     asked = await read(request, StepInsertion)
-    text = await _edited(lambda: with_step(Source("playbook.yaml", asked.source), asked.step, load_kinds()))
+    text = await _edit_result(lambda: with_step(Source("playbook.yaml", asked.source), asked.step, load_kinds()))
     return Json(Formatted(source=text, changed=True))
 
 
-async def _edited(edit: Callable[[], T]) -> T:
+async def _edit_result(edit: Callable[[], T]) -> T:
     """What an edit gives, made away from the event loop; 422 with the findings where a text is no YAML."""
     from noetl.language.formatting.formatter import FormatError
 

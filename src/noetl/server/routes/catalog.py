@@ -131,7 +131,7 @@ async def versions(request: Request, path: str) -> Response:
 
 @router.get("/api/catalog/{path:path}/versions/{version}", **openapi_docs(VersionDetail, summary="One version"))
 async def one_version(request: Request, path: str, version: str) -> Response:
-    return Json(await _detailed(request, path, version))
+    return Json(await _version_detail(request, path, version))
 
 
 @router.get("/api/catalog/{path:path}/source", **openapi_docs(media="text/yaml", summary="The text of a version"))
@@ -167,22 +167,22 @@ async def certificate(request: Request, path: str, version: Version | None = Non
             return Json(playbook_texts.certificate_view(result.certificate))
     net = from_json(await services.store.net(row.net_hash))
     # In a thread: a proof may take half a second, and all other requests share this event loop.
-    return Json(playbook_texts.certificate_view(await computed(_proved, net)))
+    return Json(playbook_texts.certificate_view(await computed(_certificate_of, net)))
 
 
 @router.get("/api/catalog/{path:path}", **openapi_docs(VersionDetail, summary="The newest version of a playbook"))
 async def newest(request: Request, path: str) -> Response:
-    return Json(await _detailed(request, path))
+    return Json(await _version_detail(request, path))
 
 
-async def _detailed(request: Request, path: str, version: str | None = None) -> VersionDetail:
+async def _version_detail(request: Request, path: str, version: str | None = None) -> VersionDetail:
     services = services_of(request)
     row = await registered_version(services.store.catalog, path, version)
     net = from_json(await services.store.net(row.net_hash))
     return VersionDetail(**version_fields(row), dialect=net.dialect)
 
 
-def _proved(net: Net) -> Certificate:
+def _certificate_of(net: Net) -> Certificate:
     from noetl.language.proving.certificate import analyse  # nothing at a server's start needs it
 
     return analyse(net, {})

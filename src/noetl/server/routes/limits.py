@@ -113,7 +113,7 @@ async def set_step(request: Request, execution_id: str, step: str) -> Response:
     row, asked = await execution_of(request, execution_id), await read(request, StepLimiting)
     rate = asked.rate
     wanted = StepRate(limit=rate.limit, per_s=rate.per) if isinstance(rate, LimitRate) else rate
-    return Json(await _limited(request, row, step, limit=asked.limit, rate=wanted, reason=asked.reason))
+    return Json(await _limit_answer(request, row, step, limit=asked.limit, rate=wanted, reason=asked.reason))
 
 
 @router.delete(
@@ -123,10 +123,10 @@ async def set_step(request: Request, execution_id: str, step: str) -> Response:
 async def reset_step(request: Request, execution_id: str, step: str) -> Response:
     """They are as the playbook says again."""
     row = await execution_of(request, execution_id)
-    return Json(await _limited(request, row, step, limit=None, rate=None))
+    return Json(await _limit_answer(request, row, step, limit=None, rate=None))
 
 
-async def _limited(
+async def _limit_answer(
     request: Request,
     row: ExecutionRow,
     step: str,

@@ -101,7 +101,7 @@ async def store(request: Request, checksum: str, worker_id: WorkerId, execution_
     if not written.is_shortest:
         raise ProblemDetails(422, "a value is stored in its shortest form: no blanks, no escapes that are not needed")
     # Another worker of the execution may have read the secret; this one does not know it and could not mask it.
-    body = await _masked(services, execution_id, body)
+    body = await _masked_body(services, execution_id, body)
     checksum = hashlib.sha256(body).hexdigest()
     await services.results.send(body)
     key = key_of(checksum)
@@ -112,7 +112,7 @@ async def store(request: Request, checksum: str, worker_id: WorkerId, execution_
     )
 
 
-async def _masked(services: Services, execution_id: str, body: bytes) -> bytes:
+async def _masked_body(services: Services, execution_id: str, body: bytes) -> bytes:
     redactor = (await services.control.for_workers.mask(execution_id)).redactor
     if redactor.idle:
         return body

@@ -223,7 +223,7 @@ async def deliver(request: Request, hook_id: str) -> Json:
     require_media_type(request, JSON)
     body = await body_of(request, MAX_BYTES)
     access = access_of(request)
-    hook, signed = await _verified(request, access, hook_id, body)
+    hook, signed = await _verified_delivery(request, access, hook_id, body)
     request.scope[ACTOR] = f"webhook {hook.name}"
     if wait_s := access.limits.webhooks.take(hook_id):
         raise too_busy("too many deliveries; try again later", int(wait_s) + 1)
@@ -237,7 +237,7 @@ async def deliver(request: Request, hook_id: str) -> Json:
     return Json(delivered, 202)
 
 
-async def _verified(request: Request, access: Access, hook_id: str, body: bytes) -> tuple[Webhook, Signed]:
+async def _verified_delivery(request: Request, access: Access, hook_id: str, body: bytes) -> tuple[Webhook, Signed]:
     """The webhook and the signature that fits. The same steps and the same answer for every failure."""
     headers = request.headers
     signed = parse_signature(headers.get(TIMESTAMP), headers.get(SIGNATURE), now=access.clock.now())

@@ -26,7 +26,9 @@ class PostgresCatalog:
         newest = await self._newest(playbook.path)
         if newest is not None and newest.net_hash == playbook.net_hash and playbook.origin in (None, newest.origin):
             return newest  # the usual case costs no write
-        return await self._db.run_in_transaction(lambda connection: _registered(connection, playbook), repeats=True)
+        return await self._db.run_in_transaction(
+            lambda connection: _register_playbook(connection, playbook), repeats=True
+        )
 
     async def _newest(self, path: str) -> CatalogRow | None:
         """Concurrent callers that ask for the same path share one query: many starts at once cost one, not one each."""
@@ -56,7 +58,7 @@ class PostgresCatalog:
         return found
 
 
-async def _registered(connection: Any, playbook: Registration) -> CatalogRow:
+async def _register_playbook(connection: Any, playbook: Registration) -> CatalogRow:
     await connection.execute(QUERIES["lock_path"], playbook.path)  # versions count without a gap
     there = await connection.fetchrow(QUERIES["select_newest_version"], playbook.path)
     newest = struct_of(CatalogRow, there) if there else None

@@ -49,11 +49,11 @@ async def migrate(database: Database, known: list[StoreMigration]) -> list[Store
     if not pending(await database.read(applied), known, database.where):
         return []
     return await database.run_in_transaction(
-        lambda connection: _migrated(connection, known, database.address), repeats=True
+        lambda connection: _run_migrations(connection, known, database.address), repeats=True
     )
 
 
-async def _migrated(connection: Any, known: list[StoreMigration], address: Address) -> list[StoreMigration]:
+async def _run_migrations(connection: Any, known: list[StoreMigration], address: Address) -> list[StoreMigration]:
     schema, where = address.schema, address.shown
     await connection.execute(_LOCK, schema)
     if not await connection.fetchval("SELECT to_regnamespace($1) IS NOT NULL", schema):
@@ -164,7 +164,7 @@ async def add_spans(database: Database) -> None:
     now = float(await database.value("select_now"))
     for span in (span_at(now + ahead * SPAN_S) for ahead in range(_AHEAD + 1)):
         if span.suffix not in known:
-            await _tried(database, _Adding(span).add, "made", span.suffix)
+            await _try_drop(database, _Adding(span).add, "made", span.suffix)
 
 
 class _Adding:
@@ -186,7 +186,7 @@ async def retire_spans(database: Database, before: Mapping[str, float]) -> dict[
     gone: dict[str, str] = {}
     for (suffix,) in await database.rows("select_outlived_spans", nets, moments, first_id(now)):
         dropping = _Dropping(suffix, nets, moments)
-        if await _tried(database, dropping.drop, "dropped", suffix):
+        if await _try_drop(database, dropping.drop, "dropped", suffix):
             gone |= dropping.gone
     return gone
 
@@ -210,7 +210,7 @@ class _Dropping:
         await connection.execute(QUERIES["drop_span"], self._suffix)
 
 
-async def _tried(database: Database, work: Any, done: str, suffix: str) -> bool:
+async def _try_drop(database: Database, work: Any, done: str, suffix: str) -> bool:
     """False if a long read holds the locks on the tables: the next hour is soon enough, and until a span exists, its
     rows are in the default partition."""
     try:

@@ -270,7 +270,7 @@ class PostgresStore(PostgresHistory):
         await connection.execute(QUERIES["take_time"])  # between two statements, logs are read
         await connection.execute(QUERIES["lock_rows"])  # commits wait until we are through
         ids = [row[0] for row in await connection.fetch(QUERIES["select_streams"])]
-        rows = [await self._derived(connection, execution_id) for execution_id in ids]
+        rows = [await self._derived_rows(connection, execution_id) for execution_id in ids]
         await connection.execute(QUERIES["delete_rows"])
         crash_point("rebuild.within")
         executions = (one.execution for one in rows)
@@ -280,7 +280,7 @@ class PostgresStore(PostgresHistory):
         await _copy(connection, "task", (row_codecs.task_values(task) for one in rows for task in one.tasks))
         return len(rows)
 
-    async def _derived(self, connection: Any, execution_id: str) -> Derived:
+    async def _derived_rows(self, connection: Any, execution_id: str) -> Derived:
         """From the events alone; the row beside them, if there is one, is not asked."""
         with damage_as_unreadable(execution_id):
             rows = await connection.fetch(QUERIES["select_stream_of_rows"], execution_id) if self._has_rows else []

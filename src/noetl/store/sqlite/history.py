@@ -187,7 +187,7 @@ class SqliteHistory(database.SqliteQueries):
         # Only during an outage: this is called for every statement.
         changes = self._db.total_changes if self._outage.is_on else None
         if self._file is not None and file_identity(self._where) != self._file:
-            raise self._gone()
+            raise self._removed_file_error()
         return changes
 
     def _worked(self, changes: int) -> None:
@@ -212,7 +212,7 @@ class SqliteHistory(database.SqliteQueries):
             case _:
                 return None
 
-    def _gone(self) -> StoreUnwritableError:
+    def _removed_file_error(self) -> StoreUnwritableError:
         """The error for a file that was removed or replaced: the system would let us write into the old one."""
         problem = StoreUnwritableError(
             f"the store {self._where} was removed or replaced while it was open: put it back, or start again with the"

@@ -22,9 +22,9 @@ class SqliteCatalog(SqliteTable):
         if newest is not None and newest.net_hash == playbook.net_hash and playbook.origin in (None, newest.origin):
             return newest  # the usual case costs no write
         with self._explained(), transaction(self._db):
-            return self._registered(playbook)
+            return self._register_playbook(playbook)
 
-    def _registered(self, playbook: Registration) -> CatalogRow:
+    def _register_playbook(self, playbook: Registration) -> CatalogRow:
         newest = self._newest(playbook.path)
         if newest is not None and newest.net_hash == playbook.net_hash:
             values = (playbook.origin or newest.origin, playbook.path, newest.version)
