@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.chromium import UI
 from tests.browser.conftest import PATIENCE_MS, Picture
-from tests.browser.playbooks import BIG, PRINTING, long
+from tests.browser.playbooks import BIG, PRINTING, broad, long
 from tests.browser.serving import Site
 
 FIRST_JS_BYTES = 120_000
@@ -118,3 +118,47 @@ def test_only_the_visible_lines_of_a_long_playbook_are_drawn(open_at: Callable[[
 
     expect(page.locator(".editor .cm-content")).to_contain_text("# as one writes")
     assert 0 < page.locator(".editor .cm-line").count() <= MOST_ROWS
+
+
+# Counts the elements that are put into the lines of the editor, and into the net beside them.
+COUNT_DRAWN = """() => {
+  window.drawn = { lines: 0, net: 0 };
+  const count = (name) => (changes) => {
+    for (const one of changes) window.drawn[name] += one.addedNodes.length;
+  };
+  const all = { childList: true, subtree: true };
+  new MutationObserver(count("lines")).observe(document.querySelector(".editor").shadowRoot, all);
+  new MutationObserver(count("net")).observe(document.querySelector(".picture"), all);
+}"""
+ELEMENTS_OF_A_KEY = 40
+MOST_OF_NET = 100  # it may be drawn once, and not for each key
+
+
+def test_typing_among_a_thousand_steps_draws_the_line_and_not_the_net(
+    open_at: Callable[[str], Page], here: Site
+) -> None:
+    here.register(broad(25, 38, "tests/typed"))
+    page = open_at("/catalog/edit/tests/typed")
+    expect(page.locator(".facts")).to_contain_text("no errors")
+    expect(page.locator(".group")).to_have_count(25)
+    expect(page.locator(".way")).to_have_count(24)
+    page.get_by_label("Find a step").wait_for()  # it comes a moment after the net
+    page.locator(".editor .cm-content").click()
+    page.keyboard.press("Control+End")
+    with page.expect_response("**/api/graph"):
+        page.keyboard.type("  #")  # the first key marks the text as changed and chooses the step of its line
+    page.wait_for_timeout(200)
+    page.evaluate(COUNT_DRAWN)
+    typed = " as one writes"
+
+    with page.expect_response("**/api/graph"):
+        page.keyboard.type(typed)
+    expect(page.locator(".editor .cm-content")).to_contain_text("# as one writes")
+    drawn = page.evaluate("window.drawn")
+    assert 0 < drawn["lines"] <= len(typed) * ELEMENTS_OF_A_KEY
+    assert drawn["net"] <= MOST_OF_NET
+
+    with page.expect_response("**/api/graph"):
+        page.keyboard.insert_text("\n  - step: other\n    tool: { kind: noop }")
+    expect(page.locator(".step", has_text="other")).to_be_attached()
+    assert page.evaluate("window.drawn.net") > 0
