@@ -13,7 +13,6 @@ from fastapi import Request
 
 from noetl.base.diagnostics import Diagnostic, Severity, Source
 from noetl.language.migrating.edits import Fix
-from noetl.language.migrating.fixes import fix_for, tried_fixes
 from noetl.language.reading.playbook import Dialect
 from noetl.net.net import Net, content_hash, tasks_of
 from noetl.server.bodies import JSON, YAML, body_of, media_type, read, require_media_type
@@ -77,7 +76,7 @@ class Outline(msgspec.Struct, frozen=True, kw_only=True):
     migration: str | None = None
 
 
-def diagnostic_view(diagnostic: Diagnostic, source: Source | None = None) -> DiagnosticView:
+def diagnostic_view(diagnostic: Diagnostic, fix: Fix | None = None) -> DiagnosticView:
     span = diagnostic.span
     return DiagnosticView(
         code=diagnostic.code,
@@ -90,27 +89,30 @@ def diagnostic_view(diagnostic: Diagnostic, source: Source | None = None) -> Dia
         end_line=span.end_line,
         end_column=span.end_column,
         witness=list(diagnostic.witness),
-        fix=fix_for(diagnostic, source) if source is not None else None,
+        fix=fix,
     )
 
 
 def diagnostic_views(diagnostics: Iterable[Diagnostic], source: Source | None = None) -> list[DiagnosticView]:
     """The views of diagnostics, with fixes if `source` is their text."""
-    return [diagnostic_view(diagnostic, source) for diagnostic in diagnostics]
+    if source is None:
+        return [diagnostic_view(diagnostic) for diagnostic in diagnostics]
+    from noetl.language.migrating.fixes import fix_for
+
+    return [diagnostic_view(diagnostic, fix_for(diagnostic, source)) for diagnostic in diagnostics]
 
 
 def playbook_outline(checked: Checked, *, migration: str | None = None) -> Outline:
     """The outline of a checked text. Each fix was tried: one that does not help is left out. This takes as long as
     several checks of the text, so call it in a thread."""
+    from noetl.language.migrating.fixes import tried_fixes
+
     net = checked.net
     fixes = tried_fixes(checked, load_kinds())
     return Outline(
         dialect=checked.dialect.value if checked.dialect is not None else None,
         valid=checked.ok,
-        diagnostics=[
-            msgspec.structs.replace(diagnostic_view(diagnostic), fix=fixes.get(diagnostic))
-            for diagnostic in checked.diagnostics
-        ],
+        diagnostics=[diagnostic_view(diagnostic, fixes.get(diagnostic)) for diagnostic in checked.diagnostics],
         name=net.name if net is not None else None,
         path=net.path if net is not None else None,
         version=net.version if net is not None else None,
