@@ -219,7 +219,8 @@ def test_a_kind_that_cannot_test_credentials_names_the_kinds_that_can() -> None:
     code, _, err = call("credential", "test", "word", "--kind", "python")
 
     assert code == 4
-    assert 'the tool "python" has no way to try a credential; these have: http, postgres, ' in err
+    assert 'the tool "python" has no way to try a credential; these have: http, ' in err
+    assert " postgres, " in err
 
 
 def test_a_credential_that_no_tool_can_test_names_those_that_can() -> None:

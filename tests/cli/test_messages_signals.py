@@ -44,7 +44,7 @@ def test_a_signal_reaches_all_waiting_executions_or_one(tmp_path: Path) -> None:
         f"execution {other} received stop",
         f"execution {third} received stop",
     ]
-    assert "is over" in refused(db, "signal", "send", "stop", "--execution", one)
+    assert "has ended" in refused(db, "signal", "send", "stop", "--execution", one)
 
 
 @pytest.mark.req("MSG-06")

@@ -146,7 +146,7 @@ TOLD = [
     ("v10_foreign_names", "W_FOREIGN_NAME", 22, "write event.result"),
     ("v10_jinja_refused", "E_TEMPLATE", 11, "write a.b or a['b']"),
     ("v10_jinja_refused", "E_TEMPLATE", 16, 'did you mean "tojson"?'),
-    ("v10_secrets_in_arcs_refused", "E_KEYCHAIN", 8, "read it in a task's inputs"),
+    ("v10_secrets_in_arcs_refused", "E_KEYCHAIN", 8, "only the inputs of a task can read secrets"),
     ("v2_case_legacy_conditions_refused", "E_NEXT_WHEN", 12, 'has no "else"'),
     ("v2_eval_list_of_names_refused", "E_NEXT_SHAPE", 7, "names alone are v2-case, where several fork"),
     ("v2_eval_list_of_names_refused", "I_ALIAS", 10, "write next: [{step: …}]"),

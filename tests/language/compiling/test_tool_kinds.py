@@ -23,7 +23,8 @@ def test_an_unknown_kind_is_refused_with_the_known_ones(compiled: Compile) -> No
     found = compiled(step("{ kind: audit_logger }")).only("E_TOOL_KIND")
 
     assert (found.path, found.line) == ("workflow[0].tool.kind", 7)
-    assert "known kinds: http, python, shell" in found.hint and "postgres, sql, duckdb" in found.hint
+    assert "known kinds: http, python, shell" in found.hint
+    assert "postgres, sql, duckdb" in found.hint
 
 
 @pytest.mark.req("VAL-04")

@@ -49,7 +49,11 @@ async def test_the_state_after_any_event_and_the_changes_between_two_can_be_read
 
         assert told[-1] == now
         start, end = sorted(now["steps"], key=lambda one: one["step"] != "start")
-        assert (start["status"], start["done"], start["loop"]) == ("done", 1, {"total": 3, "done": 2, "failed": 1})
+        assert (start["status"], start["done"], start["loop"]) == (
+            "done",
+            1,
+            {"total": 3, "done": 2, "failed": 1, "unrun": 0, "passed_over": 0},
+        )
         assert (end["status"], end["tokens"], end["running"], end["loop"]) == ("done", 0, 0, None)
         assert [one["at"] for one in told] == list(range(1, now["at"] + 1))
         assert (told[0]["status"], now["status"]) == ("running", "completed")
