@@ -9,9 +9,8 @@ worst=0
 
 # The browser's driver keeps a loop of its own running in its process, so its tests have one to themselves.
 .venv/bin/pytest -m "not deep" tests/browser >.venv/browser.log 2>&1 & browser=$!
-# They also run one after another and take nearly as long as everything else, so they get the processor first.
-nice -n 5 make --no-print-directory check >.venv/check.log 2>&1 & check=$!
-nice -n 5 make --no-print-directory test-ui >.venv/ui.log 2>&1 & ui=$!
+make --no-print-directory check >.venv/check.log 2>&1 & check=$!
+make --no-print-directory test-ui >.venv/ui.log 2>&1 & ui=$!
 trap 'kill $browser $check $ui 2>/dev/null' INT TERM
 
 # Three for each core: many tests wait for processes that start, leases that run out and servers that come back. With two
@@ -20,7 +19,7 @@ trap 'kill $browser $check $ui 2>/dev/null' INT TERM
 workers=$(($(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) * 3))
 [ "$workers" -le 8 ] || workers=8
 
-nice -n 5 .venv/bin/pytest -n "$workers" --dist worksteal -m "not deep" --ignore tests/browser || worst=$?
+.venv/bin/pytest -n "$workers" --dist worksteal -m "not deep" --ignore tests/browser || worst=$?
 
 ended() { # NAME PROCESS
     code=0
