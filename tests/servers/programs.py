@@ -53,12 +53,16 @@ class ServedProgram:
         for _ in range(6000):
             assert self.process.poll() is None, f"the server ended at once: {self.log()}"
             try:
-                socket.create_connection(("127.0.0.1", self.port), timeout=10).close()
+                self.connect()
             except OSError:
                 time.sleep(0.02)
             else:
                 return
         raise AssertionError(f"the server did not listen: {self.log()}")
+
+    def connect(self) -> None:
+        """Make a connection and close it; OSError while the server does not listen."""
+        socket.create_connection(("127.0.0.1", self.port), timeout=10).close()
 
     def log(self) -> str:
         return (self.folder / "server.log").read_text(errors="replace")[-2000:]
