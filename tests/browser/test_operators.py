@@ -15,6 +15,7 @@ from tests.browser.conftest import PATIENCE_MS, Picture, presses
 from tests.browser.profiles import move
 from tests.browser.remote_workers import administrator, remote_worker
 from tests.browser.serving import Site, site
+from tests.waiting import until
 
 Open = Callable[[str], Page]
 STOPPED = """apiVersion: noetl.io/v10
@@ -291,11 +292,14 @@ def test_a_start_that_was_lost_with_its_worker_says_so_in_words(
     with site(tmp_path, workers=0, lease_ttl_s=3.0) as there:
         there.register(GATED)
         execution_id = there.start("tests/gated", gate=str(gate))
+        events = f"executions/{execution_id}/events"
         with administrator(browser, there, f"/executions/{execution_id}?tab=time", PATIENCE_MS) as page:
             rows = page.get_by_role("list", name="Step runs by time")
             rows.get_by_role("button").first.click()  # its tasks are listed below it
             with remote_worker(there):
                 expect(rows.get_by_role("button").filter(has_text="copy")).to_contain_text("running")
+                # A start that is not recorded yet when the worker is killed is no start that was lost.
+                until(lambda: there.api.get(events, params={"types": "task.started"}).json()["events"] or None)
             gate.touch()
             with remote_worker(there):
                 assert there.ended(execution_id) == "completed"

@@ -155,10 +155,13 @@ def test_typing_among_a_thousand_steps_draws_the_line_and_not_the_net(
         page.keyboard.type(typed)
     expect(page.locator(".editor .cm-content")).to_contain_text("# as one writes")
     drawn = page.evaluate("window.drawn")
-    assert 0 < drawn["lines"] <= len(typed) * ELEMENTS_OF_A_KEY
+    # It may be none: the browser can change the text of a line that stays.
+    assert drawn["lines"] <= len(typed) * ELEMENTS_OF_A_KEY
     assert drawn["net"] <= MOST_OF_NET
 
     with page.expect_response("**/api/graph"):
         page.keyboard.insert_text("\n  - step: other\n    tool: { kind: noop }")
     expect(page.locator(".step", has_text="other")).to_be_attached()
-    assert page.evaluate("window.drawn.net") > 0
+    drawn = page.evaluate("window.drawn")
+    assert drawn["net"] > 0
+    assert drawn["lines"] > 0
