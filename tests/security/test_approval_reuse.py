@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import msgspec
 import pytest
 
+from noetl.events.envelope import Event
 from noetl.operations.administration_shapes import Role
 from noetl.operations.embedded import driving
 from tests.cli.running import call
@@ -126,6 +128,29 @@ async def test_an_approval_in_a_nested_execution_is_protected_too() -> None:
         assert status == 409, told
         status, told = await again(operator, first, **{"from": "pay"})
         assert status == 201, told
+
+
+@pytest.mark.req("HUM-05")
+async def test_an_approval_of_a_server_whose_clock_is_ahead_is_not_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another server has decided the nested execution, and its clock says that the step came before the approval."""
+    async with talking(tools={"python": Scripted(work=1)}) as talk:
+        asking = playbook(ASKING).replace("tests/test", "tests/asking")
+        first = await approved(talk, PARENT, asking)
+        [child] = await talk.services.store.children(first)
+        stored_events = talk.services.store.events
+
+        async def ahead(execution_id: str, **more: Any) -> list[Event]:
+            events = await stored_events(execution_id, **more)
+            late = 10.0 if execution_id == child.execution_id else 0.0
+            return [msgspec.structs.replace(event, ts=event.ts + late) for event in events]
+
+        monkeypatch.setattr(talk.services.store, "events", ahead)
+        operator = await talk.as_role(Role.OPERATOR)
+
+        status, told = await again(operator, first, **{"from": "pay"}, payload={"amount": 1_000_000})
+
+        assert status == 409, told
+        assert 'the human task "Pay 10?"' in told["detail"]
 
 
 @pytest.mark.req("HUM-05")

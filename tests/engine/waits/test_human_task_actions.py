@@ -54,6 +54,20 @@ def test_only_a_role_holder_can_claim_and_only_the_claimant_can_release() -> Non
 
 
 @pytest.mark.req("HUM-02")
+def test_a_claim_is_worth_nothing_once_its_user_has_lost_the_role() -> None:
+    talk = asked()
+    talk.act("claim", roles=MANAGER)
+
+    completed = talk.act("complete", values={"decision": "approve"}, roles=("sales",))
+    commented = talk.act("comment", text="mine", roles=("sales",))
+
+    assert (completed.verdict, commented.verdict) == (ReportResult.FORBIDDEN, ReportResult.FORBIDDEN)
+    assert "human role finance_manager, which you do not act in" in str(completed.detail)
+    assert talk.act("release", roles=("sales",)).verdict is ReportResult.ACCEPTED
+    assert talk.act("complete", "bob", values={"decision": "reject"}, roles=MANAGER).verdict is ReportResult.ACCEPTED
+
+
+@pytest.mark.req("HUM-02")
 def test_completing_a_task_twice_is_a_conflict_that_names_the_first_user() -> None:
     talk = asked()
     task_id = talk.task_id

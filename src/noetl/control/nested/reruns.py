@@ -5,7 +5,8 @@ relies on, and whether they still hold (HUM-05).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+import math
+from collections.abc import Collection, Iterator
 
 import msgspec
 
@@ -74,20 +75,33 @@ async def _with_approvals(
     request = events[0].payload
     assert isinstance(request, ExecutionRequested), "every stream begins with its request (SRV-01)"
     last = events[(until or carried.at) - 1]
-    found = approvals_in(events[: last.seq]) + await _nested_approvals(history, carried.execution_id, last.ts)
+    relied_on = events[: last.seq]
+    found = approvals_in(relied_on)
+    found += await _nested_approvals(history, carried.execution_id, last.ts, _ended_children(relied_on))
     before = ApprovedInputs(net_hash=request.net_hash, payload=request.payload)
-    found += await _lost_approvals(history, carried.execution_id, events[: last.seq])
+    found += await _lost_approvals(history, carried.execution_id, relied_on)
     return msgspec.structs.replace(carried, approvals=reused_approvals(found, before, now, consent))
 
 
-async def _nested_approvals(history: History, execution_id: str, until: float) -> tuple[Approval, ...]:
-    """The approvals until that time in all descendants of an execution."""
+async def _nested_approvals(
+    history: History, execution_id: str, until: float, ended: Collection[str] = ()
+) -> tuple[Approval, ...]:
+    """The approvals in all descendants of an execution: all of those children that had `ended`, and what others had
+    until that time."""
     found: tuple[Approval, ...] = ()
     for child in await history.children(execution_id):
+        # By the order in the log of the caller where it tells: the clocks of two servers are never quite the same, and
+        # an approval that seems to be later than the step would be forgotten.
+        own_until = math.inf if child.execution_id in ended else until
         events = await history.events(child.execution_id, only=EventFilter(types=APPROVAL_EVENTS))
-        found += approvals_in(event for event in events if event.ts <= until)
-        found += await _nested_approvals(history, child.execution_id, until)
+        found += approvals_in(event for event in events if event.ts <= own_until)
+        found += await _nested_approvals(history, child.execution_id, own_until)
     return found
+
+
+def _ended_children(events: list[Event]) -> frozenset[str]:
+    """The nested executions whose calls had ended by the last of these events."""
+    return frozenset(child_id_of(task_run_id) for _, task_run_id in _ended_calls(events))
 
 
 async def _lost_approvals(history: History, execution_id: str, events: list[Event]) -> tuple[Approval, ...]:

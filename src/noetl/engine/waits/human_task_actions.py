@@ -87,10 +87,11 @@ def _release(execution: Execution, task: OpenHumanTask, command: ActOnTask) -> D
 
 
 def _complete(execution: Execution, task: OpenHumanTask, command: ActOnTask) -> Decision:
-    """A claimed task is completed by the user who claimed it; an unclaimed one by a user it is assigned to."""
+    """Only by a user the task is assigned to, and a claimed one only by the user who claimed it."""
     if task.state is HumanTaskState.CLAIMED and task.claimed_by != command.actor:
         return _refusal(ReportResult.CONFLICT, f'task "{task.title}" is claimed by {task.claimed_by}')
-    if task.state is HumanTaskState.OPEN and not _is_for(task, command):
+    # Also if this user has claimed it: the role may have been taken away since.
+    if not _is_for(task, command):
         return _forbidden(task)
     values, problems = fill_form(task.form, command.values)
     if problems:
@@ -113,8 +114,8 @@ def _complete(execution: Execution, task: OpenHumanTask, command: ActOnTask) -> 
 
 
 def _comment(execution: Execution, task: OpenHumanTask, command: ActOnTask) -> Decision:
-    """A comment by a user the task is assigned to or by its claimant; other users are refused."""
-    if not _is_for(task, command) and task.claimed_by != command.actor:
+    """A comment by a user the task is assigned to; other users are refused."""
+    if not _is_for(task, command):
         return _forbidden(task)
     text = command.text.strip()
     if refused := _comment_problem(task, text):
