@@ -46,6 +46,8 @@ def data_of(body: bytes, content_type: str) -> Any:
         ("naïve".encode("latin-1"), "text/plain", "naïve"),
         ("naïve".encode("cp1252"), "text/csv; charset=windows-1252", "naïve"),
         (b"abc", "text/plain; charset=no-such-thing", "abc"),
+        (b"caf-dma", "text/plain; charset=punycode", "caf-dma"),  # their time grows with the square of the body
+        (b"xn--caf-dma", "text/plain; charset=IDNA", "xn--caf-dma"),
         (b"<a/>", "image/svg+xml", "<a/>"),
         (b"", JSON, None),
         (b"", "text/plain", None),

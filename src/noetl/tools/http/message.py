@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping
@@ -26,6 +27,8 @@ MAX_VALUES = 5_000_000
 MAX_DEPTH = 100
 _BOM = b"\xef\xbb\xbf"
 _UNREADABLE: Any = object()
+# Codecs of host names, which no body has. Their time grows with the square of the body, and servers choose the charset.
+_HOST_NAME_CODECS = frozenset({"idna", "punycode"})
 _BINARY_TYPES = ("image/", "audio/", "video/", "font/", "model/")
 _BINARY = frozenset(
     f"application/{name}"
@@ -179,7 +182,7 @@ def _text(body: bytes, media_type: str, charset: str) -> str | None:
 
 def _decoded(body: bytes, charset: str) -> str | None:
     try:
-        return body.decode(charset)
+        return None if codecs.lookup(charset).name in _HOST_NAME_CODECS else body.decode(charset)
     except (LookupError, ValueError):
         return None
 

@@ -103,14 +103,24 @@ def _tls(verify_ssl: bool) -> ssl.SSLContext:
     return httpx2.create_ssl_context(verify=verify_ssl)
 
 
+class _ReceivedTooMuchError(Exception):
+    """More bytes arrived than the task takes."""
+
+
 class _Stream(httpx2.AsyncByteStream):
-    """Adapts the body stream of the pool to httpx2."""
+    """Adapts the body stream of the pool to httpx2, and counts what arrives before it is decompressed."""
 
     def __init__(self, inner: AsyncIterable[bytes]) -> None:
         self._inner = inner
+        self.max_bytes: int | None = None
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
+        received = 0
         async for part in self._inner:
+            received += len(part)
+            # Compressed bytes may decompress to nothing at all, so counting what comes out of them is not enough.
+            if self.max_bytes is not None and received > self.max_bytes:
+                raise _ReceivedTooMuchError
             yield part
 
     async def aclose(self) -> None:
@@ -120,7 +130,8 @@ class _Stream(httpx2.AsyncByteStream):
 
 # Bodies of responses are read in pieces and bounded (reliability.md §2.5, response bombs). The size after decompression
 # counts. Text compresses by a factor of five to twenty; a body that grows a hundredfold was made to fill memory, and is
-# refused before it is large. Below a megabyte it does no harm.
+# refused before it is large. Below a megabyte it does no harm. A body that is compressed several times is refused
+# unread: inner layers can grow a thousandfold each and come to nothing in the end, so that no size is ever exceeded.
 MAX_RATIO = 100
 RATIO_FROM_BYTES = 1024 * 1024
 # The body of a redirect is read so that the connection can be used again; a long one costs more than a new connection.
@@ -132,18 +143,27 @@ async def read_body(response: httpx2.Response, max_bytes: int, what: str) -> byt
     declared = response.headers.get("content-length", "")
     encoded = "content-encoding" in response.headers
     is_head = response.request.method == "HEAD"
+    codings = [one for one in response.headers.get("content-encoding", "").split(",") if one.strip() != "identity"]
+    if len(codings) > 1 and not is_head:
+        message = f"{what} gave a body that is compressed {len(codings)} times, and one time is allowed"
+        raise ToolError("result.too_large", message)
+    if isinstance(response.stream, _Stream):
+        response.stream.max_bytes = max_bytes
     if not encoded and not is_head and declared.isdecimal() and int(declared) > max_bytes:
         raise _too_long(what, f"{int(declared):,} bytes", max_bytes)
     pieces: list[bytes] = []
     size = 0
-    async with aclosing(response.aiter_bytes()) as arriving:
-        async for piece in arriving:
-            pieces.append(piece)
-            size += len(piece)
-            if size > max_bytes:
-                raise _too_long(what, f"more than {max_bytes:,} bytes", max_bytes)
-            if encoded and size > RATIO_FROM_BYTES and size > MAX_RATIO * response.num_bytes_downloaded:
-                raise _bomb(what)
+    try:
+        async with aclosing(response.aiter_bytes()) as arriving:
+            async for piece in arriving:
+                pieces.append(piece)
+                size += len(piece)
+                if size > max_bytes:
+                    raise _too_long(what, f"more than {max_bytes:,} bytes", max_bytes)
+                if encoded and size > RATIO_FROM_BYTES and size > MAX_RATIO * response.num_bytes_downloaded:
+                    raise _bomb(what)
+    except _ReceivedTooMuchError:
+        raise _too_long(what, f"more than {max_bytes:,} bytes", max_bytes) from None
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
