@@ -294,7 +294,7 @@ def _comparison(node: Any) -> logic.Shape:
 def _compare(left: Any, op: str, right: Any) -> logic.Shape:
     read, value = chain(left), constant(right)
     if read is None and op in _FLIPPED:
-        # `5 < ctx.n` says the same as `ctx.n > 5`: the analyser knows one spelling.
+        # `5 < ctx.n` is turned into `ctx.n > 5`: the analyser knows only that form.
         read, value, op = chain(right), constant(left), _FLIPPED[op]
     operator = _OPERATORS[op]
     if read is None or value is UNKNOWN:
@@ -343,7 +343,7 @@ def _collect(node: Any, found: list[logic.Comparison]) -> None:
 
 
 def tested(tree: Tree) -> tuple[Chain, ...]:
-    """Every reference whose own truth decides something: after `not`, beside `and` and `or`, and in `if`."""
+    """Every reference that is used as a condition: after `not`, as an operand of `and` and `or`, and in `if`."""
     found: dict[Chain, None] = {}
     pending: list[Any] = [tree]
     while pending:
@@ -364,7 +364,8 @@ def tested(tree: Tree) -> tuple[Chain, ...]:
 
 
 def choices(node: Any) -> tuple[Any, ...]:
-    """The constants an expression can give when it is one, or a choice between some (C-27); empty when unknown."""
+    """The constants that an expression can give, if it is a constant or a choice between constants (C-27); empty if
+    unknown."""
     value = constant(node)
     if value is not UNKNOWN:
         return (value,)

@@ -1,7 +1,7 @@
 """Arithmetic: the operators of templates over numbers, text, lists, times and durations.
 
-Every operator checks the size of its result before making it (reliability.md §2.1) and refuses what it cannot mean;
-nothing is converted silently, so `"1" + 1` is an error and `"1" ~ 1` is `11`.
+Every operator checks the size of its result before making it (reliability.md §2.1) and refuses types that it is not
+defined for; nothing is converted silently, so `"1" + 1` is an error and `"1" ~ 1` is `11`.
 """
 
 from __future__ import annotations

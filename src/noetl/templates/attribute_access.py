@@ -33,7 +33,8 @@ class AttributeGroup(tuple[Any, Any]):
 
 def member(value: Any, key: Any) -> Any:
     """The value of `key` in `value`, or ABSENT. The key has been checked."""
-    # By exact class: this runs for every dot of every template, and subclasses (groups, headers) are handled below.
+    # Compared by exact class: this runs for every `.` of every template, and subclasses (groups, headers) are handled
+    # below.
     kind = type(value)
     if kind is dict:
         return value.get(key, ABSENT)
@@ -68,7 +69,7 @@ def _view_value(value: Any, key: Any) -> Any:
 
 
 def checked_key(key: Any) -> Any:
-    """A computed key, refused when it is not one (TPL-11)."""
+    """A computed key. TemplateError if the value cannot be a key (TPL-11)."""
     key = settled(key)
     if isinstance(key, Missing):
         raise undefined_error(key)
@@ -140,7 +141,7 @@ def _slice_bound(bound: Any) -> int | None:
     raise TemplateError(f"the bounds of a slice are whole numbers, not {described(bound)}")
 
 
-# Walking. Every walk is counted before it starts, so a loop over a large range ends as an error and not as a long wait.
+# Iterating. Every iteration is counted before it starts, so a loop over a large range is an error and not a long wait.
 
 
 def elements(run: Evaluation, value: Any) -> Sequence[Any]:

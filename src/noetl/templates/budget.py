@@ -130,7 +130,7 @@ def reading(text: str) -> int:
 
 
 def comparing(left: str, right: str) -> int:
-    """Telling whether two texts are equal: their memory is compared, if they are of one length."""
+    """Testing whether two texts are equal: their memory is compared if they have the same length."""
     return len(left) >> 8 if len(left) == len(right) else 0
 
 

@@ -19,7 +19,7 @@ from noetl.templates import budget
 from noetl.templates.budget import MAX_VALUE_DEPTH, Evaluation
 from noetl.templates.values import SEQUENCES, Missing, described, is_number, settled
 
-_LONG_TEXT = 64  # longer ones take longer to compare than an element takes to look at
+_LONG_TEXT = 64  # comparing longer ones costs more than the one step that is counted for an element
 
 ORDERS: dict[str, Callable[[Any, Any], bool]] = {"lt": lt, "lteq": le, "gt": gt, "gteq": ge}
 
@@ -54,7 +54,7 @@ def _equal_items(run: Evaluation, pairs: Any, depth: int) -> Any:
 
 
 def ordered(run: Evaluation, order: str, left: Any, right: Any) -> bool:
-    """`left < right` and its kin; `order` is a key of ORDERS."""
+    """`left < right` and the other orders; `order` is a key of ORDERS."""
     left, right = settled(left), settled(right)
     if left is None or right is None or isinstance(left, Missing) or isinstance(right, Missing):
         return False

@@ -118,7 +118,7 @@ class Template:
         if self._constant is None:
             try:
                 self._constant = () if self.references else (self.evaluate_in(_constant_run()),)
-            except TemplateError:  # now(), a constant mistake such as 1/0, or more work than a constant is worth
+            except TemplateError:  # now(), a constant mistake such as 1/0, or more work than the budget for constants
                 self._constant = ()
         return self._constant
 
@@ -134,7 +134,7 @@ class Template:
 
     @property
     def tested(self) -> tuple[tuple[str, tuple[str | int, ...]], ...]:
-        """The references whose own truth decides something within the template."""
+        """The references that the template uses as conditions."""
         if self._tree is None:
             return ()
         from noetl.templates.analysis import tested
@@ -157,7 +157,8 @@ class Template:
 
     @property
     def choices(self) -> tuple[Any, ...]:
-        """The constants the template can give, when it is one or a choice between some (C-27); else empty."""
+        """The constants that the template can give, if it is a constant or a choice between constants (C-27); else
+        empty."""
         if self.is_constant:
             return (self.constant,)
         if self._tree is None or not self.single:
@@ -172,7 +173,7 @@ def parse(text: str) -> Template:
     """The template in `text`. TemplateError for bad syntax and for everything the sandbox can refuse beforehand."""
     if not is_template(text):
         return Template(text, single=False, references=(), parts=(text,) if text else ())
-    body = text.rstrip("\n") or text  # a block scalar ends in a line break that its author does not mean
+    body = text.rstrip("\n") or text  # the line break at the end of a block scalar is not intended as text
     parts = paths.recognise(body)
     # Most templates are plain paths (`{{ ctx.x }}`) between text. They need no parser, which takes longer to import
     # than a small playbook to run.
@@ -193,7 +194,7 @@ def _parse_fully(text: str, body: str) -> Template:
 
     tree = read_tree(body)
     single = _is_single(tree)
-    # It is text after all, and then its last line break is part of it.
+    # It is plain text, and then its last line break is part of it.
     if not single and body != text:
         tree = read_tree(text)
     refuse(tree, text)
@@ -201,7 +202,7 @@ def _parse_fully(text: str, body: str) -> Template:
 
 
 def template_of(text: str, tree: Any) -> Template:
-    """The template of a tree that was made from the allowed one of `text` by leaving out or replacing parts of it."""
+    """The template of a syntax tree that was made from the checked tree of `text` by removing or replacing parts."""
     from noetl.templates.analysis import references
     from noetl.templates.forbidden_syntax import refuse
 

@@ -80,7 +80,7 @@ def indent(run: Evaluation, value: Any, width: int | str = 4, first: bool = Fals
 
 
 def formatted(run: Evaluation, value: Any, *values: Any, **named: Any) -> str:
-    """`"%.2f" | format(x)`: the same as `"%.2f" % x`, as in Jinja2. It has nothing of `str.format`."""
+    """`"%.2f" | format(x)`: the same as `"%.2f" % x`, as in Jinja2. The syntax of `str.format` is not supported."""
     return percent_format(run, written(run, value), named or values)
 
 
@@ -178,7 +178,7 @@ def sql(run: Evaluation, value: Any) -> SqlFragment:
     return SqlFragment(run.text(value))
 
 
-# Filters on numbers, and to them.
+# Filters on numbers, and filters that convert to numbers.
 
 _MAX_DIGITS = 1_000
 _UNITS = ("kB", "MB", "GB", "TB", "PB", "EB", "ZB", "YB")
@@ -279,7 +279,7 @@ def tojson(run: Evaluation, value: Any, indent: int | None = None) -> str:
     run.fits(size.characters)
     run.spend(_ENCODER_STEPS + size.parts)
     if indent is not None:
-        run.spend(2 * _ENCODER_STEPS)  # one that indents is written in Python
+        run.spend(2 * _ENCODER_STEPS)  # the encoder with indentation is written in Python
         run.fits(_indentation_size(run, plain, indent, 1))
     try:
         return run.text(json.dumps(plain, ensure_ascii=False, allow_nan=False, indent=indent))
@@ -288,7 +288,7 @@ def tojson(run: Evaluation, value: Any, indent: int | None = None) -> str:
 
 
 def _indentation_size(run: Evaluation, value: Any, indent: int, depth: int) -> int:
-    """The blanks and line breaks that `indent` adds. Every part is handed through all the levels above it."""
+    """The blanks and line breaks that `indent` adds. Every part passes through all the levels above it."""
     if not isinstance(value, dict | list):
         return 0
     run.spend(len(value) * (4 + depth))

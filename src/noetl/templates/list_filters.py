@@ -250,8 +250,8 @@ class _SortKeys:
         return self._run.read(value) if self._case_sensitive else self._run.text(value.lower())
 
 
-# Filters that pick and turn elements with another filter or test: map, select, reject and their kin.
-# The filter or test is named by text; the name is looked up in the same allow-lists as a written one.
+# Filters that choose or convert elements with another filter or test: map, select, reject and their variants. The
+# filter or test is named by text; the name is looked up in the same allow-lists as a written one.
 Lookup = Callable[[str], Callable[..., Any]]
 
 

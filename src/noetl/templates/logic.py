@@ -19,7 +19,8 @@ Operator = Literal["==", "!=", "in", "not in", "<", "<=", ">", ">=", "truthy", "
 class GuardReference(msgspec.Struct, frozen=True):
     """A read of a name and the constant part of what is read on it: `ctx.a['b'].c` is ctx, (a, b, c).
 
-    `defaulted`: being undefined is provided for, by `default(…)`, an `is defined` test or a guard around it.
+    `defaulted`: the template handles an undefined value, by `default(…)`, an `is defined` test or a guard around the
+    read.
     """
 
     root: str

@@ -35,7 +35,7 @@ def render(
 
 
 def render_collection(authored: Authored, scope: ScopeLike, *, now: float | None = None) -> Any:
-    """What a loop goes through: the rows or the body of a result that is named alone, else the value of `render`."""
+    """The items of a loop: the rows or the body if the template names only a result, else the value of `render`."""
     data = authored.data
     if isinstance(data, str) and is_template(data):
         return parse(data).evaluate(scope, now, as_list=True)

@@ -29,10 +29,10 @@ V10, V2_EVAL, V2_CASE = DIALECTS = ("v10", "v2-eval", "v2-case")
 
 
 class Scope:
-    """Names in the order of TPL-06: namespaces, the iteration's binding, task results, step results, then the fields
-    of `args`, `ctx` and `workload`. A reserved word is a namespace or undefined, never such a field (C-26). `loop`, the
-    iteration or what a loop came to, is read under that name where nothing else has it. `known` are the names that the
-    playbook can define at some time; with None, any name may be."""
+    """Names in the order of TPL-06: namespaces, the iteration's binding, task results, step results, then the fields of
+    `args`, `ctx` and `workload`. A reserved word is a namespace or undefined, never such a field (C-26). `loop` is the
+    iteration, or the counts of a finished loop; a namespace, variable or result of that name comes first. `known` are
+    the names that the playbook can define at some time; with None, any name may be."""
 
     __slots__ = ("_bare", "_known", "_loop", "_namespaces", "_steps", "_tasks")
 
@@ -56,7 +56,8 @@ class Scope:
         self._bare = [layer for layer in layers if layer is not None]
 
     def lookup(self, name: str) -> Any:
-        """The value of a bare name. KeyError when nothing gives it one, UndefinedNameError when nothing ever can."""
+        """The value of a bare name. KeyError if it has no value here, UndefinedNameError if the playbook never defines
+        it."""
         if name in self._namespaces:
             return self._namespaces[name]
         # Before the layers: a key of `ctx` or `workload` that is called `event` must not pass for the event (C-26).
@@ -65,7 +66,8 @@ class Scope:
         if name == "loop_index" and "iter" in self._namespaces:
             return _field(self._namespaces["iter"], "index")  # the older spelling (design.md §5)
         for layer in self._bare:
-            # The exact class: the common case, without the price of an exception for a name that another layer has.
+            # Compared by exact class: this is the common case, and it saves an exception for a name that another layer
+            # has.
             if type(layer) is dict:
                 if name in layer:
                     return layer[name]
@@ -113,7 +115,7 @@ def _field(layer: Any, name: str) -> Any:
     if isinstance(layer, Mapping):
         return layer[name]
     lookup = getattr(layer, "lookup", None)
-    if lookup is None:  # args or ctx given as something without fields
+    if lookup is None:  # `args` or `ctx` is not a mapping
         raise KeyError(name)
     return lookup(name)
 
@@ -125,14 +127,14 @@ def _field(layer: Any, name: str) -> Any:
 
 
 def is_reserved(name: str) -> bool:
-    """Whether `name` is a reserved word; all that begin with an underscore are."""
+    """Whether `name` is a reserved word; all names that begin with an underscore are reserved."""
     return name in RESERVED or name.startswith("_")
 
 
 class TemplateSite(StrEnum):
     """A kind of place where an author may write a template."""
 
-    KEYCHAIN = "keychain"  # entries of the root `keychain`, besides their name and kind
+    KEYCHAIN = "keychain"  # entries of the root `keychain`, except their name and kind
     INITIAL_CTX = "initial_ctx"  # the root `ctx`
     ADMISSION = "admission"  # admit rules, step `when` of v2-eval
     STEP_ARGS = "step_args"  # step-level `args`

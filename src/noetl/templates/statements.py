@@ -38,7 +38,7 @@ def document(body: list[Any]) -> Code:
 
 
 def _captured(run: Evaluation, execute: Code) -> str:
-    # The text of the block goes apart, and the outer one goes on where it was.
+    # The text of the block is collected separately; afterwards the outer output continues.
     outer, run.out = run.out, []
     execute(run)
     inner, run.out = run.out, outer
@@ -101,7 +101,7 @@ def _for(node: Any) -> Code:
 
 
 def _filtered_items(run: Evaluation, items: Sequence[Any], bind: Bind, keep: Code | None, weight: int) -> Sequence[Any]:
-    """The items a loop's own `if` lets through."""
+    """The items for which the `if` of the loop is true."""
     if keep is None:
         return items
     outer, kept = run.locals, []

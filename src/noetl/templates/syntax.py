@@ -113,7 +113,7 @@ _PLAIN_WORDS = {  # the parser's names of what ends an expression and a statemen
 
 
 def _sentence(message: str) -> str:
-    """The parser's message in our form: lower case, no full stop, double quotes."""
+    """The message of the parser in our style: lower case, no full stop, double quotes."""
     message = re.sub(r" at \d+$", "", message.split(". ")[0].rstrip("."))
     for jargon, plain in _PLAIN_WORDS.items():
         message = message.replace(jargon, plain)

@@ -51,7 +51,8 @@ _PLAIN = frozenset({str, int, float, bool, type(None), list, dict, tuple, range,
 
 
 def settled(value: Any) -> Any:
-    """The value itself: a view is asked for its data, since an operator or filter is about to use all of it."""
+    """The value as plain data: a view is replaced by its data, since an operator or filter is about to use all of
+    it."""
     # The class first: it answers for nearly every value, and costs less than looking for an attribute.
     if type(value) in _PLAIN or not hasattr(value, "lookup"):
         return value
@@ -109,7 +110,7 @@ def dunder_error(name: str) -> TemplateError:
 
 # SQL marks: text that the SQL tools may put into a statement as it is, since the author said so (design.md §8).
 #
-# Marks live on the value only, and only as far as a caller asks to keep them; everywhere else it is plain text.
+# A mark belongs to the value and is kept only if the caller wants it; everywhere else the value is plain text.
 
 
 class SqlIdentifier(str):
@@ -155,8 +156,8 @@ class Headers(dict[str, Any]):
 
 
 def with_headers(result: Any, *, wrapped: bool) -> Any:
-    """The result of an HTTP call with its headers to be read so; any other as it is. A `wrapped` one has its payload
-    under `data` (O-22), which what merely looks like such a result, of a python task say, has not."""
+    """The result of an HTTP call with its headers to be read so; any other as it is. A `wrapped` result has its payload
+    under `data` (O-22); a result that only looks like one, for example of a python task, has not."""
     if wrapped and isinstance(result, dict) and isinstance(result.get("headers"), dict):
         return {**result, "headers": Headers({str(name).lower(): value for name, value in result["headers"].items()})}
     return result
@@ -164,8 +165,8 @@ def with_headers(result: Any, *, wrapped: bool) -> Any:
 
 # Authored: a value a playbook's author wrote, in which text with `{{ … }}` is a template.
 #
-# Only what is wrapped in this type is ever rendered. Data (workload, results, messages) is never wrapped, so it
-# can never be taken for a template: the rule is structural (reliability.md §2.1).
+# Only values of this type are rendered. Data (workload, results, messages) never has this type, so it can never be
+# taken for a template (reliability.md §2.1).
 
 
 class Authored(msgspec.Struct, frozen=True, eq=True):
@@ -186,7 +187,7 @@ _LONGEST = 80
 
 
 def clipped(word: str) -> str:
-    """A word of the author's as messages show it: in one line, and not without end."""
+    """A name or value of the author as messages show it: on one line, and shortened."""
     word = word if len(word) <= _LONGEST else word[: _LONGEST - 1] + "…"
     return word if word.isprintable() else repr(word)[1:-1]
 

@@ -14,7 +14,7 @@ from noetl.templates.attribute_access import ABSENT, member
 from noetl.templates.values import Missing, with_headers
 
 _STATEMENT = re.compile(r"command_\d+\Z")
-# A mark of its own, since None is a value that a result may have.
+# Not None, since None is a value that a result may have.
 _NOT_LOADED: Any = object()
 _PAYLOAD = ("data", "result")  # authors' name for a payload inside it
 _OUTPUT = "output"  # authors' name for a result that has no such key itself
@@ -37,9 +37,9 @@ class PayloadView:
     """A payload as `.data` and `.result` give it (TPL-07).
 
     Its own keys come first. Exactly one row answers for its fields (C-48), and the results of the single SQL statements
-    (`command_0`, …) stay readable on it (design.md §5). A key that it lacks is read in its own `data` or `result`; a
-    payload that has neither is meant itself by them, so that `step.data.result.n` and `step.data.n` are the same.
-    `rows` and `results` of a list are the list, as they are on the name of a step.
+    (`command_0`, …) stay readable on it (design.md §5). A key that it lacks is read in its own `data` or `result`; if
+    the payload has neither, both words mean the payload itself, so that `step.data.result.n` and `step.data.n` are the
+    same. `rows` and `results` of a list are the list, as they are on the name of a step.
     """
 
     __slots__ = ("_full", "_payload", "_wrapped")
@@ -55,7 +55,7 @@ class PayloadView:
             if found is not ABSENT:
                 return found
         if name in _PAYLOAD:
-            # A mapping that came from outside may tell by lacking `result` that it failed: it is seen to lack it.
+            # A mapping from outside may show by a missing `result` that it failed, so a missing key stays missing.
             outside = self._wrapped and isinstance(self._payload, dict)
             return Unnamed(self._payload, str(name)) if outside else self._payload
         raise KeyError(name)
@@ -77,8 +77,8 @@ class PayloadView:
 
 
 class Unnamed(Missing):
-    """A word for the payload that the payload itself lacks as a key: undefined, and yet what is read on it is read of
-    the payload."""
+    """A word for the payload that is no key of the payload. Read alone it is undefined; a key that is read on it is
+    read from the payload."""
 
     __slots__ = ("_payload",)
 
@@ -152,7 +152,7 @@ def own_keys(payload: Any) -> tuple[str, ...]:
 
 
 class TaskViews:
-    """The results of a step's tasks by name, for `step.results`."""
+    """The results of the tasks of a step by name, for `step.results`."""
 
     __slots__ = ("_views",)
 
@@ -214,7 +214,7 @@ class ResultProxy:
                 return self._reference()
             case "_outcome":
                 return self._envelope()
-        # Before anything is loaded: that is what they are kept in the event for.
+        # Before anything is loaded: the event holds these fields for that purpose.
         if name in self._inline:
             return self._inline[str(name)]
         if name in OWN_KEYS and not self._has_own(str(name)):
@@ -256,7 +256,7 @@ class ResultProxy:
         task (RES-05). KeyError where there is none."""
         if self._ref is not None:
             return self._ref
-        # Not where it would have to be loaded: a question for a reference must cost nothing.
+        # Not if the payload would have to be loaded: a test for a reference must cost nothing.
         payload = self._payload() if self._load is None else None
         if isinstance(payload, dict) and payload.keys() >= _REFERENCE:
             return payload

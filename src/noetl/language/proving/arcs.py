@@ -1,7 +1,7 @@
-"""Arcs with the guards that decide them, cycles of arcs with the reason why each one ends, and traps.
+"""Arcs with the guards that decide them, cycles of arcs with the reason why each cycle ends, and traps.
 
-An arc is also taken because the ones before it were not, so its guards include theirs. A trap is a set of steps that
-no token can leave (ADV-06).
+In an exclusive router, an arc is taken only if the arcs before it are not, so its guards include theirs. A trap is a
+set of steps that no token can leave (ADV-06).
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def walked(graph: Graph, walk: list[int]) -> tuple[Move, ...]:
         for firing in graph[source].firings:
             way = next((w for w in firing.ways if target in w.targets), None)
             if way is not None:
-                # Its siblings of a fork stay on their first step: the walk is about one token.
+                # The other tokens of a fork stay on their first step: a walk follows one token.
                 others = [w.targets[0] for w in firing.fixed if w is not way]
                 targets = [target, *others]
                 marking.fire(source, [way.address], targets, sent(graph, source, targets, firing.event))
@@ -131,7 +131,8 @@ def _router_edges(step: Transition) -> Iterator[StepEdge]:
     before: list[Authored] = []
     for at, arc in enumerate(router.arcs):
         own = (arc.when,) if arc.when is not None else ()
-        # In an exclusive router an arc is taken because those before it were not, so what they read decides it too.
+        # In an exclusive router an arc is taken only if the arcs before it are not, so the names that they read decide
+        # it too.
         guards = (*own, *(before if router.mode is Mode.EXCLUSIVE else ()), *decided)
         reason = "a repeated key is dropped (dedupe)" if arc.dedupe is not None else _after_failure(step, arc, router)
         yield from _arc_edges(step.name, arc, arc_address(step.name, at), guards, reason)
@@ -176,9 +177,9 @@ def _timed_out(step: Transition) -> Iterator[StepEdge]:
 
 # Cycles of arcs, and the reason why each one ends (ROUTE-10, beyond.md §2).
 #
-# An arc can be relied on to stay silent one day when its step can also leave the cycle and a guard that decides reads
-# something a round changes, when it is taken only after a failure or a timeout, or when its step waits. Cycles that
-# hold without all such arcs have no reason to end but the budget of step runs.
+# An arc has a reason not to be taken forever in three cases: its step can also leave the cycle, and a guard of the arc
+# reads a name that each round of the cycle may change; it is taken only after a failure or a timeout; its step waits. A
+# cycle without such an arc ends only when the budget of step runs is used up.
 
 
 def arc_cycles(
@@ -196,7 +197,8 @@ def arc_cycles(
         moving = _moving(net, inside, around)
         leaving = {graph.name(index) for index in part if _leaves(graph, index, set(part))}
         why = {edge: _cycle_reason(edge, moving, edge.source in leaving) for edge in around}
-        # Without every arc that has a reason to stay silent: a cycle that is left runs on arcs without any.
+        # The arcs that have a reason not to be taken forever are left out: a cycle of the other arcs has no reason to
+        # end.
         endless = cycles({name: [e.target for e in around if e.source == name and not why[e]] for name in inside})
         fresh = [names for names in endless if not any({order[name] for name in names} <= one for one in told)]
         found += [_endless(graph, names, [e for e in around if not why[e]]) for names in fresh]
@@ -213,7 +215,7 @@ def _cycle_reason(edge: StepEdge, moving: Moving, leaves: bool) -> str | None:
 
 
 def _leaves(graph: Graph, index: int, inside: set[int]) -> bool:
-    """Whether a run there can end the token or send it out of the cycle without failing."""
+    """Whether a run of the step can end its token or send it out of the cycle, without a failure."""
     calm = [firing for firing in graph[index].firings if firing.event != FAILED]
     outside = any(target not in inside for firing in calm for way in firing.ways for target in way.targets)
     return outside or any(firing.stops or firing.ends for firing in calm)
@@ -234,7 +236,7 @@ def _endless(graph: Graph, names: list[str], around: list[StepEdge]) -> PlacedFi
     names = sorted(names, key=order.__getitem__)
     ways = {name: [e.target for e in around if e.source == name and e.target in names] for name in names}
     walk = path(ways, names[0], [names[0]]) or names
-    # The arc that leads back from furthest down in the text: there an author looks for what closes the cycle.
+    # The arc that leads back from the last line in the text: authors look there for what closes the cycle.
     back = max((e for e in around if e.source in names and e.target in names), key=lambda e: order[e.source])
     indexes = {step.index: step.successors for step in graph.steps}
     start = order[names[0]]

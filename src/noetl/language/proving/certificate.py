@@ -79,7 +79,7 @@ def analyse(net: Net, debug: DebugMap, *, budget: int = BUDGET) -> Certificate:
     """Prove what can be proved about `net`; findings are placed through `debug`."""
     graph = build(net)
     result = judge(graph, budget)
-    # Of a cycle that is never left, that no end can be reached says it all.
+    # If a cycle cannot be left, the finding that no end can be reached is enough.
     cycle_findings, reasons = arc_cycles(net, graph, [frozenset(trap.steps) for trap in result.traps])
     task_findings, task_reasons = pipeline_findings(net)
     found = soundness_findings(graph, result)
@@ -115,8 +115,9 @@ def _statistics(graph: Graph, result: Soundness, cycles: int) -> Statistics:
 
 
 # Routing: events without a matching arc, guards that can never decide, arcs and steps that can never fire (ADV-06).
-# Only certain findings are reported: a guard on data may be intended to be false (ROUTE-07). That an unguarded arc
-# hides the ones behind it is the compiler's W_ARC_SHADOWED; that a name is no event of the step its W_EVENT_NEVER.
+# Only certain findings are reported: a guard on data may be intended to be false (ROUTE-07). The compiler itself
+# reports an unguarded arc that hides the arcs after it (W_ARC_SHADOWED), and a name that is no event of the step
+# (W_EVENT_NEVER).
 
 
 def routing_findings(net: Net) -> list[PlacedFinding]:
@@ -124,7 +125,7 @@ def routing_findings(net: Net) -> list[PlacedFinding]:
     found: list[PlacedFinding] = []
     for step in net.transitions:
         found += _never_admitted(step)
-        # The rules of a v2-case step decide first, and its router is asked only for what they leave.
+        # The rules of a v2-case step decide first; its router decides only events for which no rule matches.
         if step.router is not None and step.case is None:
             found += _constant_false(step, step.router)
             found += _unrouted_events(step, step.router)
@@ -166,7 +167,8 @@ def _unrouted_events(step: Transition, router: Router) -> Iterator[PlacedFinding
 
 
 def _ends_a_saga(router: Router) -> bool:
-    """Failures lead to compensation and successes nowhere: the last step of a saga, done when it is done (SAGA-02)."""
+    """Whether failures lead to compensation and successes have no arc: then it is the last step of a saga, and a token
+    that ends there is intended (SAGA-02)."""
     return all(arc.trigger_compensation and guards.truth(arc.when, "step.done") is False for arc in router.arcs)
 
 
@@ -199,13 +201,13 @@ def _never_decides(address: str, other: str) -> PlacedFinding:
     return PlacedFinding("W_GUARD_OVERLAP", (address,), message, "put the narrower condition first, or remove this one")
 
 
-# Resource deadlock: a limit that is held while waiting for something that needs the same limit. Looked for, and nothing
-# else: (1) a playbook with a concurrency limit that calls itself and waits for the child; (2) a step that holds a slot
-# while it waits for an event which only steps queueing for the same slot emit. A limit counts when it is a literal
-# number and queues. The slot of a step's limit belongs to one execution, so a child never waits for that of its parent:
-# without a key it is the step's own, with one it is shared by all steps that have the same key, and two keys count as
-# the same when they are written the same way. Limits of other playbooks, capacities of pools, rates and leases are not
-# known to a net and are left alone.
+# Resource deadlock: a limit that is held while waiting for something that needs the same limit. Two forms are found,
+# and no others: (1) a playbook with a concurrency limit that calls itself and waits for the child; (2) a step that
+# holds a slot while it waits for an event that only steps queueing for the same slot emit. A limit counts when it is a
+# literal number and queues. The slots of a step's limit belong to one execution, so a child never waits for those of
+# its parent. Without a key they belong to the step alone. With a key, all steps with the same key share them; two keys
+# count as the same when they are written the same way. Limits of other playbooks, capacities of pools, rates and leases
+# are not known to a net and are left alone.
 
 
 def resource_findings(net: Net) -> list[PlacedFinding]:
@@ -257,7 +259,7 @@ def _only_one(concurrency: Concurrency | None) -> bool:
 
 
 def _same_slot(one: Transition, other: Transition) -> bool:
-    """Whether two steps share a slot that the one fills: the same key, written the same way (`engine.limits`)."""
+    """Whether two steps share a slot: both limits have the same key, written the same way (`engine.limits`)."""
     if one.concurrency is None or other.concurrency is None or not _only_one(other.concurrency):
         return False
     return one.concurrency.key is not None and one.concurrency.key == other.concurrency.key

@@ -1,7 +1,8 @@
 """Data flow: values read where no path can have set them before (beyond.md §2).
 
-May-analysis: a value counts as set when any run, on any path or beside it, may have set it; so what is reported is
-read in vain on every path. Reads with a default are exempt, and a computed key silences its whole namespace.
+This is a may-analysis: a value counts as set when any run, on any path or beside it, may have set it. So a value that
+is reported is undefined on every path. Reads with a default are exempt, and a computed key silences its whole
+namespace.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class _Flow:
         self._everywhere = variable_access.keys(net.ctx)  # there from the beginning
         for at, step in enumerate(net.transitions):
             written = variable_access.step_ctx(step)
-            # Handlers and compensations may write at any time; and one computed key may be any key.
+            # Handlers and compensations may write at any time, and a computed key may be any key.
             self._everywhere |= variable_access.beside_ctx(step) | ReadKeys(unknown=written.unknown)
             for key in written.names:
                 self._writers.setdefault(key, []).append(at)
@@ -80,7 +81,7 @@ class _Flow:
         if any(self._may_precede(at, index) for at in writers):
             return
         hint = f"set it with set_ctx in an earlier step, or give it a default: {{{{ {root}.{key} | default(…) }}}}"
-        # Where some step sets this very key the author has not misspelt it, but reads it too early.
+        # If some step sets this key, the author has not misspelt it but reads it too early.
         near = [] if writers else get_close_matches(key, sorted(self._writers), 1, 0.75)
         if near:
             hint = f'did you mean "{root}.{near[0]}"?'
@@ -88,7 +89,7 @@ class _Flow:
         yield _finding(site, f'"{root}.{key}" is read here, but {where}', hint)
 
     def _own_keys(self, step: Transition, site: ReadSite) -> ReadKeys:
-        """The names that the run itself may have set by then."""
+        """The names that the same step run may have set before this place."""
         if site.position == BEFORE:
             return ReadKeys()
         # In a loop an earlier iteration may have run every task.
@@ -124,7 +125,8 @@ class _Flow:
         yield _finding(site, message, hint)
 
     def _is_something_else(self, step: Transition, name: str) -> bool:
-        """Whether a name that is a step's means something else here, or falls through to it (TPL-06)."""
+        """Whether the name of a step means something else at this place, or may also be a value of `args`, `ctx` or
+        `workload` (TPL-06)."""
         loop, names = step.loop, {task.name for task in step.tasks}
         while loop is not None:
             names.add(loop.iterator)

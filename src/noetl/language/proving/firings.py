@@ -1,6 +1,6 @@
 """From routers to firings: which arcs a run's end can take together (ROUTE-03…05, 07; ADM-02…04).
 
-Order breaks ties in an exclusive router, so a guard that is certainly true hides everything behind it. Nothing
+An exclusive router takes the first arc that matches, so a guard that is certainly true hides all arcs after it. Nothing
 here follows tokens further than to the arcs' targets.
 """
 
@@ -103,7 +103,7 @@ def _inclusive(event: str, arcs: tuple[Arc, ...], ways: list[StepEnding], truths
 def _chance_sets(
     event: str, fixed: tuple[StepEnding, ...], chances: list[tuple[Arc, StepEnding]]
 ) -> list[Firing] | None:
-    """Every set of `chances` that can be true together, or None where guards do not bear on one another."""
+    """Every set of `chances` that can be true together; None if their guards are independent of each other."""
     conditions = [arc.when for arc, _ in chances]
     # Guards that read different things can be true in every combination, which `optional` says in one firing.
     if len(chances) > _ENUMERATED or not guards.related(conditions, event):

@@ -83,7 +83,7 @@ def _add(
 
 
 def product(parts: Iterable[Iterable[Outcome]], caps: dict[int, int]) -> set[Outcome]:
-    """Every combined outcome of independent tokens; empty if one of them cannot end at all."""
+    """Every combined outcome of independent tokens; empty if one of the tokens cannot end at all."""
     found: set[Outcome] = {NOTHING}
     for part in parts:
         found = {both for one in found for other in part for both in together(one, other, caps)}

@@ -1,4 +1,4 @@
-"""Steps as numbers, and every way a run of one can end, without data.
+"""Steps as numbers, and every way in which a run of a step can end, without data.
 
 Guards are over-approximated: one that is not constant and not decided by the event's name may be true or false
 (ADV-06). This module knows only the tokens that the end of a run creates, not the run itself.
@@ -198,7 +198,7 @@ Node = TypeVar("Node")
 
 
 def closure(starts: Iterable[Node], following: Callable[[Node], Iterable[Node]]) -> set[Node]:
-    """The starts, and all that follows from them in any number of steps."""
+    """The starts, and every node that can be reached from them."""
     seen = set(starts)
     waiting = list(seen)
     while waiting:
@@ -240,7 +240,8 @@ def components(successors: Mapping[Node, Sequence[Node]]) -> list[list[Node]]:
                 if walk:
                     low[walk[-1][0]] = min(low[walk[-1][0]], low[node])
                 if low[node] == order[node]:
-                    # From the end: a component is what was opened since its root, and mostly that is short.
+                    # From the end of the list: a component is what was opened since its root, and most components are
+                    # small.
                     cut = _last_index(open_nodes, node)
                     found.append(open_nodes[cut:])
                     is_open.difference_update(open_nodes[cut:])
@@ -276,7 +277,7 @@ def path(successors: Mapping[Node, Iterable[Node]], start: Node, goals: Iterable
                     while walk[-1] != start:
                         walk.append(came[walk[-1]])
                     return walk[::-1]
-                # The start is no part of `came`, so that a walk may come back to it.
+                # The start is not in `came`, so that a walk may come back to it.
                 if target not in came and target != start:
                     came[target] = node
                     following.append(target)

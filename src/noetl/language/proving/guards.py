@@ -154,11 +154,11 @@ def _domain(tests: list[Compare], typed: bool) -> list[Any]:
     booleans = bool(constants) and all(kind is bool for kind, _ in constants)
     if any(test.op in ("truthy", "defined") for test in tests) or booleans:
         values += [True, False]
-    # `x > 5` and `x <= 5` leave nothing out if x is a number, as their author means it; text would pass neither.
+    # `x > 5` and `x <= 5` together cover every number, which is what their author means; a text would pass neither.
     if not (typed and (ordered or booleans)):
         values.append(_OTHER)
     if not typed or any(test.op == "defined" for test in tests):
-        # Three kinds of nothing: `defined`, equality and truth tell them apart.
+        # Undefined, null and false: `defined`, equality and truth distinguish them.
         values += [UNDEFINED, None, ""]
     return _unique(values)
 

@@ -1,6 +1,6 @@
-"""Pipelines: tasks that no jump or fall-through comes to, and jump cycles without a reason to end (ADV-06, PIPE-03).
+"""Pipelines: tasks that no jump or fall-through reaches, and cycles of jumps without a reason to end (ADV-06, PIPE-03).
 
-Policies decide like routers: a rule is reached because those before it did not match. A retry is bounded by its
+Policies decide like routers: a rule is tried only if the rules before it did not match. A retry is bounded by its
 attempts and so is never a cycle here.
 """
 
@@ -52,7 +52,7 @@ def task_hops(step: Transition) -> list[Hop]:
 
 
 def _all_hops(step: Transition) -> list[Hop]:
-    """The same with the exits, which lead to the position past the last task."""
+    """All hops of a step, with the exits: those lead to the position past the last task."""
     positions = {task.name: at for at, task in enumerate(step.tasks)}
     hops: list[Hop] = []
     for at, task in enumerate(step.tasks):
@@ -120,7 +120,7 @@ def _cycles(
         inside = set(part)
         around = [hop for hop in hops if hop.source in inside and hop.target in inside]
         moving = _moving([step.tasks[at] for at in part], workload)
-        # Leaving on an error only is no plan for ending the cycle.
+        # A cycle that is left only after an error has no intended end.
         leaving = {hop.source for hop in hops if hop.target not in inside and _on_success(hop.own)}
         why = {hop: _reason(hop, moving, hop.source in leaving) for hop in around}
         endless = cycles({at: [h.target for h in around if h.source == at and not why[h]] for at in part})
@@ -141,7 +141,7 @@ def _moving(tasks: list[Task], workload: frozenset[str]) -> Moving:
 
 
 def _reason(hop: Hop, moving: Moving, leaves: bool) -> str | None:
-    """Why `hop` will not be taken forever; that a rule leaves on errors is no plan for ending the cycle."""
+    """Why `hop` will not be taken forever. A rule that leaves only on errors does not count."""
     if not _on_success(hop.own):
         return "goes round only after an error"
     return moving.first_reason([hop.own, *filter(_on_success, hop.before)]) if leaves else None

@@ -32,7 +32,7 @@ def growing(graph: Graph, solved: TokenOutcomes | None) -> list[Growth]:
     reached = sorted(graph.reachable(graph.entry))
     edges = {index: list(graph[index].successors) for index in reached}
     found = []
-    # Only a cycle can grow: outside of one every fork opens its group once for each token that comes.
+    # Only a fork in a cycle can grow: outside of a cycle every fork opens one group for each token that arrives.
     for part in cycles(edges):
         forks = [index for index in part if graph[index].forks]
         if not forks:
@@ -40,7 +40,7 @@ def growing(graph: Graph, solved: TokenOutcomes | None) -> list[Growth]:
         level = _Level(graph, set(part), forks)
         for fork in forks:
             around = level.return_to(fork)
-            # The dearer question last: it goes through the outcomes of the whole group.
+            # The more expensive test comes last: it goes through the outcomes of the whole group.
             if around is None and solved is not None and _sends_several(graph, solved, fork):
                 around = level.return_after_joining(fork)
             if around is not None:
@@ -57,7 +57,8 @@ class _Level:
         self._inside = inside
         self._crossed: dict[int, set[int]] = {fork: set() for fork in forks}
         changed = True
-        # A fork may be inside the group of another, and where that one comes out is only known when the inner is.
+        # A fork may be inside the group of another fork. Where the outer group ends is known only after the inner
+        # group.
         while changed:
             changed = False
             for fork in forks:
@@ -130,7 +131,7 @@ def _sends_several(graph: Graph, solved: TokenOutcomes, fork: int) -> bool:
     limits = caps(graph)
     for firing in graph[fork].firings:
         if firing.most_tokens >= 2:
-            # Without a budget: `solved` has gone through the same combinations within its own.
+            # No budget is needed here: `solved` has examined the same combinations within its own budget.
             for outcome, _ in group_outcomes(firing, enter, limits, lambda _work: None):
                 meeting = settle_joins(graph, outcome) if isinstance(outcome, Normal) else None
                 if meeting is not None and len(meeting.fired + meeting.maybe) >= 2:
@@ -171,7 +172,7 @@ def judge(graph: Graph, budget: int) -> Soundness:
     """Everything that is known about the soundness of `graph`."""
     solved, undecided = _solve_groups(graph, budget)
     found, states = (_faults(solved), 0) if solved is not None else ({}, 0)
-    # The search tries every order, which is dear; it is asked where the order of tokens can matter.
+    # The search tries every order of moves, which is expensive, so it runs only where the order of tokens can matter.
     if undecided or _may_block(graph) or _is_doubtful(graph, found):
         found, states, undecided = _search_faults(graph, budget)
     # A token may go anywhere, so faults that were found may be impossible, and others may be missing: nothing is
@@ -212,15 +213,15 @@ def _spent(budget: int) -> str:
 
 
 def _is_doubtful(graph: Graph, found: dict[Fault, tuple[Move, ...]]) -> bool:
-    """Whether tokens withdraw one another, so that `token_outcomes` may have found what cannot happen: any fault
-    where arcs have cancel lists, a deadlock where a join with `rest: cancel` may yet dissolve it."""
+    """Whether tokens withdraw one another, so that `token_outcomes` may have found a fault that cannot happen: any
+    fault if arcs have cancel lists, a deadlock if a join with `rest: cancel` may still resolve it."""
     dissolving = any(step.join is not None and step.join.rest == "cancel" for step in graph.steps)
     return bool(found) and (bool(graph.cancelled) or (dissolving and any(f.kind == "W_DEADLOCK" for f in found)))
 
 
 def _may_block(graph: Graph) -> bool:
-    """Whether a join with `rest: block` may hold back the very tokens it waits for, which `token_outcomes` does not
-    see: with two such joins, or when a group and one forked inside it can both come to the same one."""
+    """Whether a join with `rest: block` may hold back the tokens that it waits for, which `token_outcomes` does not
+    see. That takes two such joins, or one join that both a group and a group forked inside it can reach."""
     blocking = [s.index for s in graph.steps if s.join is not None and s.join.rest == "block"]
     if len(blocking) != 1:
         return bool(blocking)
@@ -231,7 +232,8 @@ def _may_block(graph: Graph) -> bool:
 
 
 def _traps(graph: Graph, solved: TokenOutcomes | None, faulty: bool) -> tuple[Trap, ...]:
-    """Closed components; or the entry itself, when every round of some cycle needs a branch that goes on forever."""
+    """Components that cannot be left; or the entry itself, if every round of some cycle needs a branch that never
+    ends."""
     found = traps(graph)
     if found or solved is None or faulty or solved.can_end:
         return tuple(found)
@@ -257,7 +259,7 @@ def soundness_findings(graph: Graph, result: Soundness) -> list[PlacedFinding]:
 
 
 def _worst(faults: dict[Fault, tuple[Move, ...]]) -> dict[Fault, tuple[Move, ...]]:
-    """Of the same join filled in several wrong ways, the emptiest; the others say nothing new."""
+    """If the same join is filled in several wrong ways, only the one with the fewest tokens is reported."""
     chosen: dict[tuple[str, tuple[int, ...]], Fault] = {}
     for fault in faults:
         known = chosen.setdefault((fault.kind, fault.steps), fault)

@@ -193,8 +193,8 @@ class TokenOutcomes:
         return [result for extra in extras for result in self._run_joins(node, meeting.fired + extra)]
 
     def _goes_on(self, node: Node, meeting: SettledJoins) -> bool:
-        """Whether the execution can go on after the joins that have run, so that the others still wait. It cannot if a
-        run ends the whole execution or is withdrawn with its outer group."""
+        """Whether the execution can continue after the joins that have run, so that the other joins still wait. It
+        cannot if the run of a join ends the whole execution or is withdrawn with its outer group."""
         runs = [self._read((join, node[1]), node) for join in meeting.fired]
         return all(any(outcome not in (STOP, WITHDRAWN) for outcome in run) for run in runs)
 

@@ -137,9 +137,9 @@ def step_ctx(step: Transition) -> ReadKeys:
 
 # The names that a round of a cycle can change, and so whether the value of a guard can change.
 
-# Names that hold what the last call or step came to.
+# Names that hold the result of the last call or step.
 _RESULTS = frozenset({"outcome", "response", "result", "this", "error", "_prev", "page", "status_code"})
-# Names that stay what they were for as long as an execution, or an iteration, lasts.
+# Names whose value does not change during an execution or an iteration.
 _STILL = frozenset({"workload", "execution_id", "keychain", "token"})
 
 

@@ -1,9 +1,8 @@
 """Witnesses: a finding as a firing sequence, as text and as moves that a screen can animate (beyond.md §2). Also the
 simulation that makes one.
 
-A witness shows the tokens that matter and leaves the others where they are. `Marking` is what it moves: steps
-with the tokens they hold, in the order they came.
-Places of a finding lead from an address of the net to the line its author wrote.
+A witness moves only the tokens that the finding is about. `Marking` is what it moves: steps with the tokens they hold,
+in the order they came. Places of a finding lead from an address of the net to the line its author wrote.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ class Marking:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Names in one line, the many cut short."""
+    """The names in one line; a long list is shortened to the first names and "and n more"."""
     if len(names) > _NAMED:
         return f"{', '.join(names[:_NAMED])} and {len(names) - _NAMED} more"
     return ", ".join(names)
@@ -148,7 +147,7 @@ class _Player:
         self, grouped: bool, outcome: forks_and_joins.Outcome, joined: tuple[tuple[int, forks_and_joins.Outcome], ...]
     ) -> tuple[Node, forks_and_joins.Outcome] | None:
         telling = [(join, came) for join, came in joined if came == outcome] or list(joined)
-        # The first of them comes last, by the caller: the witness ends where the outcome shows.
+        # The caller moves the first of them last, so that the witness ends at the place of the fault.
         for join, came in telling[1:]:
             self.follow((join, grouped), came)
         return ((telling[0][0], grouped), telling[0][1]) if telling else None
@@ -186,7 +185,7 @@ def _fault_members(
                 continue
             if came.ended == wanted or any(join == wanted for join, _ in came.arrived):
                 chosen[at] = member
-                # Of an unfilled join all that came are shown: their number is the finding.
+                # Of an unfilled join, all tokens that arrived are shown: their number is the finding.
                 if fault.kind != "W_JOIN_UNFILLED":
                     break
     return [chosen[at] for at in sorted(chosen)]

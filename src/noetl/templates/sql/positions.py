@@ -216,7 +216,7 @@ def add_list(listed: PlacedList, source: str, value: list[Any], parts: list[Part
             parts += [ANY_OF if listed.place is ListPlace.AFTER_IN else ALL_OF, whole, ")"]
         case ListPlace.ANY:
             parts.append(whole)
-        case ListPlace.ARRAY if not value:  # ARRAY[] has no type; an empty list takes the one that is asked for
+        case ListPlace.ARRAY if not value:  # ARRAY[] has no type; an empty list gets the type that its place requires
             _take_back("ARRAY", parts)
             parts.append(whole)
             return "]"

@@ -139,7 +139,7 @@ def _unescaped(match: re.Match[str]) -> str:
     if short or long or hexadecimal:
         return chr(int(short or long or hexadecimal, 16))
     if octal:
-        # Three octal digits can say more than a byte; PostgreSQL takes the low one.
+        # Three octal digits can exceed a byte; PostgreSQL takes the low byte.
         return chr(int(octal, 8) & 0xFF)
     return "'" if other is None else _ESCAPES.get(other, other)
 
@@ -158,7 +158,7 @@ def with_params(bound: Bound, params: Any, *, question_marks: bool = False) -> B
     filling = _Named(params) if isinstance(params, dict) else _Numbered(params, question_marks)
     statements = tuple(Statement(_filled(filling, one.parts), one.keyword) for one in bound.statements)
     if isinstance(filling, _Numbered):
-        # A value that nothing takes is a mistake, most often a placeholder in quotes, where it is text.
+        # A value without a placeholder is a mistake. Most often the placeholder is in quotes, where it is text.
         filling.check()
     return Bound(statements)
 
