@@ -1,7 +1,7 @@
 """The audit log: actor, action, object, origin and outcome; append-only (reliability.md §3.9).
 
-Each row holds the hash of the one before it, so that a row which was changed, removed or put in between is found by
-walking the chain. A chain cut off at its end is found by comparing it with a later hash stored elsewhere.
+Each row holds the hash of the row before it, so checking the chain finds a row that was changed, removed or inserted. A
+chain that was cut off at its end is found by comparing it with a later hash that is stored elsewhere.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ PAGE = 1_000  # rows read at a time while the chain is walked
 
 
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """One audited request. `action` is the method and the route, `object` the path that was asked for; never a body."""
+    """One audited request. `action` is the method and the route, `object` the requested path. Bodies are never
+    stored."""
 
     at: float
     actor: str
@@ -37,8 +38,8 @@ class AuditRow(AuditEntry, frozen=True, kw_only=True):
 
 
 class AuditChainCheck(msgspec.Struct, frozen=True, kw_only=True):
-    """What walking the chain found. `broken_at` is the first row that differs from what was written, None when all are;
-    `holds`: the hash that was looked for is in it."""
+    """The result of checking the chain. `broken_at` is the first row that differs from what was written, None if none
+    does; `holds`: the chain contains the hash that was given."""
 
     rows: int
     last_hash: str
@@ -49,10 +50,10 @@ class AuditChainCheck(msgspec.Struct, frozen=True, kw_only=True):
 
 class Audit(Protocol):
     async def append(self, entries: Sequence[AuditEntry]) -> None:
-        """Store these behind all others, durably and in this order."""
+        """Append these entries, durably and in this order."""
 
     async def onward(self, *, after: int, limit: int = PAGE) -> list[AuditRow]:
-        """The rows behind `after`, the oldest first."""
+        """The rows after row `after`, the oldest first."""
 
     async def newest(self, *, limit: int = 100, before: int | None = None) -> list[AuditRow]:
         """Rows, the last one first; of those older than row `before`, if given."""
@@ -90,13 +91,13 @@ async def walked(audit: Audit, *, looking_for: str | None = None) -> AuditChainC
             if why := _flaw(row, seq, prev_hash):
                 return AuditChainCheck(rows=seq, last_hash=prev_hash, broken_at=row.seq, why=why, holds=holds)
             seq, prev_hash = row.seq, row.hash
-            # Counted before the break only: a hash behind a row that was changed proves nothing.
+            # Only before the break: a hash after a changed row proves nothing.
             holds = holds or row.hash == looking_for
     return AuditChainCheck(rows=seq, last_hash=prev_hash, holds=holds)
 
 
 def _flaw(row: AuditRow, seq: int, prev_hash: str) -> str | None:
-    # Numbers first: a removed row would break the chain too, and "missing" is the better answer.
+    # Numbers first: a removed row would break the chain too, and "missing" is the clearer answer.
     if row.seq != seq + 1:
         lost = f"row {seq + 1} is" if row.seq == seq + 2 else f"rows {seq + 1} to {row.seq - 1} are"
         return f"{lost} missing"

@@ -54,7 +54,7 @@ class OrderRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     pool: str = DEFAULT_POOL
     priority: int = 0
     lease_owner: str | None = None  # the worker that holds it, or held it last
-    lease_epoch: int = 0  # counts its leases, and fences late reports; of a ready order it is 0
+    lease_epoch: int = 0  # counts its leases, so that late reports are refused; 0 for an order that was never leased
     # In no log: a renewed lease changes this column alone, without an event (see inspection.py).
     lease_until: float | None = None
 
@@ -72,14 +72,14 @@ class ExecutionRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     trace_id: str
     path: str
     name: str
-    net_hash: str  # the version of the playbook that it began with and stays with
+    net_hash: str  # the version of the playbook that it began with and keeps
     status: str  # running | paused | completed | failed | cancelled, as the engine's life cycle names them
     # How many events it has. `Commit.after` is compared with it, so it is the lock of the execution too.
     last_seq: int
     created_at: float
     finished_at: float | None = None
     parent_execution_id: str | None = None
-    # The next moment at which time alone moves it; None when nothing is due, or while it is paused (TMR-06, O-16).
+    # When its next timer is due; None if no timer is set, or while it is paused (TMR-06, O-16).
     wake_at: float | None = None
     # Iterations that failed, and all of the loops in which some did. None: an earlier version moved it last, uncounted.
     failed_iterations: int | None = None
@@ -119,7 +119,8 @@ class PoolCapacity(msgspec.Struct, frozen=True):
 class Commit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One engine step of one execution: everything that has to be stored together, or not at all."""
 
-    # The last `seq` it was decided on; 0 begins an execution. The store refuses it if the log is past that.
+    # The last `seq` of the log that the decision was based on; 0 begins an execution. The store refuses the commit if
+    # the log has grown since.
     after: int
     # As it is after the commit.
     execution: ExecutionRow
@@ -131,7 +132,7 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     # The compiled playbook, with the first commit of an execution. Kept once per content hash.
     net: bytes | None = None
     waits: tuple[WaitRow, ...] = ()  # those that it opens or changes
-    closed_waits: tuple[str, ...] = ()  # the ids of those that are over
+    closed_waits: tuple[str, ...] = ()  # the ids of those that have ended
     taken_messages: tuple[str, ...] = ()  # delivered by it, each to one wait only (MSG-02)
     tasks: tuple[TaskRow, ...] = ()
     # It claims orders of these pools, and is refused if that would exceed their capacity.
@@ -220,32 +221,32 @@ class Outbox(Protocol):
         """The orders that are held by this worker, or were until their lease ran out."""
 
     async def renew(self, order_id: str, *, lease_epoch: int, lease_until: float, owner: str | None = None) -> bool:
-        """Prolong a lease; False when it is no longer held under this epoch, or not by `owner` where one is named. A
-        moment that is past ends it."""
+        """Extend a lease; False if it is no longer held under this epoch, or not by `owner` where one is named. A time
+        in the past ends the lease."""
 
 
 class TimerIndex(Protocol):
-    """Executions that wait for a time."""
+    """Executions with timers."""
 
     async def due(self, *, now: float, limit: int) -> list[ExecutionRow]:
-        """Those whose `wake_at` has come, the longest overdue first."""
+        """Executions whose `wake_at` has come, the longest overdue first."""
 
     async def next_due(self) -> float | None:
-        """The nearest `wake_at` of all, None when nothing waits for a moment."""
+        """The earliest `wake_at` of all executions, None if no timer is set."""
 
     async def timed(self, wait_id: str) -> str | None:
         """The execution that scheduled this timer, None when there is none."""
 
 
 class Nets(Protocol):
-    """Compiled playbooks by content hash, so that an execution stays with the one it began with."""
+    """Compiled playbooks by content hash, so that an execution keeps the one it began with."""
 
     async def net(self, net_hash: str) -> bytes:
         """BackendError when there is none."""
 
 
 class Records(History, Nets, Protocol):
-    """A store that is only looked at."""
+    """Read-only access to a store."""
 
     @property
     def key_values(self) -> KeyValues | None:
@@ -279,18 +280,19 @@ class ExecutionSearch(History, Protocol):
         """The newest first; `beyond` is the last execution of the page before."""
 
     async def open_among(self, execution_ids: Collection[str]) -> set[str]:
-        """Those of these executions that are there and not over."""
+        """Those of these executions that exist and have not ended."""
 
     async def moved(self, since: str | None) -> MovedExecutions:
         """The executions that have moved since a cursor; some may be returned twice, none is missed. Without a cursor,
-        only the cursor to begin with. For a cursor of another store, or from before a crash, those it can find."""
+        only the cursor to begin with. A cursor of another store, or from before a crash, gives those that can still be
+        found."""
 
 
 class RetentionStore(Protocol):
     """Deleting executions that have ended, each as a whole (EVT-01, reliability.md §3.6)."""
 
     async def ended_nets(self) -> list[str]:
-        """The nets, by hash, of executions that are over."""
+        """The nets, by hash, of executions that have ended."""
 
     async def outlived(self, net_hash: str, *, before: float, limit: int) -> list[str]:
         """Executions of this net that ended before then, the oldest end first. A nested one stays while its parent
@@ -309,7 +311,7 @@ class RetentionStore(Protocol):
         hash. Returns the net of each deleted execution; nothing where each is deleted alone."""
 
     async def checksums(self) -> set[str]:
-        """Those of all results that events and messages of this store name."""
+        """The checksums of all results that events and messages of this store refer to."""
 
 
 class Store(ExecutionSearch, EventLog, Outbox, TimerIndex, Nets, RetentionStore, Protocol):
@@ -340,7 +342,7 @@ class Store(ExecutionSearch, EventLog, Outbox, TimerIndex, Nets, RetentionStore,
     def notices(self) -> Notices: ...
 
     async def now(self) -> float | None:
-        """The time of the machine that has the data; None if that is this one."""
+        """The time on the machine that holds the data; None if that is this machine."""
 
     async def rebuild(self) -> int:
         """Make the rows of executions, orders, waits and human tasks again from the log, in one transaction. Returns

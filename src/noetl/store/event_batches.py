@@ -2,7 +2,7 @@
 
 A batch holds the ids, types, envelopes and payloads of its events as JSON in the order of their `seq`, so that the
 database can read them too: it keeps ids and ends unique, and shows the events one by one in the view `event`. A
-checksum over all four tells of a byte that has changed in the store (reliability.md §4.2).
+checksum over all four shows whether a byte has changed in the store (reliability.md §4.2).
 
 Most of an envelope is the same for the events of a commit, so it is written once (docs/decisions/0018):
 
@@ -52,7 +52,7 @@ _envelopes = msgspec.json.Decoder(_Envelopes)
 _payloads = msgspec.json.Decoder(list[msgspec.Raw])
 _MOST_EVENTS = 256  # of a batch that is made from rows of an earlier program
 _SOURCES = {one.value: one for one in EventSource}
-_DAMAGED = -1  # no checksum: a row with it is never trusted
+_DAMAGED = -1  # marks damage: no checksum has this value, so the row is never trusted
 
 
 def batch_values(commits: Iterable[Commit]) -> list[tuple[Any, ...]]:
@@ -71,10 +71,11 @@ def _commit_values(commit: Commit) -> tuple[Any, ...]:
             for e in events
         ],
     )
-    # 0 stands for "named by its position", which most events are: a digit instead of fifty characters
+    # 0 means that the id follows from the position, as it does for most events: one digit instead of fifty characters
     # (docs/decisions/0018). Compared with the result of `positional`, without a call for each.
     ids = _encode([0 if e.event_id == f"{execution_id}/{e.seq}" else e.event_id for e in events])
-    # Only an author's own event has a type that its class does not tell; the property would cost a call for each.
+    # Only an event of an author has a type that its class does not determine; the property would cost a call for each
+    # event.
     types = _encode([e.event_type if type(e.payload) is Emitted else e.payload.event_type for e in events])
     parts = (ids, types, envelopes, b"[%b]" % b",".join(payload_bodies(commit)))
     texts = (ids.decode(), types.decode(), envelopes.decode(), parts[3].decode())
@@ -84,8 +85,8 @@ def _commit_values(commit: Commit) -> tuple[Any, ...]:
 def _packed_envelopes(execution_id: str, envelopes: Iterable[Sequence[Any]]) -> bytes:
     envelopes = list(envelopes)
     positions = {parent_id: _position_in(execution_id, parent_id) for parent_id in {one[2] for one in envelopes}}
-    # In two passes, each value known by its place in the second: without a call for any of them, since every event of
-    # every step comes by here.
+    # In two passes; in the second, each value is known by its place. No function is called for a value, since this runs
+    # for every event of every step.
     seen: dict[Any, None] = {}
     for ts, source, parent_id, step, step_run_id, task_run_id, _, _ in envelopes:
         seen[ts] = seen[source] = seen[step] = seen[step_run_id] = seen[task_run_id] = None
@@ -151,7 +152,7 @@ def _row_values(execution_id: str, rows: Sequence[Sequence[Any]]) -> tuple[Any, 
 
 
 def _sound_body(body: bytes, checksum: int | None) -> bytes | None:
-    """None for one that differs from what was written."""
+    """The body of the event; None if it differs from what was written."""
     if checksum is not None and crc32(body) != checksum:
         return None
     try:
@@ -173,8 +174,8 @@ def batch_events(
     execution_id: str, row: Sequence[Any], *, after: int = 0, only: EventFilter | None = None
 ) -> list[Event]:
     """The events of a row (first_seq, last_seq, event_ids, types, envelopes, payloads, checksum, trace_id) that come
-    after `after` and are asked for, in order, no more than the limit of all. UnreadableError for what is not what
-    was written, or is a newer program's."""
+    after `after` and are asked for, in order, no more than the limit of all. UnreadableError if the row differs from
+    what was written, or a newer program wrote it."""
     first_seq, last_seq, ids_text, types_text, envelopes_text, payloads_text, checksum, trace_id = row
     try:
         parts = [text.encode() for text in (ids_text, types_text, envelopes_text, payloads_text)]
@@ -182,7 +183,7 @@ def batch_events(
             raise ValueError("it differs from what was written")
         ids, types = _ids.decode(parts[0]), _texts.decode(parts[1])
         envelopes, payloads = _unpacked_envelopes(execution_id, parts[2]), _payloads.decode(parts[3])
-        # Payloads stay raw until here: of a batch in which one event is asked for, one is decoded.
+        # Payloads stay encoded until here: if one event of a batch is wanted, only that one is decoded.
         wanted = _wanted_places(types, envelopes, max(after + 1 - first_seq, 0), only)
         return [
             _event(execution_id, first_seq + at, ids[at], types[at], envelopes[at], payloads[at], trace_id)
@@ -194,7 +195,7 @@ def batch_events(
 
 
 def _wanted_places(types: list[str], envelopes: list[_Envelope], begin: int, only: EventFilter | None) -> Sequence[int]:
-    """The places of the events that are asked for, no more than the limit: payloads of others are not decoded."""
+    """The places of the wanted events, at most as many as the limit. The payloads of the others are not decoded."""
     places: Sequence[int] = range(begin, len(types))
     if only is None:
         return places
@@ -247,12 +248,12 @@ def type_matcher(patterns: tuple[str, ...]) -> Callable[[str], object]:
 
 
 def picked(batches: Iterable[list[Event]], only: EventFilter | None) -> list[Event]:
-    """As many events as `only` asks for, in order, from batches that come from the end it names."""
+    """The events that `only` selects, in order; `only` says from which end the batches come."""
     limit, newest = (only.limit, only.newest) if only is not None else (None, False)
     parts: list[list[Event]] = []
     number = 0
     for batch in batches:
-        # Batches are read lazily: with a limit, the database is not asked for the next one.
+        # Batches are read lazily: once the limit is reached, no further batch is read from the database.
         parts.append(batch)
         number += len(batch)
         if limit is not None and number >= limit:
@@ -266,7 +267,7 @@ def picked(batches: Iterable[list[Event]], only: EventFilter | None) -> list[Eve
 
 
 def picked_events(events: list[Event], only: EventFilter | None) -> list[Event]:
-    """Those that `only` asks for, of a whole stream."""
+    """The events of a whole stream that `only` selects."""
     if only is None:
         return events
     fits = type_matcher(only.types)

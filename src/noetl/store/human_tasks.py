@@ -13,7 +13,7 @@ class TaskState(StrEnum):
     OPEN = "open"
     CLAIMED = "claimed"
     COMPLETED = "completed"
-    WITHDRAWN = "withdrawn"  # its step was cancelled, or another wait of it came first
+    WITHDRAWN = "withdrawn"  # its step was cancelled, or another wait of the step ended first
 
 
 class TaskRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -94,7 +94,7 @@ def _order_row(execution: Execution, order_id: str, step_run_id: str) -> OrderRo
 
 _STATEMENTS = named_queries(Path(__file__).with_name("inspection.sql"))
 _PAGE = 200
-_TRIES = 3  # an execution that runs is looked at again when it has moved meanwhile
+_TRIES = 3  # a running execution that has moved meanwhile is compared again
 
 
 class StoreFault(msgspec.Struct, frozen=True):
@@ -143,8 +143,8 @@ async def _newest(store: Store, sample: int) -> AsyncIterator[ExecutionRow]:
 
 
 class _Rows(msgspec.Struct, frozen=True):
-    """The rows of one execution, as far as its log tells them: until when a lease holds is in no log, and the pool of
-    an order and the name of a refused request are their net's, and not everybody counted iterations."""
+    """The rows of one execution, as far as they follow from its log. The end of a lease is in no log; the pool of an
+    order and the name of a refused request come from the net; older programs did not count iterations."""
 
     execution: ExecutionRow | None
     orders: list[tuple[Any, ...]]
@@ -160,8 +160,8 @@ async def _differences(store: Store, execution_id: str) -> list[str]:
             told = _derived_rows(derived_rows(events), _unverifiable_fields(stored, events)) if events else None
         except (NoetlError, AssertionError) as problem:
             return [f"its log cannot be read: {problem}"]
-        # An execution that runs may commit between the two reads. Then its rows and its log are of two moments, and
-        # differ rightly.
+        # An execution that runs may commit between the two reads. Then its rows and its log are of different times, and
+        # a difference is no damage.
         if told is None or (await store.positions([execution_id])).get(execution_id) == len(events):
             break
     if told is None:

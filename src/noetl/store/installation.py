@@ -1,8 +1,8 @@
 """Data of the installation, not of an execution: small values by kind and name, sealed credentials, schemas of results,
 and the catalogue of playbooks. The backends keep each in a table of its own.
 
-Small things are tokens, pools, workers, schedules, webhooks, answers under an idempotency key. A writer
-replaces a thing only if it names the version that it replaces.
+Small things are tokens, pools, workers, schedules, webhooks, answers under an idempotency key. A writer replaces an
+entry only if it names the version that it replaces.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ class KeyValues(Protocol):
         """All whose name begins with one of these, each once, by name. Costs a search for each prefix."""
 
     async def put(self, kind: str, name: str, body: bytes, *, over: int, at: float) -> KeyValue | None:
-        """Store it, durably, in place of version `over` (0: of none); None when that is not what is there."""
+        """Store it durably in place of version `over` (0: there is none yet); None if the stored version is another
+        one."""
 
     async def delete(self, kind: str, name: str, *, version: int | None = None) -> bool:
         """False when there was none, or not of this version."""
@@ -120,7 +121,7 @@ class CredentialRows(Protocol):
         """All of them, by name."""
 
     async def put(self, row: SealedCredential, *, over: SealedCredential | None) -> bool:
-        """Store a row in place of `over` (None: of none), durably. False when it was no longer what is there."""
+        """Store a row durably in place of `over` (None: there is none yet). False if the stored row is another one."""
 
     async def delete(self, name: str) -> bool:
         """False when there was none."""
@@ -169,7 +170,8 @@ class ResultSchema(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def register_schema(key_values: KeyValues, name: str, schema: Any, *, at: float) -> ResultSchema:
-    """A new version, durably, unless the newest one says the same: then that one. RefusedError for what is none."""
+    """A new version, stored durably; the newest version if that has the same content. RefusedError for an invalid
+    schema."""
     if not _NAME.fullmatch(name):
         raise RefusedError(f'"{name}" is not a valid schema name: letters, digits, ".", "_" and "-" are allowed')
     if problem := schema_problem(schema):
@@ -214,7 +216,7 @@ def _read(thing: KeyValue) -> ResultSchema:
 
 # Catalog: playbooks by path, in versions. A registered version never changes (SRV-10).
 
-NEWEST = "latest"  # a version that people write for the newest one, as for none
+NEWEST = "latest"  # people write this word for the newest version
 
 
 class CatalogRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -326,7 +328,7 @@ def next_row(playbook: Registration, newest: CatalogRow | None) -> CatalogRow:
 
 
 def chosen(newest_first: list[CatalogRow], version: str | None) -> CatalogRow | None:
-    """The version that is asked for; without one, the newest."""
+    """The requested version; the newest if none is requested."""
     if version is None:
         return newest_first[0] if newest_first else None
     numbered = (row for row in newest_first if str(row.version) == version)

@@ -23,7 +23,7 @@ from noetl.store.waits import MemoryRequests, MemoryWaits, Requests
 
 
 class MemoryStore:
-    """Keeps every promise of the contract but outliving its process."""
+    """Keeps every promise of the contract, except that its data ends with the process."""
 
     patience_s = 0.0
 
@@ -90,7 +90,7 @@ class MemoryStore:
                 raise contract.TakenError(f"message {message_id} was delivered to another wait, or removed")
 
     def _check_room(self, commits: Sequence[contract.Commit]) -> None:
-        """As it will be with all of them."""
+        """ConflictError if a pool would be over its capacity after all of these commits."""
         rooms = {room for commit in commits for room in commit.room}
         if not rooms:
             return
@@ -231,7 +231,7 @@ class MemoryStore:
         return [execution_id for _, execution_id in sorted(ended)][:limit]
 
     async def retire_spans(self, before: Mapping[str, float]) -> dict[str, str]:
-        return {}  # each goes by itself
+        return {}  # each execution is deleted alone
 
     async def retire(self, execution_ids: Collection[str]) -> int:
         known = [row for one in set(execution_ids) if (row := self._executions.get(one)) is not None]
@@ -273,7 +273,7 @@ class MemoryStore:
         return len(rows)
 
     async def close(self) -> None:
-        """Nothing is held open."""
+        """Nothing to close."""
 
 
 def _named_event_ids(commit: contract.Commit) -> list[str]:
@@ -303,7 +303,7 @@ def _may_follow(held: contract.OrderRow, new: contract.OrderRow) -> bool:
     if held.state is contract.OrderState.CLOSED:
         return False
     if new.state is contract.OrderState.LEASED:
-        # Of two servers that claim at once both would write the next epoch: the second finds it taken.
+        # Two servers that claim at the same time write the same next epoch: the second one is refused.
         return new.lease_epoch == held.lease_epoch + 1
     return new.lease_epoch == held.lease_epoch
 

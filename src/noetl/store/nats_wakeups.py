@@ -2,7 +2,8 @@
 moment, and it is made again (reliability.md §3.2).
 
 A message is {pool, times, from}, under 200 bytes, on `noetl.orders.<pool>`. Every listener has its own consumer, which
-starts with new messages and acknowledges them on receipt: the state of an order is in the store.
+starts with new messages and acknowledges them on receipt: no message is needed later, since the state of an order is in
+the store.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from noetl.base.nats_connections import connect_client, leave
 from noetl.store.wakeups import Hear, LinkedWakeups
 
 STREAM, SUBJECT = "NOETL_ORDERS", "noetl.orders"
-TRIAL_S = 5.0  # how often a silent consumer is looked after
+TRIAL_S = 5.0  # how often a silent consumer is checked
 _PATIENCE_S = 5.0
 _BATCH = 64
 _KEPT_S, _KEPT = 60.0, 10_000  # an old wake-up is of no use
@@ -94,7 +95,7 @@ class _NatsLink:
         while True:
             try:
                 messages = await self._heard.fetch(_BATCH, timeout=TRIAL_S)
-            except TimeoutError:  # the client raises its own kind of it or the plain one, by the moment
+            except TimeoutError:  # the client raises its own timeout error or the built-in one
                 await self._heard.consumer_info()  # raises if it or the stream was deleted
                 continue
             for message in messages:
@@ -104,13 +105,14 @@ class _NatsLink:
     def _on_message(self, message: Msg) -> None:
         with suppress(msgspec.MsgspecError):  # a message of another program
             wakeup = msgspec.json.decode(message.data, type=WakeupMessage)
-            # Our own come back as well: the workers here were asked before it was sent.
+            # Our own messages come back as well. They are ignored: the workers of this process were woken before the
+            # message was sent.
             if wakeup.sender != self._name:
                 self._hear(wakeup.pool, wakeup.times)
 
 
 def _token(pool: str) -> str:
-    """The pool as a part of a subject, which may hold neither dots nor blanks nor wildcards."""
+    """The pool as a part of a subject, which may contain no dots, blanks or wildcards."""
     return (
         "".join(letter if letter.isascii() and (letter.isalnum() or letter in "-_") else "_" for letter in pool) or "_"
     )

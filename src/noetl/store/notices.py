@@ -1,7 +1,7 @@
 """Notices: messages of servers to people and other programs about executions (NTF-01 to NTF-06).
 
-A notice is written in the commit of the event it tells of, so a crash loses none. It is sent at least once, under an id
-by which a receiver recognises a repetition, and by one server at a time: a claim lasts until `due_at`.
+A notice is written in the commit of the event that it reports, so a crash loses none. It is sent at least once, with an
+id by which a receiver recognises a repetition, and by one server at a time: a claim lasts until `due_at`.
 """
 
 from __future__ import annotations
@@ -73,15 +73,15 @@ class Notices(Protocol):
         """The newest first. `beyond` is the last notice of the page before."""
 
     async def claim(self, *, now: float, until: float, limit: int) -> Sequence[NoticeRow]:
-        """Take notices that are due, or whose server has had its time, and count an attempt of each. No other
-        server gets them before `until`. Of those with one fold key the oldest is given, with the others folded into it,
-        unless one is being sent or was sent within `throttle_s`."""
+        """Claim notices that are due or whose claim has run out, and count an attempt of each. No other server gets
+        them before `until`. Of notices with the same fold key, the oldest is returned with the others folded into it,
+        unless one of them is being sent or was sent within `throttle_s`."""
 
     async def settle(self, notice_id: str, *, attempts: int, settlement: Settlement) -> bool:
-        """Record what became of the attempt with this number; False if another server has claimed the notice since."""
+        """Record the outcome of the attempt with this number; False if another server has claimed the notice since."""
 
     async def send_again(self, notice_id: str, *, now: float) -> bool:
-        """Make a dead letter due again, with all its attempts; False when it is none."""
+        """Make a dead letter due again, with its full number of attempts; False if it is no dead letter."""
 
     async def tally(self) -> dict[str, int]:
         """How many there are, by state."""

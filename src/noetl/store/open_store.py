@@ -26,12 +26,12 @@ _POSTGRES = ("postgresql://", "postgres://")
 
 
 def is_database(db: str | Path | None) -> bool:
-    """Whether this is the address of a database server, and no file."""
+    """Whether this is the address of a database server and not a file."""
     return isinstance(db, str) and db.startswith(_POSTGRES)
 
 
 def refuse_mistyped(db: str | Path | None) -> None:
-    """RefusedError for what is nearly an address: taken for a file, it would become an empty store of its own."""
+    """RefusedError for a mistyped address: taken for a file name, it would create an empty store."""
     if not isinstance(db, str) or is_database(db) or not _NEARLY_ADDRESS.match(db):
         return
     shown = db.rpartition("@")[2] if "@" in db else db  # the text before it may be a password
@@ -92,9 +92,11 @@ async def applied_migrations(db: str | Path | None) -> Applied:
 
 
 def open_results(db: str | Path | None, results: str | None = None) -> ResultStore:
-    """Where a store keeps its large results: at `results`, else where the setting says, else at its own place."""
+    """The results store of a store: `results` if given, else that of the setting, else the default place of the
+    store."""
     place = results or load_settings().settings.results
-    # Each backend is imported where it is chosen: an embedded run on a file must not load the drivers of the others.
+    # Each backend is imported only when it is chosen: an embedded run on a file must not load the drivers of the other
+    # backends.
     if place is not None and place.startswith(("nats://", "tls://")):
         from noetl.store.results.nats_objects import NatsResults
 

@@ -31,11 +31,12 @@ def struct_of(kind: type[_Row], row: Sequence[Any]) -> _Row:
 
 
 def event_of(execution_id: str, row: Sequence[Any]) -> Event:
-    """UnreadableError for one that differs from what was written, or is a newer program's."""
+    """The event of a row. UnreadableError if it differs from what was written, or a newer program wrote it."""
     seq, event_id, event_type, ts, source, parent_id, step, step_run_id, task_run_id, on_behalf, schema, *content = row
     body, checksum, trace_id = content
     try:
-        # A CRC and no hash: it is against failing disks, not against people, and is computed for every event.
+        # A CRC instead of a hash: it protects against failing disks, not against people, and is computed for every
+        # event.
         if checksum is not None and crc32(body.encode()) != checksum:  # none: written before there were checksums
             raise ValueError("it differs from what was written")
         return Event(
@@ -67,7 +68,7 @@ def payload_bodies(commit: Commit) -> Iterable[bytes]:
 
 def execution_of(row: Sequence[Any]) -> ExecutionRow:
     found = struct_of(ExecutionRow, (*row[:-1], None))
-    stored = row[-1]  # most executions have nothing to say besides their state
+    stored = row[-1]  # most executions have no summary besides their state
     return found if stored is None else msgspec.structs.replace(found, summary=summary_at(stored, found.last_seq))
 
 
@@ -157,7 +158,7 @@ _CHECKSUM = re.compile(rb'"checksum"\s*:\s*"([0-9a-f]{64})"')
 
 
 def lowered(text: str) -> str:
-    """ASCII letters in lower case, all others as they are: the behaviour of every database."""
+    """ASCII letters in lower case, all others unchanged, as every database does it."""
     return text.translate(_LOWER)
 
 

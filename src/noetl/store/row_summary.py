@@ -1,4 +1,5 @@
-"""What lists of executions say of one besides its state: iterations that were not run, why it failed, open tasks.
+"""What lists of executions show of an execution besides its state: iterations that were not run, why it failed, open
+tasks.
 
 It follows from the state of the execution alone, so that `noetl db rebuild` makes it again from the log. Stores keep it
 as JSON in one column: another fact needs no other column and no other type of row.
@@ -16,8 +17,8 @@ from noetl.engine.execution import Execution
 class RowSummary(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """Counts and the reason of a failure."""
 
-    # The event it was told at. A program of the version before moves an execution on and leaves this as it was: what is
-    # older than its row is not shown.
+    # The `seq` of the event that this summary belongs to. A program of an earlier version moves an execution without
+    # changing its summary; a summary that is older than its row is not shown.
     seq: int = 0
     # Iterations that were not run to their end, since their loop ended after a failure.
     unrun: int = 0
@@ -44,7 +45,7 @@ NOTHING = RowSummary()
 
 
 def summary_of(execution: Execution) -> RowSummary | None:
-    """None where there is nothing to say, which is so for most commits."""
+    """The summary of an execution; None if it is empty, as after most commits."""
     counts, lifecycle = execution.counts.failed_iterations, execution.lifecycle
     tasks = execution.open_waits.people if execution.is_open else 0
     error = lifecycle.error if lifecycle.state == "failed" else None

@@ -31,7 +31,7 @@ from noetl.store.sql_files import named_queries
 
 CONFLICT = "NOETL"  # the SQLSTATE of the function `conflict`
 
-# The connection is gone, or there is none to be had right now: another attempt may find a server again.
+# The connection is lost, or there is none available: another attempt may succeed.
 LOST = (
     OSError,  # TimeoutError as well
     asyncpg.PostgresConnectionError,
@@ -77,7 +77,7 @@ def explained(where: str, problem: BaseException) -> BackendError:
             return ConflictError(_stored_already(problem))
         case problem if isinstance(problem, _CONTENDED):
             return ConflictError(f"others were writing the same rows: {_error_text(problem)}")
-        case asyncpg.InvalidAuthorizationSpecificationError():  # a wrong password is one of these
+        case asyncpg.InvalidAuthorizationSpecificationError():  # for example a wrong password
             return BackendError(f"the store {where} does not let us in: {_error_text(problem)}")
         case asyncpg.InvalidCatalogNameError():
             return BackendError(f"the store {where} does not exist: {_error_text(problem)}; create the database first")
@@ -130,7 +130,7 @@ PATIENCE_S = 20.0  # a server that is restarted is back within it
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
 _IDLE_S = 300.0
 _CLOSE_S = 5.0
-_ANSWER_S = 60.0  # past it, a connection is as good as lost
+_ANSWER_S = 60.0  # after this time, a connection counts as lost
 
 
 # any exception of the driver; a time-out is an OSError
@@ -142,8 +142,8 @@ DEFAULT_SCHEMA = "noetl"
 _PLAIN_NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 
 
-# A young table looks small, and a plan made for it would be kept while it grows. Each of our statements has an index
-# that gives what it wants in the order it wants.
+# A new table looks small, and a query plan that was made for it would be kept while the table grows. Each of our
+# statements has an index with the rows in the order it needs.
 _PLANNING = {f"enable_{way}": "off" for way in ("seqscan", "bitmapscan", "hashjoin", "mergejoin")} | {"jit": "off"}
 
 
@@ -203,7 +203,7 @@ class Database:
         return int(status.rpartition(" ")[2])
 
     async def assign(self, query: str, *values: Any) -> int:
-        """The same for what leaves the same when it is done twice: it is repeated like a read."""
+        """Like `change`, for an idempotent statement: it is repeated like a read."""
         # Repeated like a read: these statements set values, so a second run changes nothing.
         status = await self.read(lambda connection: connection.execute(QUERIES[query], *values))
         return int(status.rpartition(" ")[2])
@@ -214,7 +214,7 @@ class Database:
         return await self._patiently(work, repeats=lambda: True)
 
     async def write(self, work: Callable[[Any], Awaitable[_T]]) -> _T:
-        """The same for what must not be done twice. UncertainError when the connection was lost meanwhile."""
+        """Like `read`, for work that must not be done twice. UncertainError if the connection was lost meanwhile."""
         return self._written(await self._patiently(work, repeats=lambda: False))
 
     async def run_in_transaction(self, work: Callable[[Any], Awaitable[_T]], *, repeats: bool = False) -> _T:
@@ -242,7 +242,8 @@ class Database:
 
     async def _patiently(self, work: Callable[[Any], Awaitable[_T]], *, repeats: Callable[[], bool]) -> _T:
         pauses, task = Pauses(self.patience_s), asyncio.current_task()
-        # The driver turns a cancellation into an error of the connection. Counting tells the two apart.
+        # The driver turns a cancellation into an error of the connection. The count of cancellations distinguishes the
+        # two.
         asked_to_end = task.cancelling() if task is not None else 0
         while True:
             has_begun, began_at = False, time.monotonic()
@@ -254,13 +255,14 @@ class Database:
                     return given
             except DRIVER as problem:
                 if task is not None and task.cancelling() > asked_to_end:
-                    raise asyncio.CancelledError from problem  # which a connection that ends badly would have hidden
+                    # A connection that fails while it closes would hide the cancellation.
+                    raise asyncio.CancelledError from problem
                 if not is_lost(problem):
-                    told = explained(self.where, problem)
-                    if isinstance(told, StoreUnwritableError):
+                    error = explained(self.where, problem)
+                    if isinstance(error, StoreUnwritableError):
                         self._full.failed(problem, began_at=began_at)
-                    raise told from problem
-                # a connection that ends is no outage yet: the next one may be had at once
+                    raise error from problem
+                # one lost connection is no outage yet: a new one may be available at once
                 if not has_begun or isinstance(problem, TimeoutError):
                     self._outage.failed(problem, began_at=began_at)
                 # The statement may have reached the server. Only its caller knows whether it may be sent twice.
@@ -318,13 +320,13 @@ class Pauses:
 
 
 async def _nothing(connection: Any) -> None:
-    """Our statements leave nothing behind in a session, so nothing is asked of the server between two of them."""
+    """No reset of a session: our statements leave no state in it, so no request is needed between two uses."""
 
 
-# Address of a store in PostgreSQL: the URL its user gave, and the schema in it that is ours.
+# Address of a store in PostgreSQL: the URL of the user, and the schema of the store.
 #
 # `postgresql://user:password@host:port/database`, with the options of libpq after `?`. `search_path` names the schema;
-# without it, `noetl`, so that our tables lie beside those of others and not among them.
+# without it, `noetl`, so that our tables are in a schema of their own.
 
 
 class Address(msgspec.Struct, frozen=True):
@@ -340,7 +342,7 @@ class Address(msgspec.Struct, frozen=True):
 
 
 def address_of(url: str) -> Address:
-    """BackendError when it cannot be one."""
+    """BackendError for an invalid address."""
     try:
         parts = urlsplit(url)
         options = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))

@@ -19,7 +19,7 @@ from noetl.store.postgres.schema import applied, known_migrations, migrate
 from noetl.store.row_codecs import event_of, execution_of, lowered, order_of, struct_of
 from noetl.store.sql_files import Applied, applied_of, pending
 
-# Batches that are read at once where only some events are asked for: first, and later.
+# How many batches are read at once if only some events are wanted: in the first read, and in later ones.
 _FIRST_PAGE, _PAGE = 4, 100
 
 
@@ -106,7 +106,7 @@ class PostgresHistory:
         self, *, limit: int = 50, beyond: str | None = None, **wanted: Unpack[ExecutionQuery]
     ) -> list[ExecutionRow]:
         path, text, labels = wanted.get("path"), wanted.get("text"), wanted.get("labels")
-        # The query lowers its columns, so the text has to come lowered too.
+        # The query compares columns in lower case, so the text has to be in lower case too.
         pattern, lower = None if path is None else like(path), None if text is None else lowered(text)
         keys, values = (list(labels), list(labels.values())) if labels else (None, None)
         filters = (
@@ -160,7 +160,7 @@ class PostgresHistory:
 
 def like(pattern: str) -> str:
     """A pattern for LIKE in which only `*` matches any text."""
-    # The backslash first: else it would escape the escapes of the others.
+    # The backslash first: later it would double the backslashes that escape the other characters.
     for special in ("\\", "%", "_"):
         pattern = pattern.replace(special, "\\" + special)
     return pattern.replace("*", "%")

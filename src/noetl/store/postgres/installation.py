@@ -38,7 +38,7 @@ class PostgresCatalog:
         return await asyncio.shield(look)  # a caller that is cancelled does not cancel the query of the others
 
     async def _newest_version(self, path: str) -> CatalogRow | None:
-        # One turn of the loop, in which the others that are ready to ask join this look.
+        # One turn of the event loop: callers that are ready by then share this query.
         await asyncio.sleep(0)
         del self._looks[path]  # a caller from now on may need a newer version
         row = await self._db.row("select_newest_version", path)
@@ -139,7 +139,7 @@ class PostgresAudit:
 
     def __init__(self, database: Database) -> None:
         self._db = database
-        self._end: tuple[int, str] | None = None  # of the chain, as far as this process knows
+        self._end: tuple[int, str] | None = None  # the last row of the chain, as far as this process knows
 
     async def append(self, entries: Sequence[AuditEntry]) -> None:
         if not entries:
@@ -159,14 +159,14 @@ class PostgresAudit:
 
 
 async def _append(connection: Any, entries: Sequence[AuditEntry]) -> AuditRow:
-    """Behind the last one, whosever it is; returns the new last one."""
+    """Append after the last row, whichever server wrote it; returns the new last row."""
     await connection.execute(QUERIES["lock_audit"])  # all servers write to one chain
     seq, last = await connection.fetchrow(QUERIES["select_last_audit"]) or (0, ORIGIN)
     return await _insert(connection, chained(entries, seq=seq, prev_hash=last))
 
 
 async def _follow(connection: Any, entries: Sequence[AuditEntry], seq: int, last: str) -> AuditRow | None:
-    """The same behind the row that was last a moment ago; None when it is so no more."""
+    """Append after the row that this process knows as the last; None if another server has appended since."""
     try:
         return await _insert(connection, chained(entries, seq=seq, prev_hash=last))
     # Another server has appended first. The key refuses a number that is taken, the trigger a hash that is not the last

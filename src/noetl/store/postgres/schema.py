@@ -45,7 +45,8 @@ async def applied(connection: Any) -> list[tuple[int, str]]:
 
 
 async def migrate(database: Database, known: list[StoreMigration]) -> list[StoreMigration]:
-    """Bring the schema up to the newest of `known` and give what ran. Safe when several programs open it at once."""
+    """Bring the schema up to the newest of `known`; returns the migrations that ran. Safe when several programs open it
+    at once."""
     if not pending(await database.read(applied), known, database.where):
         return []
     return await database.run_in_transaction(
@@ -71,7 +72,7 @@ async def _run_migrations(connection: Any, known: list[StoreMigration], address:
 
 
 async def _refuse_others(connection: Any, schema: str, where: str) -> None:
-    """BackendError when another program keeps its tables in this schema: ours would not belong among them."""
+    """BackendError if another program keeps its tables in this schema: ours must not be mixed with them."""
     other = await connection.fetchval(_OTHERS, schema)
     if other is not None:
         raise BackendError(f'the schema {schema} of {where} is not ours, it has "{other}": name another by search_path')
@@ -79,12 +80,13 @@ async def _refuse_others(connection: Any, schema: str, where: str) -> None:
 
 # Packing: events that an earlier program stored one by one become batches (docs/decisions/0016).
 #
-# Executions are packed whole, some in each transaction, while servers of the version before go on with them. A program
-# that is killed meanwhile leaves the rest as rows, which read as ever, and the next one goes on with them.
+# Executions are packed whole, some in each transaction, while servers of the version before go on with them. If the
+# program is killed meanwhile, the rest stays as rows, which are read as before, and the next program continues with
+# them.
 
 
 async def pack(database: Database, *, at_once: int = _EVENTS_AT_ONCE) -> bool:
-    """Pack everything that lies in rows; False when some of it could not be. Safe when several programs do it at
+    """Pack all events that are stored as rows; False if some could not be packed. Safe when several programs do it at
     once."""
     if await database.value("select_unpacked", "") is None:
         return True
@@ -104,7 +106,7 @@ class _Packer:
         self._beyond, self._at_once = beyond, at_once
 
     async def pack_some(self, connection: Any) -> str | None:
-        """Where to go on; None when nothing is left."""
+        """Pack some executions; returns where to continue, None when nothing is left."""
         await connection.execute(QUERIES["take_time"])  # between two statements, rows are packed
         await connection.execute(QUERIES["lock_packing"], timeout=_LONG_S)
         beyond: str | None = self._beyond
@@ -119,8 +121,8 @@ class _Packer:
 
 
 async def _pack_execution(connection: Any, execution_id: str) -> int:
-    """How many events it has. One that lacks events stays as it is: it can be looked at, and `noetl db check` tells of
-    it."""
+    """Pack one execution; returns the number of its events. An execution that lacks events stays as it is: it can be
+    read, and `noetl db check` reports it."""
     await connection.execute(QUERIES["lock_execution"], execution_id)
     found = await connection.fetch(QUERIES["select_rows_to_pack"], execution_id)
     rows = [(*row[:11], row[11].encode(), row[12]) for row in found]
@@ -134,7 +136,7 @@ async def _pack_execution(connection: Any, execution_id: str) -> int:
 
 # Part of the names and bounds of tables that exist: changing it needs a migration.
 SPAN_S = 7 * 86_400.0
-_AHEAD = 1  # spans that are there before they are needed: servers look every hour
+_AHEAD = 1  # spans that are created ahead of time: servers check every hour
 _DROP_S = 3_600.0  # a span may have a million executions
 
 
@@ -159,7 +161,7 @@ def first_id(moment: float) -> str:
 
 
 async def add_spans(database: Database) -> None:
-    """Make the span of now and those that come next, unless they are there."""
+    """Create the current span and the next ones, unless they exist."""
     known = {row[0] for row in await database.rows("select_spans")}
     now = float(await database.value("select_now"))
     for span in (span_at(now + ahead * SPAN_S) for ahead in range(_AHEAD + 1)):
@@ -192,7 +194,8 @@ async def retire_spans(database: Database, before: Mapping[str, float]) -> dict[
 
 
 class _Dropping:
-    """One transaction: the rows of the executions, what else is theirs, then the tables of their history."""
+    """One transaction: it deletes the rows of the executions and all that belongs to them, then drops the tables of
+    their history."""
 
     def __init__(self, suffix: str, nets: list[str], moments: list[float]) -> None:
         self._suffix, self._nets, self._moments = suffix, nets, moments
@@ -211,8 +214,8 @@ class _Dropping:
 
 
 async def _try_drop(database: Database, work: Any, done: str, suffix: str) -> bool:
-    """False if a long read holds the locks on the tables: the next hour is soon enough, and until a span exists, its
-    rows are in the default partition."""
+    """Create or drop the tables of a span; False if a long read holds the locks. The next hour is soon enough: until a
+    span exists, its rows are in the default partition."""
     try:
         await database.run_in_transaction(work, repeats=True)
     except BackendError as problem:

@@ -1,7 +1,7 @@
 """The store in PostgreSQL: one schema, one statement per commit, rows as locks. Any number of servers may share it.
 
-A commit whose answer was lost is sent again: should the first have been stored after all, the second is refused, and
-finds its own events in the log. So a lost connection or a restarted server has no effect, and nothing is stored twice.
+A commit whose answer was lost is sent again. If the first attempt was stored after all, the second one is refused, and
+its events are found in the log. So a lost connection or a restarted server has no effect, and nothing is stored twice.
 A commit becomes arrays, of rows or of columns, for any number of executions (`Written`): a batch costs as many round
 trips as a single step.
 """
@@ -43,21 +43,21 @@ _NET, _WAIT, _TASK, _NOTICE, _PAIR = 2, 7, 8, 15, 2
 
 
 def columns(rows: Iterable[Sequence[Any]], width: int) -> list[Sequence[Any]]:
-    """Rows turned into columns, of which there are `width` also when there is no row."""
+    """Rows turned into columns: `width` columns, even if there is no row."""
     turned: list[Sequence[Any]] = list(zip(*rows, strict=True))
     return turned or [()] * width
 
 
 class Written:
-    """The rows that a batch of commits writes. Executions are sorted: two batches may wait for each other, but in no
-    circle."""
+    """The rows that a batch of commits writes. Executions are sorted, so that two batches lock their rows in the same
+    order and cannot deadlock."""
 
     def __init__(self, commits: Sequence[Commit]) -> None:
         self._commits = sorted(commits, key=lambda commit: commit.execution.execution_id)
         self._batches = batch_values(self._commits)
 
     async def write(self, connection: Any) -> None:
-        """All of it or nothing. The usual commit is a single statement, which is a transaction of its own."""
+        """Write all rows or none. The usual commit is a single statement, which is a transaction of its own."""
         # One round trip instead of four (BEGIN, statement, more, COMMIT): most commits have nothing else.
         if not any(map(_has_more, self._commits)):
             await connection.execute(QUERIES["commit"], *self._main_values())
@@ -71,7 +71,7 @@ class Written:
             await connection.execute(QUERIES["commit"], *self._main_values())
             await self._write_more(connection)
             crash_point("append.locked")
-            # After the write: it counts what is held now, ours included.
+            # After the write, so that the orders of this batch are counted too.
             for room in rooms:
                 await _check_room(connection, room)
 
@@ -118,7 +118,7 @@ class Written:
 
     @property
     def is_new(self) -> bool:
-        """Whether it does nothing but begin executions."""
+        """Whether the batch only begins executions."""
         return all(one.after == 0 for one in self._commits)
 
     async def is_stored(self, connection: Any) -> bool:
@@ -129,14 +129,14 @@ class Written:
 
 
 def _has_more(commit: Commit) -> bool:
-    """Whether there is something beside events, executions, orders and nets."""
+    """Whether there are rows besides events, executions, orders and nets."""
     return bool(
         commit.waits or commit.closed_waits or commit.taken_messages or commit.tasks or commit.room or commit.notices
     )
 
 
 async def _check_room(connection: Any, room: PoolCapacity) -> None:
-    """ConflictError when more orders of a pool are held now than may be."""
+    """ConflictError if more orders of a pool are leased now than its capacity allows."""
     held = dict(await connection.fetch(QUERIES["select_leased"], room.now, [room.pool]))
     if held.get(room.pool, 0) > room.capacity:
         raise ConflictError(f'pool "{room.pool}" is full: {room.capacity} orders of it are held')
@@ -148,7 +148,7 @@ MOVES_KEPT = 50_000  # transactions whose moves are remembered; servers look eve
 class PostgresStore(PostgresHistory):
     """Open with `PostgresStore.open`; migrations run then."""
 
-    patience_s = SPAN_S + 86_400.0  # a day, for what began last in a span and took its time
+    patience_s = SPAN_S + 86_400.0  # one day: executions that began late in a span end later than the others
 
     def __init__(self, database: Database, *, has_rows: bool = False) -> None:
         super().__init__(database, has_rows=has_rows)
@@ -200,7 +200,7 @@ class PostgresStore(PostgresHistory):
             except BackendError as problem:
                 if lost is None:
                     raise
-                raise lost from problem  # the first attempt may have been stored: not the whole truth otherwise
+                raise lost from problem  # the first attempt may have been stored, so "not stored" could be wrong
             else:
                 return
 
@@ -267,8 +267,8 @@ class PostgresStore(PostgresHistory):
         return await self._db.run_in_transaction(self._rebuilt, repeats=True)
 
     async def _rebuilt(self, connection: Any) -> int:
-        await connection.execute(QUERIES["take_time"])  # between two statements, logs are read
-        await connection.execute(QUERIES["lock_rows"])  # commits wait until we are through
+        await connection.execute(QUERIES["take_time"])  # the logs are read between two statements
+        await connection.execute(QUERIES["lock_rows"])  # commits wait until the end of this transaction
         ids = [row[0] for row in await connection.fetch(QUERIES["select_streams"])]
         rows = [await self._derived_rows(connection, execution_id) for execution_id in ids]
         await connection.execute(QUERIES["delete_rows"])
@@ -281,7 +281,7 @@ class PostgresStore(PostgresHistory):
         return len(rows)
 
     async def _derived_rows(self, connection: Any, execution_id: str) -> Derived:
-        """From the events alone; the row beside them, if there is one, is not asked."""
+        """The rows that follow from the events alone; a stored row is not read."""
         with damage_as_unreadable(execution_id):
             rows = await connection.fetch(QUERIES["select_stream_of_rows"], execution_id) if self._has_rows else []
             batches = await connection.fetch(QUERIES["select_stream"], execution_id)

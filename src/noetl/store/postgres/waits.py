@@ -125,7 +125,7 @@ class PostgresNotices:
         return [notice_of(row) for row in rows]
 
     async def claim(self, *, now: float, until: float, limit: int) -> Sequence[NoticeRow]:
-        # Reading first: a server asks every second, and most of the time the lock would be for nothing.
+        # Read first: a server asks every second, and most of the time there is nothing to lock.
         if await self._db.value("select_due_notice", now) is None:
             return []
 

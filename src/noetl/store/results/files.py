@@ -82,7 +82,7 @@ class FileResults:
 
     def _write(self, path: Path, body: Iterable[bytes], size: int) -> None:
         with suppress(FileNotFoundError):
-            # Otherwise it was cut short from outside, and is written again.
+            # Otherwise the file was cut short by somebody else, and is written again.
             if path.stat().st_size == size:
                 os.utime(path)  # retention deletes only old files: an event is about to refer to this one
                 return
@@ -105,7 +105,8 @@ class FileResults:
             os.close(folder)
 
     def load(self, reference: Reference) -> Any:
-        # by its content, not by the key: a reference may have come from a worker, and a key is a file's name
+        # found by its hash and not by the key of the reference: a worker may have sent the reference, and the key is a
+        # file name
         return msgspec.json.decode(self.body(reference.checksum))
 
     def body(self, checksum: str) -> bytes:
@@ -142,7 +143,7 @@ class FileResults:
     def drop(self, checksum: str, *, before: float) -> bool:
         """Renames the file before it deletes it. A `put` at the same time either touched the file before, which is
         noticed, or finds none and writes it again."""
-        # A checksum is that of a value or of a table; which one of them, retention need not know.
+        # A checksum names a value or a table; retention deletes both alike.
         return any(self._drop(self._folder / key, before) for key in (key_of(checksum), table_key_of(checksum)))
 
     @staticmethod
@@ -155,7 +156,7 @@ class FileResults:
         except FileNotFoundError:
             return False
         crash_point("retention.collecting")
-        with suppress(FileNotFoundError):  # another process took this one for dead and put the file back (`_put_back`)
+        with suppress(FileNotFoundError):  # another process assumed our death and put it back (`_put_back`)
             if aside.stat().st_mtime < before:
                 aside.unlink()
                 return True
@@ -163,7 +164,7 @@ class FileResults:
         return False
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Nothing to close."""
 
 
 def _put_back(aside: Iterable[Path]) -> bool:

@@ -115,10 +115,10 @@ class RemoteResults(ABC):
         return self.reference(value, body)
 
     def load(self, reference: Reference) -> Any:
-        # by its content, not by the key: a reference may have come from a worker
+        # found by its hash and not by the key of the reference: a worker may have sent the reference
         try:
             body = self.body(reference.checksum)
-        except BackendError as problem:  # it is read in the middle of a template, whose task may be tried again
+        except BackendError as problem:  # the value is read while a template is evaluated; the task may be retried
             raise ToolError("result.missing", str(problem), retryable=True) from problem
         return msgspec.json.decode(body)
 
@@ -126,7 +126,7 @@ class RemoteResults(ABC):
         return self._blocking(self.fetch(checksum))
 
     def table_file(self, checksum: str) -> None:
-        return None  # it is on no disk of this machine
+        return None  # the table is on no disk of this machine
 
     def untouched(self, *, before: float) -> list[str]:
         return self._blocking(self.listed(before=before))
@@ -139,7 +139,7 @@ class RemoteResults(ABC):
 
 
 def first_line(problem: BaseException) -> str:
-    """Further lines are for debugging the driver."""
+    """The first line of an error message; the other lines are for debugging the driver."""
     return (str(problem) or type(problem).__name__).partition("\n")[0]
 
 
@@ -225,7 +225,7 @@ class ObjectResults(RemoteResults):
         await asyncio.to_thread(files.verify_file, checksum, into)
 
     async def listed(self, *, before: float) -> list[str]:
-        """Those of a page at a time: a bucket may hold millions."""
+        """The objects, one page at a time: a bucket may hold millions."""
         moment = datetime.fromtimestamp(before, UTC)
 
         def old() -> list[str]:

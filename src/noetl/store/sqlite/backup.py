@@ -63,7 +63,7 @@ def back_up(db: Path, results: Path, archive: Path) -> Manifest:
             tar.add(copy, _DATABASE, filter=_private)
             for file in files:
                 tar.add(file, f"{_RESULTS}{file.parent.name}/{file.name}", filter=_private)
-        # Synced before it gets its name: an archive that has the name asked for is whole, even after a power cut.
+        # Synced before it gets its name: an archive under its final name is complete, even after a power cut.
         _sync(part)
         part.rename(archive)
     return manifest
@@ -71,7 +71,7 @@ def back_up(db: Path, results: Path, archive: Path) -> Manifest:
 
 def restore(archive: Path, db: Path, results: Path) -> Manifest:
     """Write the store of an archive to `db` and `results`, neither of which may be there yet."""
-    # The log too: SQLite would replay one that is left beside this name into the restored file.
+    # The WAL too: SQLite would replay a WAL that is left beside this name into the restored file.
     for place in (db, db.with_name(db.name + "-wal"), results):
         if place.exists():
             raise RefusedError(f"{place} exists: restore to a new place with --db, or move it away")
@@ -185,7 +185,7 @@ def _mode(archive: Path) -> Any:
 
 
 def _private(member: tarfile.TarInfo) -> tarfile.TarInfo:
-    """Without the names of this machine's users."""
+    """The member without the names of users of this machine."""
     member.uid = member.gid = 0
     member.uname = member.gname = ""
     member.mode = FILE_MODE

@@ -26,7 +26,7 @@ _Decoded = TypeVar("_Decoded")
 
 
 class transaction:  # noqa: N801  it reads as the verb of a `with`; a generator would cost twice as many calls a step
-    """Everything in the body, or nothing of it."""
+    """Store all changes of the block, or none."""
 
     __slots__ = ("_connection",)
 
@@ -61,7 +61,7 @@ class SqliteQueries(ABC):
 
     @abstractmethod
     def _explained(self) -> AbstractContextManager[None]:
-        """Turns what SQLite cannot do into our own error."""
+        """Turns errors of SQLite into our own."""
 
     def _rows(self, query: str, values: Values = ()) -> list[Any]:
         with self._explained():
@@ -126,13 +126,13 @@ def migrate(connection: sqlite3.Connection, known: list[StoreMigration], where: 
 
 
 def is_store(connection: sqlite3.Connection) -> bool:
-    """Whether any of our migrations ever ran here."""
+    """Whether one of our migrations has run here."""
     found = connection.execute("SELECT 1 FROM pragma_table_info('migration') WHERE name = 'checksum'").fetchone()
     return bool(found)
 
 
 def refuse_others(connection: sqlite3.Connection, where: str) -> None:
-    """BackendError when another program keeps its data here: ours would not belong among them."""
+    """BackendError if another program keeps its data here: ours must not be mixed with it."""
     # Tables first: another process may migrate the same new file between the two reads. A reader that sees its tables
     # also sees that they are ours, since a migration is one transaction.
     if connection.execute("SELECT 1 FROM sqlite_master").fetchone() and not is_store(connection):
@@ -162,12 +162,12 @@ def _statements(script: str) -> list[str]:
 
 # Packing: events that an earlier program stored one by one become batches (docs/decisions/0016).
 #
-# Executions are packed whole, some in each transaction. A program that is killed meanwhile leaves the rest as rows,
-# which read as ever, and the next one goes on with them.
+# Executions are packed whole, some in each transaction. If the program is killed meanwhile, the rest stays as rows,
+# which are read as before, and the next program continues with them.
 
 
 def pack(connection: sqlite3.Connection, *, at_once: int = _EVENTS_AT_ONCE) -> bool:
-    """Pack everything that lies in rows; False when some of it could not be. Safe when several processes do it at
+    """Pack all events that are stored as rows; False if some could not be packed. Safe when several processes do it at
     once."""
     if _next_unpacked(connection, "") is None:
         return True
@@ -184,7 +184,7 @@ def pack(connection: sqlite3.Connection, *, at_once: int = _EVENTS_AT_ONCE) -> b
 
 
 def _pack_some(connection: sqlite3.Connection, beyond: str, at_once: int) -> str | None:
-    """Where to go on; None when nothing is left."""
+    """Pack some executions; returns where to continue, None when nothing is left."""
     events = 0
     while events < at_once:
         execution_id = _next_unpacked(connection, beyond)
@@ -201,8 +201,8 @@ def _next_unpacked(connection: sqlite3.Connection, beyond: str) -> str | None:
 
 
 def _pack_execution(connection: sqlite3.Connection, execution_id: str) -> int:
-    """How many events it has. One that lacks events, or is no text any more, stays as it is: it can be looked at, and
-    `noetl db check` tells of it."""
+    """Pack one execution; returns the number of its events. An execution that lacks events, or has damaged text, stays
+    as it is: it can be read, and `noetl db check` reports it."""
     try:
         rows = connection.execute(QUERIES["select_rows_to_pack"], (execution_id,)).fetchall()
     except sqlite3.OperationalError as problem:

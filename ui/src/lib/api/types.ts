@@ -2843,8 +2843,8 @@ export interface components {
         };
         /**
          * AuditChainCheck
-         * @description What walking the chain found. `broken_at` is the first row that differs from what was written, None when all are;
-         *     `holds`: the hash that was looked for is in it.
+         * @description The result of checking the chain. `broken_at` is the first row that differs from what was written, None if none
+         *     does; `holds`: the chain contains the hash that was given.
          */
         AuditChainCheck: {
             /** @default null */
