@@ -3,7 +3,7 @@ errors that never come: those behind a retry for the same errors, and those for 
 gives.
 
 `else` matches every remaining outcome, a failed call included: the pipeline continues without a result, and the
-execution completes. Where an author names errors, by a condition or by what a rule writes, that is a decision, and
+execution completes. If an author refers to errors, in a condition or in what a rule writes, that is a decision, and
 there is no finding.
 """
 
@@ -38,7 +38,7 @@ _GOES_ON = ("continue", "jump", "break")
 _ERROR_FIELDS = ("status", "error", "http", "pg", "py")
 _OF_ERRORS = (*_ERROR_FIELDS, "meta")
 _OUTCOMES = ("outcome", "output")
-# Where a condition finds the kind of an error, by what it is a condition of.
+# The name under which a condition reads the kind of an error, by the construct that has the condition.
 _OF_TASK = frozenset({("outcome", ("error", "kind"))})
 _OF_STEP = frozenset({("event", ("error", "kind")), ("response", ("error", "kind")), ("error", ("kind",))})
 
@@ -52,7 +52,7 @@ def check_accepted_errors(playbook: Playbook, compilation: Compilation) -> Playb
         if task.policy is not None and task.kind != "noop" and not task.generated and not pipeline.is_hook
         for rule in _accepting(task.policy)
     ]
-    # Only then is every text of the document looked through.
+    # Only then are all texts of the document searched.
     if suspects:
         looked_at = _status_reads(playbook, compilation)
         for task, pipeline, rule in suspects:
@@ -62,10 +62,10 @@ def check_accepted_errors(playbook: Playbook, compilation: Compilation) -> Playb
 
 
 def _accepting(policy: PolicySyntax) -> Iterator[RuleSyntax]:
-    """The first rule that lets an error pass without being about errors, if there is one."""
+    """The first rule that accepts an error although it is not about errors, if there is one."""
     earlier: list[Shape] = []
     for rule in policy.rules:
-        # Errors are taken by an earlier rule, or its author has sorted success out on purpose.
+        # An earlier rule handles errors, or the author has handled success separately on purpose.
         if cover(earlier, ERROR_OUTCOME) or any(_leaves_errors(shape) for shape in earlier):
             return
         shape = shape_of(rule.when)
@@ -76,13 +76,13 @@ def _accepting(policy: PolicySyntax) -> Iterator[RuleSyntax]:
 
 
 def _goes_on(rule: RuleSyntax) -> bool:
-    """Whether a rule lets the pipeline go on; one that says `fail` in a wrong way is another mistake."""
+    """Whether a rule lets the pipeline continue. A misspelt `fail` is another finding."""
     node = rule.then.node
     return rule.then.do in _GOES_ON and not (isinstance(node, Mapping) and "fail" in node)
 
 
 def _leaves_errors(shape: Shape) -> bool:
-    """Whether a condition asks for success: its author knows that the rules after it are for errors."""
+    """Whether a condition tests for success: then its author knows that the rules after it are for errors."""
     asked = [test for test in tests_of(shape) if isinstance(test, Compare) and test.root in _OUTCOMES]
     return any(test.path[:1] in (("status",), ("error",)) for test in asked) and decided(shape, ERROR_OUTCOME) is False
 
@@ -97,7 +97,7 @@ def _may_take_errors(rule: RuleSyntax, shape: Shape) -> bool:
     takes_errors = decided(shape, ERROR_OUTCOME, no_result)
     if takes_errors is not None:
         return takes_errors
-    # Not decidable: a condition that reads the outcome is given the benefit of the doubt.
+    # Not decidable: a condition that reads the outcome gets no finding.
     return not any(read[0] in _OUTCOMES for read in _reads(rule.when))
 
 
@@ -217,8 +217,8 @@ def _check_kinds(
 
 
 # Accepted failures: a failure takes an arc whose guard is true for it (ROUTE-05), and a case rule likewise (V2C-06). A
-# guard on the workload, or on what earlier steps left, is as true after a failure as after success: the next step runs
-# on a result that is not there, and the execution completes.
+# guard on the workload, or on results of earlier steps, is as true after a failure as after success: the next step runs
+# with a missing result, and the execution completes.
 
 # Names that tell how the step, or its call, ended.
 _OF_THE_END = frozenset(
@@ -231,7 +231,7 @@ _STEP_ENDED: Facts = {("event", ("name",)): frozenset({"step.exit"})}
 def check_accepted_failures(playbook: Playbook, compilation: Compilation) -> Playbook:
     """W_ERROR_ACCEPTED for arcs and case rules."""
     for step in playbook.steps:
-        # The author has said what a failure of this step means: nothing is left to be advised.
+        # The author has specified what a failure of this step means, so there is nothing to report.
         if not _can_fail(step) or inner(step.spec, "policy", "failure") is not None or step.on_error is not None:
             continue
         for arc in _arcs(step):
@@ -262,7 +262,7 @@ def _arcs(step: StepSyntax) -> Iterator[ArcSyntax]:
 
 def _case_rules(step: StepSyntax) -> Iterator[CaseRuleSyntax]:
     """The first rule that leads on after a failed call, where no rule of the step is about failures."""
-    # In `on_event` mode rules are about events of others as well; the consequence of a failure is not known there.
+    # In `on_event` mode rules also receive events of other steps, so the consequence of a failure is not known.
     rules = step.case.rules if step.case is not None and step.eval_mode != "on_event" else ()
     if any(_asks_for_failure(rule) for rule in rules) or any(retry.on_exhausted for retry in step.retry):
         return
@@ -332,7 +332,7 @@ def _note_rule(rule: CaseRuleSyntax, compilation: Compilation) -> None:
     )
 
 
-# Exhausted retries: rules for the same errors behind a retry, which are not tried once it is used up (POL-06).
+# Exhausted retries: rules for the same errors after a retry. They are not tried when the retry is used up (POL-06).
 
 _HANDLES = ("jump", "continue", "break")
 _TESTS = ("==", "in")
@@ -383,7 +383,7 @@ def _conjunction(shape: Shape) -> list[Compare]:
 
 
 def _takes_the_same(retried: list[Compare], handled: list[Compare]) -> bool:
-    """Whether what a rule asks of an error, beyond being one, is asked by the retry as well."""
+    """Whether the retry makes the same tests of an error as the rule."""
     asked = _values(retried)
     open_tests = _values([test for test in handled if decided(test, ERROR_OUTCOME) is not True])
     return all(asked.get(path, set()) & values for path, values in open_tests.items())

@@ -1,7 +1,7 @@
-"""Compiling: a playbook of any dialect becomes a net, and every mistake that reading could not see is noted.
+"""Compiling: a playbook of any dialect becomes a net, and every mistake that the readers cannot find is reported.
 
 The passes, in order, are one tuple. Those before `lower_playbook` rewrite the playbook into canonical tasks or check
-it; none of them knows the text's layout, and the net that comes out knows nothing of the dialect but its name.
+it; none of them knows the layout of the text, and of the dialect the net has only the name.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def lower_playbook(playbook: Playbook, kinds: Kinds, debug: DebugMap) -> Net | N
         name=playbook.name,
         path=playbook.catalog_path,
         version=playbook.version,
-        # As written, with labels and retention: servers read them from the net, long after the text is gone.
+        # The metadata as written, with labels and retention: servers read it from the net, and need no text for that.
         metadata={"name": playbook.name, "path": playbook.catalog_path, **table(playbook.metadata)},
         entry=entry,
         workload=table(playbook.workload),
@@ -163,7 +163,7 @@ def _lowering(playbook: Playbook, kinds: Kinds, debug: DebugMap) -> Lowering:
 
 def _transitions(lowering: Lowering) -> tuple[Transition, ...]:
     playbook = lowering.playbook
-    # If two steps share a name, the first one counts.
+    # If two steps have the same name, the first one counts.
     named = {step.name: step for step in reversed(playbook.steps)}
     steps = [step for step in playbook.steps if named[step.name] is step]
     transitions = [lower_step(lowering, step) for step in steps]

@@ -40,7 +40,7 @@ from noetl.net.names import defined_names
 from noetl.net.net import Net
 from noetl.net.task import ENDS, SQL_KEYS, TRANSFER
 
-# The author has said that it is SQL of their own: no warning.
+# The author has marked it as SQL: no warning.
 _MARKED = re.compile(r"\|\s*sql\s*-?\}\}\s*\Z")
 _JOINED = re.compile(
     r"\bIN\s*\(\s*'?(\{\{(?:(?!\}\}|\|\s*sql\b).)*\|\s*join\b(?:(?!\}\}|\|\s*sql\b).)*\}\})'?\s*\)", re.I | re.S
@@ -134,7 +134,7 @@ def _texts(node: Node | None) -> Iterator[Scalar]:
 KIND = "python"
 # Total per playbook. Parsing takes time, so code beyond this is not checked.
 MAX_PYTHON_CHARACTERS = 200_000
-# Only what begins with a name is taken for a template: `{{1, 2}}` is a set in a set, and plain Python.
+# Only a brace pair that begins with a name counts as a template: `{{1, 2}}` is a set in a set, and plain Python.
 _EXPRESSION = re.compile(r"\{\{-?\s*([A-Za-z_]\w*)\b[^{}]*\}\}")
 _DATA = frozenset({"workload", "ctx", "args", "iter", "vars", "keychain", "event", "outcome", "execution_id", "_prev"})
 _NO_TEMPLATE = "code is no template: give values to the task as args, which the code has as variables"
@@ -147,13 +147,13 @@ def check_python_code(playbook: Playbook, compilation: Compilation) -> Playbook:
         code: None
         for task, _ in every_task(playbook)
         if task.kind == KIND
-        # What is no text is told of where inputs have their shapes, and cannot be a key.
+        # A value that is no text is reported by the check of input shapes; it may be unhashable.
         if isinstance(code := task.inputs.get("code"), Scalar) and isinstance(code.value, str)
     }
     left = MAX_PYTHON_CHARACTERS
     for code in written:
         text = str(code.value)
-        # A budget for all code together: parsing megabytes of it would hold up an editor that checks while one types.
+        # A budget for all code together: parsing megabytes of code would block an editor that checks during typing.
         left -= len(text)
         if left >= 0 and (problem := problem_of(text)) is not None:
             message = f"this Python code does not parse: {problem.msg}"
@@ -167,8 +167,8 @@ def check_python_code(playbook: Playbook, compilation: Compilation) -> Playbook:
 
 
 def _note_idle(code: Scalar, compilation: Compilation) -> None:
-    """Code without a result: it sets another word than `result`, or it defines functions and calls none of them, of
-    which only `main` is called by itself."""
+    """W_PYTHON for code without a result: it sets another name than `result`, or it only defines functions, none of
+    which is called `main`."""
     tree = tree_of(str(code.value))
     if tree is None:
         return
@@ -210,7 +210,7 @@ def check_main_parameters(playbook: Playbook, net: Net, compilation: Compilation
             continue
         left -= len(str(code.value))
         tree = tree_of(str(code.value)) if left >= 0 else None
-        # A mapping that a template makes, and `libs`, may give any name.
+        # A mapping that a template returns, and `libs`, may define any name.
         if tree is None or "libs" in task.inputs or not isinstance(args, Mapping | None) or task.bound:
             continue
         known = names | _GIVEN | (args.values.keys() if args is not None else set())
@@ -226,7 +226,8 @@ def _identifiers(code: Scalar) -> set[str]:
 
 
 def _note_templates(code: Scalar, playbook: Playbook, compilation: Compilation) -> None:
-    """Each text in the code that looks like a template of this playbook. A doubled brace of an f-string is none."""
+    """Each text in the code that looks like a template of this playbook. Doubled braces of an f-string are no
+    template."""
     names = _DATA | given_names(playbook) | {task.name for task, _ in every_task(playbook) if task.name}
     texts, nested = _texts_and_sets(str(code.value))
     for found in _EXPRESSION.finditer(str(code.value)):
@@ -260,7 +261,7 @@ def problem_of(code: str) -> SyntaxError | None:
         _tree(code)
     except SyntaxError as problem:
         return problem
-    except (ValueError, RecursionError, MemoryError):  # a NUL, or more nesting than the parser takes
+    except (ValueError, RecursionError, MemoryError):  # a NUL, or deeper nesting than the parser accepts
         return None
     return None
 
@@ -280,7 +281,7 @@ def _tree(code: str) -> Any:
 
 
 def _place(code: Scalar, problem: SyntaxError, source: Source | None) -> PositionedDiagnostic:
-    """Where in its line the mistake is; the value itself where the code is not written line by line."""
+    """The place of the mistake in its line; the whole value if the code is not written line by line."""
     if source is None or not problem.lineno:
         return code
     header, *lines = source.cut(code.span).split("\n")
@@ -302,7 +303,7 @@ _READ_IN_TEMPLATES = frozenset({"workload", "execution_id", "ctx", "args", "keyc
 
 
 def check_workload_values(playbook: Playbook, compilation: Compilation) -> Playbook:
-    """W_WORKLOAD_VALUE: a template that refers to this playbook, and a word that was a boolean in YAML 1.1."""
+    """W_WORKLOAD_VALUE: for a template that refers to this playbook, and for a word that is a boolean in YAML 1.1."""
     names = _READ_IN_TEMPLATES.union(playbook.workload.keys if playbook.workload is not None else ())
     for scalar in scalars(playbook.workload) if playbook.workload is not None else ():
         value = scalar.value

@@ -101,7 +101,7 @@ _EXPANSIONS = {"choose": _choose, "while": _while, "until": _until}
 
 
 def leaves(body: tuple[TaskSyntax, ...]) -> bool:
-    """Whether control never passes from the end of `body` to what follows it: its last task always goes elsewhere."""
+    """Whether control never passes from the end of `body` to the next task, because the last task always jumps."""
     policy = body[-1].policy if body else None
     if policy is None or not any(rule.when is None for rule in policy.rules):
         return False
@@ -128,7 +128,7 @@ def _target(rule: RuleSyntax) -> str:
 
 
 class ControlFlowParts:
-    """Makes the tasks that one construct is made of; every one of them points back at the construct (SUGAR-06)."""
+    """Makes the tasks of one construct; each of them refers to the construct as its origin (SUGAR-06)."""
 
     def __init__(self, sugar: Sugar) -> None:
         self._sugar = sugar
@@ -246,7 +246,7 @@ class _References:
             self._note_circle(task, trail[trail.index(name) :])
             return task
         definition = self.resolve(self._book[name], (*trail, name))
-        # It could not be resolved itself, which is noted there; the reference stays as it is.
+        # The definition itself could not be resolved, which is reported there; the reference stays as it is.
         if definition.kind == KIND:
             return task
         return _merged_definition(definition, task, self._compilation.kinds.get(definition.kind), handed or {})
@@ -328,12 +328,12 @@ def _step_args(step: StepSyntax, playbook: Playbook) -> Handed:
 
 
 def _given_first(defaults: Mapping, given: Handed) -> Mapping:
-    """A definition's own args, which are defaults, with those of its caller in place of them. One that reads `args`
-    itself is no default: it says what becomes of what the caller gave."""
+    """The args of a definition, which are defaults, overridden by the args of its caller. An arg that itself reads
+    `args` is no default: it converts what the caller gave."""
     values = dict(defaults.values)
     for key, (place, is_certain) in given.items():
         otherwise = _expression(values[key]) if key in values and not is_certain else ""
-        # A text with a template within it is no expression, and stays.
+        # A text with a template in it is no single expression, and stays as it is.
         if key in values and otherwise is not None and not _reads_args(values[key]):
             read = f"args[{key!r}]" if is_certain else f"args[{key!r}] | default({otherwise})"
             values[key] = Scalar(f"{{{{ {read} }}}}", place.span, place.path, made=True)

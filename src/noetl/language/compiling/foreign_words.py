@@ -21,8 +21,8 @@ from noetl.language.reading.spellings import model
 from noetl.net.kinds import ToolKind
 from noetl.templates.logic import GuardReference
 
-# `auth`: a credential under `name` or `ref`, or under an alias of its own. `key` is a field of credentials, the secret
-# itself: it is a name only where the keychain has it.
+# `auth`: a credential under `name` or `ref`, or under an alias of its own. `key` is a field of credentials that holds
+# the secret itself; it is a name only if the keychain has an entry of that name.
 
 _INPUTS = ("auth", "storage_auth")
 _CREDENTIAL = "credential"
@@ -185,19 +185,19 @@ def mapping_of_pairs(node: Node | None) -> Mapping | None:
     return model.made_mapping(found, node) if len(dict(found)) == len(found) else None
 
 
-# Results that are read by a word of other systems: `step.output.x`, `step.value`. Only where the playbook tells what
-# the result is: the fields of a mapping that Python code writes out, or those that each result of a kind has.
+# Results that are read by a word of other systems: `step.output.x`, `step.value`. Only where the fields of the result
+# follow from the playbook: those of a mapping that Python code writes out, or those that each result of a kind has.
 # Elsewhere the result may have a field of that name.
 
 _RESULT_WORDS = frozenset(("output", "outputs", "value", "return_value", "response", "body", "payload"))
-# What follows it is read of the result itself, unless the result has such a key (TPL-07).
+# The path after it is read from the result itself, unless the result has such a key (TPL-07).
 _RESULT_ITSELF = "output"
 _OF_EACH = frozenset(("data", "result", "status", "error"))
 Fields = dict[str, frozenset[str]]
 
 
 def check_misread_results(playbook: Playbook, compilation: Compilation) -> Playbook:
-    """W_FOREIGN_NAME: a word that a result does not have, where it is known what it has."""
+    """W_FOREIGN_NAME: a field that a result does not have, where its fields are known."""
     steps, tasks = _known_results(playbook, compilation)
     if not steps and not any(tasks.values()):
         return playbook

@@ -138,7 +138,7 @@ ALIASES = ("call.done", "call.error", "step.exit", "step.enter", "start")
 
 
 def boundary_events(step: StepSyntax) -> tuple[str, ...]:
-    """Every event on which the server evaluates this step's arcs, the usual one first."""
+    """Every event for which the server evaluates the arcs of this step, the usual one first."""
     return (*_endings(step), FAILED, *(("step.interrupted",) if step.on_event and step.on_event.interrupting else ()))
 
 
@@ -160,7 +160,7 @@ def _endings(step: StepSyntax) -> list[str]:
 
 
 def meant_by(alias: str, step: StepSyntax) -> tuple[str, ...]:
-    """The boundary events of this step that an alias means."""
+    """The boundary events of this step that an alias stands for."""
     events = boundary_events(step)
     match alias:
         case "call.done":
@@ -181,7 +181,7 @@ Facts = ReadOnlyMapping[tuple[str, Path], frozenset[object]]
 # The facts about an outcome that is an error.
 ERROR_OUTCOME: Facts = {
     ("outcome", ("status",)): frozenset({"error"}),
-    # Any value that is true: which error it is, is not known.
+    # Any value that is true: the actual error is not known.
     ("outcome", ("error",)): frozenset({"an error"}),
     ("outcome", ("result",)): frozenset({None}),
 }
@@ -201,7 +201,7 @@ def shape_of(when: Scalar | None) -> Shape:
 
 
 def decided(shape: Shape, facts: Facts, assumed: ReadOnlyMapping[Shape, bool] | None = None) -> bool | None:
-    """Whether a guard holds under the facts: True, False, or None when that depends on something else."""
+    """Whether a guard holds under the facts; None if that depends on something else."""
     match shape:
         case Const():
             return shape.value
@@ -226,7 +226,7 @@ def cover(shapes: Iterable[Shape], facts: Facts) -> bool:
     """Whether in every case that the facts leave open at least one of the guards holds."""
     either = Or(tuple(shapes))
     atoms = list(dict.fromkeys(atom for atom in tests_of(either) if decided(atom, facts) is None))
-    # Too many cases to go through: then only what holds without looking at the atoms counts.
+    # Too many cases to try: then a guard counts only if it holds without knowing its atoms.
     if len(atoms) > _MANY:
         return decided(either, facts) is True
     cases = product((True, False), repeat=len(atoms))

@@ -22,7 +22,7 @@ from noetl.language.reading.shared_checks import DECIDING, did_you_mean, is_typo
 from noetl.language.reading.spellings.casing import snake
 from noetl.net.kinds import COMMON_SPEC, Input, ToolKind
 
-# Words of other tools and ages for an input, where the kind has it.
+# Names of other tools and of older versions for an input, if the kind has that input.
 _MEANT = {
     **dict.fromkeys(("sql", "statement"), "command"),
     **dict.fromkeys(("file", "db"), "database"),
@@ -128,7 +128,8 @@ class _Inputs:
         self.inputs["params"] = values
 
     def _plain(self, key: str, node: Node) -> str:
-        """The key in snake_case where the kind knows it so; a script that is no name of a file is the text itself."""
+        """The key in snake_case if the kind has that key; a `script` that is no file name is taken as the text of the
+        script."""
         name = snake(key)
         if key == "script" and (word := foreign_words.inline_text_input(self._kind, self._written, node)) is not None:
             message = f'a "script" that is the text itself is read as "{word}"'
@@ -170,8 +171,8 @@ class _Inputs:
             hint = WORDS_OF_OTHERS[key]
         else:
             hint = did_you_mean(key, allowed, f"its inputs are {names}")
-        # An unknown key may be a note of its author, and older documents have many. One letter away from an input
-        # it is a mistake.
+        # An unknown key may be a note of its author, and older documents have many. A key that differs from an input by
+        # one letter is a mistake.
         if self._closed or key in DECIDING or is_typo(key, allowed):
             message = f'"{key}" is not an input of kind {self._kind.name}'
             self._note("E_TASK_KEY", key, message, hint)
@@ -198,12 +199,12 @@ class _Inputs:
                 self._compilation.note("E_TASK_KEY", place, message, f"add {group[0]}: …")
 
     def _is_misspelt(self, known: Input) -> bool:
-        """Whether a key that is no input is nearly this one: that is reported for the key, and is sufficient."""
+        """Whether an unknown key is a misspelling of this input: then the finding for the key is sufficient."""
         others = (key for key in self._written if self._kind.input(key) is None)
         return any(is_typo(key, [known.name]) for key in others)
 
     def _check_needed(self, known: Input) -> None:
-        """Further inputs that a literal value requires: `mode: upsert` the key columns."""
+        """Further inputs that a literal value requires: `mode: upsert` requires the key columns."""
         value, needed = self.inputs.get(known.name), known.needs
         if needed is None or not isinstance(value, Scalar) or value.value not in needed.values:
             return
@@ -212,7 +213,7 @@ class _Inputs:
             self._compilation.note("E_TASK_KEY", value, message, f"add {needed.name}: …")
 
     def _note(self, code: str, key: str, message: str, hint: str) -> None:
-        """Keys that a workbook reference got from its definition are noted there, once."""
+        """Keys that a workbook reference gets from its definition are reported there, once."""
         written = self._task.node
         if isinstance(written, Mapping) and key in written:
             self._compilation.note(code, written.keys[key], message, hint)
@@ -243,7 +244,8 @@ def check_input_shapes(playbook: Playbook, compilation: Compilation) -> Playbook
             node = _paired(inputs.get(known.name), known, compilation)
             if node is not None:
                 inputs[known.name] = node
-            # Other schemas are for pages and editors: their tools read more than these say, as a number in quotes.
+            # Other schemas are for pages and editors: their tools accept more than the schema, for example a number in
+            # quotes.
             is_no_text = known.schema.get("type") == "string" and not isinstance(node, Scalar)
             if node is None or not (known.read_strictly or "enum" in known.schema or is_no_text):
                 continue
@@ -269,7 +271,7 @@ def _paired(node: Node | None, known: Input, compilation: Compilation) -> Node |
 
 
 def _with_canonical_keys(node: Node, schema: dict[str, Any], compilation: Compilation) -> Node:
-    """The value with the keys that its schema has other spellings for."""
+    """The value with canonical keys in place of the other spellings that its schema lists."""
     aliases: dict[str, str] = schema.get("aliases", {})
     if not isinstance(node, Mapping):
         return node
@@ -291,7 +293,7 @@ def _misfit(node: Node, schema: dict[str, Any]) -> Misfit | None:
         found = [_misfit(node, each) for each in schema["anyOf"]]
         if None in found:
             return None
-        # the choice of the same kind says most; else all of them are the answer
+        # the alternative of the same type gives the clearest message; otherwise all alternatives are listed
         alike = [each for each, one in zip(found, schema["anyOf"], strict=True) if each and _is_alike(node, one)]
         return alike[0] if alike else (node, _misfit_text(node), f"write {_allowed(schema)}")
     if not _is_alike(node, schema):
@@ -321,12 +323,12 @@ def _inside(node: Node, schema: dict[str, Any]) -> Iterator[Misfit]:
 
 
 def _is_one_of(value: object, words: list[str]) -> bool:
-    """Words that are listed in capitals and in small letters may be written in any mixture."""
+    """Words that are listed in upper and in lower case may be written in mixed case."""
     return value in words or (isinstance(value, str) and value.upper() in words and value.lower() in words)
 
 
 def _slip(written: str, words: list[str]) -> str | None:
-    """The word that is one letter away, or two of a long one: FETCH is not PATCH misspelt."""
+    """The word that differs by one letter, or by two letters of a long word: FETCH is no misspelling of PATCH."""
     reach = 2 if len(written) > 5 else 1
     return next((word for word in words if is_within(written.lower(), word.lower(), reach)), None)
 

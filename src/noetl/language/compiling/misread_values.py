@@ -1,7 +1,7 @@
-"""Values that are something else than a template takes them for: a status that no outcome has, a variable that nothing
-writes, and the result of a task in its own rules.
+"""Values that differ from what a template expects: a status that no outcome has, a variable that nothing writes, and
+the result of a task in its own rules.
 
-Each of them is null or false at run time, so the run goes on another way and says nothing.
+Each of them is null or false at run time, so the run takes another way without an error.
 """
 
 from __future__ import annotations
@@ -136,12 +136,13 @@ def check_loop_variables(playbook: Playbook, compilation: Compilation) -> Playbo
 
 
 def _own_writes(step: StepSyntax) -> list[Mapping]:
-    """What a looped step writes at its end."""
+    """The variables that a looped step writes at its end."""
     return [one for one in (step.vars, step.set_ctx) if one is not None] if step.loop is not None else []
 
 
 def _written_late(step: StepSyntax, playbook: Playbook) -> set[str]:
-    """What the step alone writes, and only after its loop. A step that is come to again sees what it wrote before."""
+    """The variables that only this step writes, and only after its loop. A step that runs again sees what it wrote
+    before."""
     own = _own_writes(step)
     others = [one for one in _writes(playbook) if not any(one is mine for mine in own)]
     if not own or step.name in _reached(step, playbook) or not all(isinstance(one, Mapping | None) for one in others):
@@ -163,7 +164,7 @@ def _reached(step: StepSyntax, playbook: Playbook) -> set[str]:
     return found
 
 
-# The result of a task in the rules that decide about it: there its name still has the result of an earlier run.
+# The result of a task in the rules of its own policy: there its name still has the result of an earlier run.
 
 
 def check_own_results(playbook: Playbook, compilation: Compilation) -> Playbook:
@@ -196,7 +197,8 @@ def _check_own(task: TaskSyntax, playbook: Playbook, compilation: Compilation) -
                 return
 
 
-# A text of the workload that says no: as a whole condition it is false (TPL-08), and within one it is any other text.
+# A text of the workload such as `"false"`: as a whole condition it is false (TPL-08), but inside a condition it is an
+# ordinary text.
 
 _SAYING_NO = frozenset({"false", "no", "off", "none", "null", "0"})
 
@@ -228,7 +230,8 @@ def _asks_boolean(test: Comparison) -> bool:
     return test.op in ("==", "!=") and isinstance(test.values[0], bool)
 
 
-# The number of an answer, compared with a text. A body may have a text of that name, so these are the names of calls.
+# The status number of a call, compared with a text. A body may have a text of the name `status`, so only the names of
+# calls are checked.
 
 _OF_CALLS = frozenset(("error", "response", "outcome", "event", "status_code"))
 _BODY = frozenset(("data", "details"))
@@ -295,7 +298,7 @@ def _wrapped_results(playbook: Playbook, compilation: Compilation) -> set[str]:
             continue
         wrapping = [task for task in pipeline.tasks if _wraps(task, compilation)]
         found |= {task.name for task in wrapping if task.name is not None and step.loop is None}
-        # A looped step has the list of the payloads, and a noop without args passes on what was before it.
+        # A looped step has the list of payloads, and a noop without args passes on the result before it.
         last = next((task for task in reversed(pipeline.tasks) if task.kind != "noop" or "args" in task.inputs), None)
         if step.loop is None and last is not None and last in wrapping:
             found.add(step.name)

@@ -100,7 +100,7 @@ def pipelines(playbook: Playbook) -> list[Pipeline]:
         found.append(pipeline)
         return pipeline.items
 
-    # By the same walk that rewrites, so that no place is looked at by one and forgotten by the other.
+    # By the same walk as rewriting, so that checks and rewriting see the same places.
     rewrite(playbook, collect_pipeline)
     return found
 

@@ -1,8 +1,8 @@
-"""W_SECRET: secrets in the text of a playbook, where all its readers can take them.
+"""W_SECRET: secrets in the text of a playbook, where all its readers can see them.
 
-A value is taken for one if services write theirs in that form (the prefix of an access token, the address of a webhook,
-a key file, an address with a password), or if its key is a name that only secrets have. A name such as `token` or `key`
-is not enough: pages and queues have tokens, too.
+A value counts as a secret if it has the form of a known kind of secret (the prefix of an access token, the address of a
+webhook, a key file, an address with a password), or if its key is a name that only secrets have. A name such as `token`
+or `key` is not enough: pages and queues have tokens, too.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def check_plain_secrets(playbook: Playbook, compilation: Compilation) -> Playboo
 
 @cache
 def _any_form() -> re.Pattern[str]:
-    # Not with the module: to compile it takes as long as to read a playbook of fifty steps.
+    # Compiled on first use: that takes as long as reading a playbook of fifty steps.
     return re.compile("|".join(f"(?P<{name}>{form})" for name, (_, form) in _FORMS.items()))
 
 
@@ -74,8 +74,8 @@ def _may_hold_secrets(text: str) -> bool:
 
 
 def _texts(node: Node, name: str | None = None, *, is_named: bool = False) -> list[tuple[Scalar, str | None]]:
-    """Every text, with its key if only secrets have that. An entry of the keychain may write where its fields are found
-    under their names."""
+    """Every text, with its key if that is a name that only secrets have. In the keychain such a key may map a field to
+    the place where it is found, so only `client_secret` counts there."""
     match node:
         case Scalar():
             return [(node, name)] if isinstance(node.value, str) else []

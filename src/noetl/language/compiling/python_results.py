@@ -38,7 +38,7 @@ _OWN_SCOPE = (FunctionDef, AsyncFunctionDef, Lambda, ClassDef)
 
 
 def lost_result(tree: Any) -> str | None:
-    """The variable that the last line of the code sets, where the code gives no result and its author meant this."""
+    """The variable that the last line sets, if the code has no result and this was probably meant as one."""
     word = _set_by(tree.body[-1]) if tree.body else None
     if word not in _OTHER_WORDS or _gives(tree):
         return None
@@ -72,7 +72,7 @@ def result_fields(tree: Any) -> frozenset[str] | None:
 
 
 def _results(tree: Any) -> list[Any]:
-    """Every value that the result may be; none where it may also come about in another way."""
+    """Every value that the result may have; none if it may also be set in another way."""
     main = [one for one in tree.body if isinstance(one, FunctionDef | AsyncFunctionDef) and one.name == "main"]
     names = [one for one in _nodes(tree) if isinstance(one, Name) and one.id == _RESULT]
     top = [one for one in _of_scope(tree) if isinstance(one, Return)]
@@ -150,7 +150,7 @@ def list_names(tree: Any) -> frozenset[str]:
             other.add(value.id)
         if isinstance(node, Subscript) and isinstance(value, Name) and not _is_position(node.slice):
             other.add(value.id)
-        # What is asked for its class may be either.
+        # A variable whose class is tested may be a list or something else.
         if isinstance(node, Call) and isinstance(node.func, Name) and node.func.id in ("isinstance", "type"):
             other |= {one.id for one in node.args if isinstance(one, Name)}
     return frozenset(taken - other)

@@ -1,8 +1,8 @@
 """SQL that no database accepts, reported at its place.
 
-Only what the words themselves show: a first word that is nearly a known one, a misspelt word of a clause between two
-values, a quote or a bracket that is never closed, a statement that ends where something must follow. The grammar is the
-database's business, and each has its own, so what is found is a warning.
+Only mistakes that the words themselves show: a misspelt first word, a misspelt keyword between two values, a quote or a
+bracket that is never closed, a statement that ends too early. Each database has its own grammar, so the findings are
+warnings.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from noetl.templates.sql.lexer import HOLE, Kind, cut, has_blocks, tokens
 # Per text. Longer texts are not checked.
 MAX_SQL_CHARACTERS = 200_000
 _VERBS = ("SELECT", "INSERT", "UPDATE", "DELETE", "CREATE", "ALTER", "MERGE", "TRUNCATE", "GRANT", "REVOKE")
-# Words that other databases begin a statement with and that look like a misspelt verb.
+# First words of statements of some databases that look like a misspelt verb.
 _ALSO = frozenset({"DETACH", "SELECTOR", "UPSERT", "INSTALL", "RESET", "RELEASE", "DECLARE", "CREDIT"})
 _NEVER_LAST = frozenset({"FROM", "WHERE", "AND", "OR", "SET", "INTO", "JOIN", "ON", "BY", "HAVING", "LIKE", "IN"})
 # Other databases quote, escape and comment with these in ways of their own.
@@ -142,8 +142,8 @@ def _last(word: _Word) -> Iterator[SqlFlaw]:
         )
 
 
-# Clauses: `SELECT * FORM t`. No database takes two values side by side with a third word between them, so such a word
-# that is nearly FROM is meant as FROM. It may be the name of a column or a table all the same, hence the conditions.
+# Clauses: `SELECT * FORM t`. No database accepts two values with a third word between them, so such a word that
+# resembles FROM is meant as FROM. It may still be the name of a column or a table, hence the conditions.
 
 _CLAUSES = ("FROM", "WHERE", "GROUP", "ORDER", "LIMIT", "VALUES", "INTO", "SET")
 _CHECKED = frozenset({"SELECT", "WITH", "INSERT", "UPDATE", "DELETE"})
@@ -174,11 +174,12 @@ def _clauses(statement: list[_Word]) -> Iterator[SqlFlaw]:
                 shown = meant if word.text.isupper() else meant.lower()
                 message = f'"{word.text}" stands where a word such as {meant} is needed'
                 yield SqlFlaw(word.at, len(word.text), message, f'did you mean "{shown}"?')
-                return  # the rest would be read otherwise
+                return  # with this word corrected, the rest would be read differently
 
 
 def _levels(words: list[_Word]) -> Iterator[list[_Word]]:
-    """The words outside of all brackets, then those of each bracket; a bracket is one word of what holds it."""
+    """The words outside of all brackets, then those of each bracket; a bracket counts as one word of its outer
+    level."""
     parts: list[list[_Word]] = [[]]
     done: list[list[_Word]] = []
     for word in words:
@@ -207,7 +208,7 @@ def _word(part: list[_Word], at: int) -> str:
 
 
 def _is_value(part: list[_Word], at: int) -> bool:
-    """Whether the token is, ends or starts a value or a name. The text of a template may be more than that."""
+    """Whether the token is, ends or starts a value or a name. A template may be more than one value."""
     if not 0 <= at < len(part):
         return False
     word = part[at]
@@ -221,7 +222,7 @@ def _is_after_value(part: list[_Word], at: int) -> bool:
 
 
 def _is_after_all(part: list[_Word], at: int) -> bool:
-    """After all columns: `SELECT *`, `a, *`, `t.*`, and no product."""
+    """Whether the word follows a `*` that means all columns (`SELECT *`, `a, *`, `t.*`) and not a product."""
     if at < 2 or part[at - 1].kind is not Kind.OPERATOR or part[at - 1].text != "*":
         return False
     return _word(part, at - 2) in ("SELECT", "DISTINCT", "ALL") or part[at - 2].text in (",", ".")

@@ -87,7 +87,7 @@ def _likely_entry(playbook: Playbook) -> str:
         if name != step.name
     }
     free = [step.name for step in playbook.steps if step.name not in entered] or [step.name for step in playbook.steps]
-    # Only one slip of the fingers counts: "store" resembles "start", but is no misspelling of it.
+    # Only one typing mistake counts: "store" resembles "start", but is no misspelling of it.
     return next((name for name in free if is_within(name.lower(), START, 1)), free[0])
 
 
@@ -155,7 +155,7 @@ def arcs_of(step: StepSyntax) -> Iterator[ArcSyntax]:
 
 
 def candidates(arc: ArcSyntax) -> tuple[str, ...]:
-    """The targets a computed one can have, where that is plain to see: a constant, or a choice of constants."""
+    """The steps that a computed target can name, if it is a constant or a choice of constants."""
     template = parsed(str(arc.target.value))
     names = (choice for choice in template.choices if isinstance(choice, str)) if template else ()
     return tuple(dict.fromkeys(names))

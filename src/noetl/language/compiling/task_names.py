@@ -110,13 +110,14 @@ def _check_readable(task: TaskSyntax, compilation: Compilation) -> None:
 
 
 def name_tasks(playbook: Playbook, compilation: Compilation) -> Playbook:
-    """Every task and construct with a name; a name that means an input is read as the input, too."""
+    """Every task and construct gets a name; a name that is also an input is used for both."""
     # Inputs first: a name that becomes an input may leave its task without one, and then it is named by position.
     return passes.rewrite(passes.rewrite_tasks(playbook, lambda task, _: _with_input(task, compilation)), _named_tasks)
 
 
 def _with_input(task: TaskSyntax, compilation: Compilation) -> TaskSyntax:
-    """`{kind: secrets, name: api_key}`: the name says which secret. One that templates could not read is only that."""
+    """`{kind: secrets, name: api_key}`: the name is also the name of the secret. A name that templates could not read
+    is only the name of the secret."""
     kind = compilation.kinds.get(task.kind)
     named = next((known for known in kind.inputs if known.from_name), None) if kind is not None else None
     if named is None or task.name_node is None or any(key in task.inputs for key in (named.name, *named.aliases)):
@@ -221,7 +222,7 @@ def _note(compilation: Compilation, to: Scalar, names: list[str], pipeline: Pipe
 
 # Task results: they end with their step, so other steps cannot read them by the task's name (SCOPE-10, TPL-05).
 #
-# Such a read is undefined and goes on quietly: an arc is not taken, a value is empty. In v2-case a transition still
+# Such a read is undefined and causes no error: an arc is not taken, a value is empty. In v2-case a transition still
 # sees the tasks of its own rule; it is left alone here.
 
 

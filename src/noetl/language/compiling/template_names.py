@@ -1,4 +1,4 @@
-"""Names that a template can read at one place of a text, for completion: those that the checks of names let pass there.
+"""Names that a template can read at one place of a text, for completion: those that the checks of names accept there.
 
 The text may be in the middle of being written: open parts at the place (a template, a quote, brackets) are closed to
 read it. The site of the place comes from the list that the checks walk, and the visible names from their table.
@@ -55,7 +55,7 @@ def template_names(text: str, offset: int, kinds: Kinds) -> list[str]:
 
 
 def _endings(line: str, rest: str) -> Iterator[str]:
-    """How a line may go on so that it is whole: as it does, then with what is open closed."""
+    """Possible ends of a line: the line as it is, then with its open parts closed."""
     if "}}" in rest or "%}" in rest:
         yield rest
     ending = " %}" if line.rfind("{%") > line.rfind("{{") else " }}"
@@ -72,7 +72,7 @@ def _endings(line: str, rest: str) -> Iterator[str]:
             brackets = brackets[1:]
     yield f"{ending}{quote}{brackets}"
     yield f"{ending}{quote}"
-    # A rule of a policy is read once it says what to do.
+    # A rule of a policy can only be read if it has a directive.
     if (condition := _WHEN.search(line)) is not None:
         yield f"{ending}{quote}, then: {{do: continue}}{brackets}"
         yield f"{ending}{quote}\n{' ' * condition.start()}then: {{do: continue}}"
@@ -115,7 +115,7 @@ def _earlier_tasks(here: TemplateText, playbook: Playbook) -> Iterator[str]:
 
 
 def _result(step: StepSyntax, kinds: Kinds) -> Iterator[str]:
-    """The step, with the fields of its form, or what the kind of its last task says of its result."""
+    """The step, with the fields of its form, or with the result fields of the kind of its last task."""
     yield step.name
     for field in step.human_task.form if step.human_task else ():
         yield f"{step.name}.{field.field}"

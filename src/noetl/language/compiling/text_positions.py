@@ -1,7 +1,8 @@
 """Places inside a text: from an offset in a scalar's value to its line and column (VAL-15).
 
-Escapes, folding and indentation make the value differ from the source, so the way goes by template delimiters: the
-n-th one of the value is the n-th one of the source text. Outside of templates it goes by words in the same way.
+Escapes, folding and indentation make the value differ from the source, so places are found by counting template
+delimiters: the n-th one of the value is the n-th one of the source text. Outside of templates words are counted in the
+same way.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def name_in(scalar: Scalar, name: str, source: Source | None, *, quoted: bool = 
     """The place where `name` is first read inside a template, or is quoted text in it."""
     text = str(scalar.value)
     opening = _OPENING.search(text)
-    # Not behind a dot or a quote: there it is a key or a text, not the name.
+    # Not after a dot or a quote: there it is a key or a text, not the name.
     before = r"(?<=['\"])" if quoted else r"(?<![\w.'\"])"
     found = re.compile(rf"{before}{re.escape(name)}(?!\w)").search(text, opening.end() if opening else 0)
     return place_in(scalar, found.start() if found else None, source, len(name))
@@ -60,12 +61,13 @@ def key_in(scalar: Scalar, root: str, path: Sequence[str | int], source: Source 
 
 
 def word_in(scalar: Scalar, plain: str, offset: int, length: int, source: Source | None) -> PositionedDiagnostic:
-    """The place of a word outside of templates; `plain` is the scalar's text without its templates."""
+    """The place of a word outside of templates; `plain` is the text of the scalar without its templates."""
     word = re.compile(re.escape(plain[offset : offset + length]))
     raw = source.cut(scalar.span) if source is not None else ""
     here = [found.start() for found in word.finditer(plain)]
     there = [found.start() for found in word.finditer(_WHOLE.sub(lambda hidden: " " * len(hidden[0]), raw))]
-    # An escape, or a comment behind the sign of a block, may hold it once more: then the n-th is not the n-th.
+    # The source may have the word once more, in an escape or in a comment at the head of a block: then the counts
+    # differ.
     if offset not in here or len(here) != len(there):
         return _first_line(scalar)
     at = there[here.index(offset)]
@@ -81,12 +83,13 @@ def _offset_in_source(text: str, offset: int, raw: str) -> int | None:
         return None
     start, written = before[-1], delimiters[len(before) - 1]
     between = text[start:offset]
-    # The source has an escape or a line break in between: then the template's beginning is as near as it gets.
+    # The source has an escape or a line break in between: then the beginning of the template is the closest known
+    # place.
     return written + len(between) if raw.startswith(between, written) else written
 
 
 def _to_underline(raw: str, at: int) -> tuple[int, int]:
-    """From the mistake to the end of its expression; the whole expression when it is wrong only in ending so soon."""
+    """From the mistake to the end of its expression; the whole expression if it only ends too early."""
     for whole in _WHOLE.finditer(raw):
         if whole.start() <= at <= whole.end():
             closing = _CLOSING.search(raw, at)
@@ -112,11 +115,11 @@ def _first_line(scalar: Scalar) -> PositionedDiagnostic:
     )
 
 
-# Parsed templates: those that parse, for every check that looks into them.
+# Parsed templates, shared by all checks. A template that does not parse is reported once and left out.
 
 
 def parsed(text: str) -> Template | None:
-    """A template, or None for one that was already noted."""
+    """A parsed template; None for one with a mistake that was already reported."""
     try:
         return parse(text)
     except TemplateError:

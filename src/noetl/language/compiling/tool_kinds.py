@@ -2,7 +2,7 @@
 
 The kind of a task is built in or from a plug-in (VAL-04, VAL-13, TOOL-13). Credentials that a task names or reads are
 in the keychain (VAL-21, KEY-05). Whether the server keeps a credential of that name is not known here, so its absence
-is only a warning. Older dialects need no keychain: nothing can be said about a document of theirs that has none.
+is only a warning. Older dialects need no keychain, so a document of theirs without one is not checked.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _NO_KINDS = {
     ),
 }
 
-# Words of other tools and systems for a kind that there is, and that are not read as that kind.
+# Words of other systems for an existing kind; they are not accepted in its place.
 _MEANT = {
     **dict.fromkeys(("bash", "sh", "zsh", "command", "cmd", "exec"), "shell"),
     "code": "python",
@@ -56,7 +56,7 @@ _MEANT = {
     **dict.fromkeys(("mail", "smtp"), "email"),
 }
 
-# Words of other systems for what is no tool here.
+# Words of other systems for things that are no tools here.
 _WAYS_OUT = {
     **{word: WORDS_OF_OTHERS[word] for word in ("sleep", "wait", "delay", "pause", "if", "condition", "switch")},
     **{
@@ -179,7 +179,7 @@ _RETRY_PARTS = ("attempts", "delay", "backoff")
 
 
 def _check_retry(spec: Mapping | None, compilation: Compilation) -> None:
-    """`spec.retry`: with a part that nothing reads, the tool would run once and say nothing of it."""
+    """`spec.retry`: with an unknown part, the tool would run once, without any message."""
     retry = spec.get("retry") if spec is not None else None
     for key, place, _ in retry.items() if isinstance(retry, Mapping) else ():
         if key not in _RETRY_PARTS:
@@ -196,7 +196,7 @@ def check_credentials(playbook: Playbook, compilation: Compilation) -> Playbook:
         _check_kind(entry, compilation)
     for task, _ in every_task(playbook):
         auth = task.inputs.get("auth")
-        # an address in `auth` is no name, and is not shown
+        # an address in `auth` is no name, and may contain a password: it is not shown
         named = credential_name(auth.value) if isinstance(auth, Scalar) else None
         if auth is not None and named is not None and not is_template(named) and named not in declared:
             message = f'"{named}" is not in the keychain; a stored credential of that name must exist'

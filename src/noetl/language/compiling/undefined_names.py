@@ -1,12 +1,12 @@
 """Undefined names: a bare name that nothing in the document can define would fail its template at run time (TPL-03).
 
 A name may come from any step, task, iterator, `args`, `ctx` or `workload` key of the document, wherever it is set: it
-is not known which of them have run. Names under `is defined` and `default(…)` provide for themselves.
+is not known which of them have run. Names under `is defined` and `default(…)` are not reported.
 
-Also undefined keys of values whose keys the document tells: `event` and `token` have always the same ones, `outcome`
-nearly so, `iter` those of its loop and of `set_iter`, a human task the fields of its form. At run time such a read is
-null. A start may bring more `workload` than is declared: a slip of the pen is refused there, any other key is warned of
-once.
+Also undefined keys of values whose keys follow from the document: `event` and `token` have always the same ones,
+`outcome` nearly so, `iter` those of its loop and of `set_iter`, a human task the fields of its form. At run time such a
+read is null. A start may bring more `workload` than is declared: a slip of the pen is refused there, any other key is
+warned of once.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ def check_undefined_names(playbook: Playbook, net: Net, compilation: Compilation
         here = visible(written.site, playbook.dialect.rules.value) | names | written.own_args
         unknown = [name for name in dict.fromkeys(read) if name not in here and not is_reserved(name)]
         for step in dashed if unknown else ():
-            # To a template `load-orders` is `load - orders`, two unknown names; one message about the step says more.
+            # In a template `load-orders` means `load - orders`, two unknown names; one message about the step is
+            # clearer.
             parts = step.split("-")
             if step in written.text and not set(parts).isdisjoint(unknown):
                 unknown = [name for name in unknown if name not in parts]
@@ -163,7 +164,7 @@ def _note_unseen(
 
 
 def refuses_undefined(playbook: Playbook) -> bool:
-    """Names are held to what is declared under noetl.io/v10 and with --strict; elsewhere there is a warning."""
+    """Whether an undefined name is an error: under noetl.io/v10 and with --strict. Elsewhere it is a warning."""
     return playbook.api_version.endswith("/v10") or playbook.strict
 
 
@@ -193,7 +194,7 @@ OUTCOME_HELPERS = {
     "pg": frozenset({"code", "message"}),
     "py": frozenset({"exception"}),
 }
-# Words that people look for in an outcome and that no kind adds to it; a kind may add others than OUTCOME_KEYS.
+# Keys that people expect in an outcome and that no kind has; a kind may add keys to OUTCOME_KEYS.
 _NO_OUTCOME_KEYS = frozenset(
     {"ok", "success", "succeeded", "failed", "failure", "status_code", "rows", "row_count", "body", "json", "message"}
     | {"code", "headers", "value", "output", "kind", "exception", "retryable"}
@@ -220,7 +221,7 @@ def check_undefined_keys(playbook: Playbook, compilation: Compilation) -> Playbo
         for read in template.references if template else ():
             if read.path and not read.defaulted and isinstance(read.path[0], str):
                 if read.root == "workload" and "workload" in seen and read.path[0] not in known:
-                    # Told once for each key, which is often read in many places.
+                    # Reported once for each key, which is often read in many places.
                     known.add(read.path[0])
                     _note_undeclared(read, declared, written, playbook, compilation)
                 _check(read, seen, forms, iterations, written, playbook, compilation)
@@ -267,7 +268,7 @@ def _no_helper(path: tuple[str | int, ...]) -> tuple[str, frozenset[str]] | None
 
 
 def _slip(declared: Any, path: tuple[str | int, ...]) -> tuple[str, frozenset[str]] | None:
-    """The first key on the way that is nearly one of those declared there."""
+    """The first key of the path that is a misspelling of a declared key."""
     for key in path:
         if not isinstance(declared, Mapping) or not isinstance(key, str):
             return None
@@ -286,7 +287,7 @@ def _note_undeclared(
 ) -> None:
     key = str(read.path[0])
     if is_typo(key, list(declared)):
-        return  # `_slip` says more of it
+        return  # `_slip` has the better message
     place = key_in(written.scalar, read.root, read.path[:1], playbook.source)
     shown = sorted(declared)[:_SHOWN] + ["…"] * (len(declared) > _SHOWN)
     there = f"it declares {', '.join(shown)}" if declared else "it declares none"
@@ -300,7 +301,7 @@ def _fields(step: StepSyntax) -> frozenset[str]:
 
 
 def _no_field(path: tuple[str | int, ...], fields: frozenset[str]) -> tuple[str, frozenset[str]] | None:
-    """The field of the form that is read, where the form has no such one."""
+    """The field that is read, if the form has no such field."""
     keys = path[1:] if path[0] in _PAYLOAD else path
     if not keys or not isinstance(keys[0], str) or keys[0] in fields | _RESULT_WORDS or keys[0].startswith("_"):
         return None

@@ -150,7 +150,7 @@ def _rules(policy: WrittenPolicy) -> tuple[Rule, ...]:
     rules = tuple(_rule(rule) for rule in policy.rules)
     if not policy.strict or any(rule.when is None for rule in policy.rules):
         return rules
-    # Where the author takes every error with a rule of their own, a second one could never decide anything.
+    # If a rule of the author takes every error, a second such rule would never decide.
     shapes = [shape_of(rule.when) for rule in policy.rules]
     takes_errors = any(shape != Const(True) and decided(shape, ERROR_OUTCOME) is True for shape in shapes)
     return rules + (_DEFAULT_PAIR[1:] if takes_errors else _DEFAULT_PAIR)
@@ -177,7 +177,7 @@ def _rule(rule: WrittenRule) -> Rule:
 
 def _retry(then: Then) -> Retry:
     backoff = Backoff(then.backoff) if then.backoff else Backoff.NONE
-    # A growing delay needs something to grow from: one second (POL-07).
+    # A growing delay needs a first value: one second (POL-07).
     delay = authored(then.delay) or (Authored(1) if backoff is not Backoff.NONE else None)
     return Retry(
         attempts=written(then.attempts, 1),
