@@ -303,4 +303,6 @@ def nearest_word(word: str, known: Collection[str], *, cutoff: float = 0.6) -> s
     # Imported here, since only a failing check needs it.
     from difflib import get_close_matches
 
-    return next(iter(get_close_matches(word, sorted(known), n=1, cutoff=cutoff)), None)
+    # Of two letters, half of the words with both would be near: `on` is not a misspelt `json`.
+    needed = cutoff if len(word) > 2 else max(cutoff, 0.75)
+    return next(iter(get_close_matches(word, sorted(known), n=1, cutoff=needed)), None)

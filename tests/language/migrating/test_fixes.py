@@ -30,7 +30,22 @@ WAYS = {
     **dict.fromkeys(("if", "condition", "unless"), "when:"),
     **dict.fromkeys(("foreach", "for_each", "each", "items"), "loop: {in:"),
     **dict.fromkeys(("retry", "retries", "max_retries"), "then: {do: retry, attempts: 4"),
-    **dict.fromkeys(("on_error", "catch"), "do: retry | continue | fail"),
+    **dict.fromkeys(("on_error", "catch", "try"), "do: retry | continue | fail"),
+    # The same words as other systems join them.
+    **dict.fromkeys(("forEach", "with-items", "matrix", "strategy"), "loop: {in:"),
+    **dict.fromkeys(("retryPolicy", "retry-count"), "then: {do: retry, attempts: 4"),
+    **dict.fromkeys(
+        ("onFailure", "continueOnError", "continue-on-error", "allowFailure"), "do: retry | continue | fail"
+    ),
+    **dict.fromkeys(("dependsOn", "depends-on"), "arcs: [{step: …}]"),
+    **dict.fromkeys(("errors", "fallback", "goto", "else", "nextStep", "transition"), "event.name == 'step.failed'"),
+    **dict.fromkeys(("timeout-minutes", "timeoutSeconds", "timeout_ms"), "timeout: 5m"),
+    **dict.fromkeys(("parallel", "fork"), "spec: {mode: inclusive}"),
+    **dict.fromkeys(("output", "outputs", "return", "register"), "what its last task returns"),
+    **dict.fromkeys(("notify", "notifications"), "on: {failed: {notify:"),
+    **dict.fromkeys(("runs-on", "taskRunner"), "spec: {pool: name}"),
+    "repeat": "an arc may lead back",
+    "secrets": "keychain: [{name:",
     **dict.fromkeys(("env", "environment", "variables"), "workload: {"),
     "depends_on": "arcs: [{step: …}]",
     **dict.fromkeys(("schedule", "cron"), "trigger: {timer: {cron:"),
@@ -228,6 +243,40 @@ def test_an_unknown_method_is_refused() -> None:
     assert [(one.code, one.hint) for one in found.refusals] == [
         ("E_INPUT_SHAPE", "write GET or POST or PUT or PATCH or DELETE or HEAD or OPTIONS")
     ]
+
+
+@pytest.mark.parametrize("word", ["while", "until"])
+@pytest.mark.parametrize("place", ["root", "step", "arc"])
+def test_a_loop_with_a_condition_leads_to_an_arc_that_leads_back(place: str, word: str) -> None:
+    text = HEAD.removesuffix("workflow:\n") + PLACES[place].replace("WORD", f"{word}: '{{{{ true }}}}'")
+    found = check(Source("a.yaml", text), kinds=KINDS)
+
+    assert ["an arc may lead back" in one.hint for one in found.refusals] == [True]
+    assert tried_fixes(found, KINDS) == {}
+
+
+@pytest.mark.parametrize("word", ["on", "id", "to", "ur"])
+def test_a_word_of_two_letters_is_near_only_to_what_has_no_more_than_one_beside_it(word: str) -> None:
+    found = checked(f"  - step: start\n    tool: {{ kind: http, url: 'http://a', {word}: 3 }}\n")
+
+    assert ["did you mean" in one.hint for one in found.refusals] == [word == "ur"]
+
+
+@pytest.mark.parametrize(
+    ("written", "fixed"),
+    [
+        ("timeout-minutes: 5", "timeout: 5m"),
+        ("timeout_minutes: 5", "timeout: 5m"),
+        ("timeoutSeconds: 30", "timeout: 30s"),
+        ("timeout_ms: 500", None),
+        ("timeout-minutes: ${{ inputs.t }}", None),
+    ],
+)
+def test_a_time_limit_in_the_words_of_another_system_keeps_its_unit(written: str, fixed: str | None) -> None:
+    text = HEAD + f"  - step: start\n    {written}\n    tool: {{ kind: noop }}\n"
+    fixes = tried_fixes(check(Source("a.yaml", text), kinds=KINDS), KINDS)
+
+    assert [fix.replacement for fix in fixes.values()] == ([fixed] if fixed else [])
 
 
 ROOT = Path(__file__).parents[3]

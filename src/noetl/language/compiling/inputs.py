@@ -16,9 +16,9 @@ from noetl.base.diagnostics import is_template
 from noetl.language.compiling import foreign_words
 from noetl.language.compiling.passes import Compilation, Pipeline, head, rewrite_tasks
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
-from noetl.language.reading.old_keys import WORDS_OF_OTHERS
+from noetl.language.reading.old_keys import hint_for_foreign_word
 from noetl.language.reading.playbook import Playbook, TaskSyntax
-from noetl.language.reading.shared_checks import DECIDING, did_you_mean, is_typo, is_within
+from noetl.language.reading.shared_checks import DECIDING, did_you_mean, is_typo, is_within, snake_case
 from noetl.language.reading.spellings.casing import snake
 from noetl.net.kinds import COMMON_SPEC, Input, ToolKind
 
@@ -167,13 +167,11 @@ class _Inputs:
         meant = _MEANT.get(key, "")
         if self._kind.input(meant):
             hint = f'did you mean "{meant}"?'
-        elif key in WORDS_OF_OTHERS:
-            hint = WORDS_OF_OTHERS[key]
         else:
-            hint = did_you_mean(key, allowed, f"its inputs are {names}")
+            hint = hint_for_foreign_word(key) or did_you_mean(key, allowed, f"its inputs are {names}")
         # An unknown key may be a note of its author, and older documents have many. A key that differs from an input by
         # one letter is a mistake.
-        if self._closed or key in DECIDING or is_typo(key, allowed):
+        if self._closed or snake_case(key) in DECIDING or is_typo(key, allowed):
             message = f'"{key}" is not an input of kind {self._kind.name}'
             self._note("E_TASK_KEY", key, message, hint)
         else:

@@ -14,7 +14,7 @@ from noetl.language.compiling.template_sites import written_texts
 from noetl.language.compiling.text_positions import name_in, parsed
 from noetl.language.grammar.root import KEYCHAIN_KINDS
 from noetl.language.reading.nodes import Mapping, Scalar
-from noetl.language.reading.old_keys import WORDS_OF_OTHERS
+from noetl.language.reading.old_keys import WORDS_OF_OTHERS, hint_for_foreign_word
 from noetl.language.reading.playbook import Dialect, KeychainEntrySyntax, Playbook, TaskSyntax
 from noetl.language.reading.shared_checks import did_you_mean, is_typo
 from noetl.language.reading.steps import REPLACED_OPTIONS
@@ -65,9 +65,7 @@ _WAYS_OUT = {
     **dict.fromkeys(("timer", "cron"), WORDS_OF_OTHERS["sleep"]),
     **dict.fromkeys(("choice", "branch", "router", "gateway", "conditional"), WORDS_OF_OTHERS["if"]),
     **dict.fromkeys(("human_task", "user_task"), WORDS_OF_OTHERS["approval"]),
-    **dict.fromkeys(
-        ("parallel", "fork"), "a step that forks has next: {spec: {mode: inclusive}, arcs: [{step: …}, …]}"
-    ),
+    **{word: WORDS_OF_OTHERS[word] for word in ("parallel", "fork", "while", "until", "goto")},
     "join": "a step that waits for the tokens of a fork has spec: {join: all}",
     "message": "a step that waits for a message has message: {name: …} in place of tool",
     "signal": "a step that waits for a signal has signal: {name: …} in place of tool",
@@ -171,7 +169,7 @@ def _check_spec(
     for key, place, _ in spec.items() if spec is not None else ():
         # An option that another check refused: its code already names the alternative.
         if key not in known and not compilation.findings.refuses(place):
-            hint = WORDS_OF_OTHERS.get(key) or did_you_mean(key, known, otherwise)
+            hint = hint_for_foreign_word(key) or did_you_mean(key, known, otherwise)
             compilation.note("W_SPEC_KEY", place, f'"{key}" is not an option in {what} and is ignored', hint)
 
 

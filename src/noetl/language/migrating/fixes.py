@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from noetl.base.diagnostics import Diagnostic, Severity, Source
 from noetl.language.migrating.edits import Fix, apply_fixes
 from noetl.language.migrating.moving_fixes import moving_fixes, spaces_for_tabs
+from noetl.language.reading.shared_checks import snake_case
 from noetl.net.kinds import Kinds
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ _LOOPED = ("loop: {in: VALUE, iterator: item}", re.compile(r"\[.*\]|\"\{\{.*\}\}
 _REWORDED = {
     "foreach": _LOOPED,
     "for_each": _LOOPED,
+    "timeout_minutes": ("timeout: VALUEm", re.compile(r"\d+")),
+    "timeout_seconds": ("timeout: VALUEs", re.compile(r"\d+")),
     "sleep": ("timer: {duration: VALUE}", re.compile(r"\d+(?:\.\d+)?(?:ms|[smhd])?")),
 }
 _MOVED = re.compile(r"^move it under spec: spec: \{(\w+): …\}$")
@@ -79,14 +82,14 @@ def _reworded_line(found: Diagnostic, source: Source) -> Fix | None:
     parts = _LINE.match(line)
     if parts is None or len(parts["before"]) != found.span.column - 1:
         return None
-    key, moved = parts["key"], _MOVED.match(found.hint)
+    word, key, moved = snake_case(parts["key"]), parts["key"], _MOVED.match(found.hint)
     if found.code == "I_ALIAS" and key == "next" and found.message.startswith("next as a name"):
         form = "next: {arcs: [{step: VALUE}]}"
-    elif found.code == "E_STEP_KEY" and key in _REWORDED and _REWORDED[key][1].fullmatch(parts["value"]):
+    elif found.code == "E_STEP_KEY" and word in _REWORDED and _REWORDED[word][1].fullmatch(parts["value"]):
         # Beside a tool, it is not said whether to wait before or after.
-        if key == "sleep" and _has_sibling("tool", source, found.span.line, len(parts["before"])):
+        if word == "sleep" and _has_sibling("tool", source, found.span.line, len(parts["before"])):
             return None
-        form = _REWORDED[key][0]
+        form = _REWORDED[word][0]
     elif moved is not None and moved[1] == key:
         form = f"spec: {{{key}: VALUE}}"
     else:

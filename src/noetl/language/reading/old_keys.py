@@ -9,7 +9,7 @@ import msgspec
 
 from noetl.language.reading.nodes import Mapping
 from noetl.language.reading.playbook import Dialect
-from noetl.language.reading.shared_checks import ReadContext
+from noetl.language.reading.shared_checks import ReadContext, snake_case
 
 
 class OldKeyRefusal(msgspec.Struct, frozen=True):
@@ -154,6 +154,20 @@ _LEADING = (
     "arcs lead on: next: {arcs: [{step: …, when: \"{{ event.name == 'step.done' }}\"}, "
     "{step: …, when: \"{{ event.name == 'step.failed' }}\"}]}"
 )
+_AGAIN = (
+    "an arc may lead back to a step: next: {arcs: [{step: …, when: …}]}; "
+    "within one step: tool: [{while: {when: …, then: [{kind: …}]}}]"
+)
+_SIDE_BY_SIDE = (
+    "a step that forks has next: {spec: {mode: inclusive}, arcs: [{step: …}, …]}; "
+    "the items of a loop run side by side with loop: {…, spec: {mode: parallel}}"
+)
+_TIME_LIMIT = "write timeout: 5m on the step, or spec: {timeout: 5m} in a task; the unit stands behind the number"
+_RESULT = (
+    "the result of a step is what its last task returns, and templates read it by the name of the step; "
+    "set_ctx: {name: …} gives a value a name of its own"
+)
+_NOTICE = "the playbook has it: on: {failed: {notify: {email: {to: […], auth: …}}}} beside workflow"
 _ENCODED = "write the text itself, without base64"
 WORDS_OF_OTHERS = {
     **{f"{name}_b64": f"{_ENCODED}: {name}: …" for name in ("code", "command", "commands", "query", "script")},
@@ -170,11 +184,22 @@ WORDS_OF_OTHERS = {
     **dict.fromkeys(("call", "task", "tasks", "action", "uses", "pipeline", "operator"), _TOOL),
     **dict.fromkeys(("python_callable", "bash_command", "jobs", "dag"), _TOOL),
     **dict.fromkeys(("concurrency", "max_concurrency"), "write spec: {concurrency: {limit: 2}} of the step"),
-    **dict.fromkeys(("pool", "queue", "worker_pool"), "write spec: {pool: name} of the step"),
-    **dict.fromkeys(("finally", "on_success"), _LEADING),
+    **dict.fromkeys(("pool", "queue", "worker_pool", "runs_on", "task_runner"), "write spec: {pool: name} of the step"),
+    **dict.fromkeys(("finally", "on_success", "errors", "fallback"), _LEADING),
+    **dict.fromkeys(("goto", "then", "else", "next_step", "next_steps", "transition", "transitions"), _LEADING),
     **dict.fromkeys(("foreach", "for_each", "for", "each", "items", "with_items", "map", "iterate"), _LOOP),
+    **dict.fromkeys(("matrix", "strategy"), _LOOP),
+    **dict.fromkeys(("while", "until", "repeat"), _AGAIN),
+    **dict.fromkeys(("parallel", "fork"), _SIDE_BY_SIDE),
+    **dict.fromkeys(
+        (f"timeout_{unit}" for unit in ("ms", "seconds", "in_seconds", "minutes", "in_minutes", "hours")), _TIME_LIMIT
+    ),
+    **dict.fromkeys(("output", "outputs", "return", "register"), _RESULT),
+    **dict.fromkeys(("notify", "notifications"), _NOTICE),
+    "secrets": "write keychain: [{name: …, kind: credential}] beside workflow, and auth: name in the task",
+    "image": "write tool: {kind: container, image: …}",
     **dict.fromkeys(("retry", "retries", "max_retries", "retry_count", "max_attempts", "attempts"), _RETRIES),
-    **dict.fromkeys(("on_error", "on_failure", "catch", "except"), _FAILURE),
+    **dict.fromkeys(("on_error", "on_failure", "catch", "except", "try"), _FAILURE),
     **dict.fromkeys(
         ("depends_on", "needs", "after", "requires"),
         "the step before leads here: it has next: {arcs: [{step: …}]}; "
@@ -190,3 +215,8 @@ WORDS_OF_OTHERS = {
         'the playbook has it: trigger: {timer: {cron: "…"}} beside workflow',
     ),
 }
+
+
+def hint_for_foreign_word(word: str) -> str | None:
+    """The way to write what another system calls by this word, in its spelling or in snake case."""
+    return WORDS_OF_OTHERS.get(word) or WORDS_OF_OTHERS.get(snake_case(word))

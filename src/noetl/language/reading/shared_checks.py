@@ -6,6 +6,7 @@ author sees everything at once (VAL-19). A literal is checked here; the value of
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from collections.abc import Mapping as Table
 from datetime import datetime
@@ -85,6 +86,14 @@ def _reach(word: str, known: str) -> int:
     return _FAR if min(len(word), len(known)) > 4 or word[:2] == known[:2] else 1
 
 
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+def snake_case(word: str) -> str:
+    """`dependsOn` and `depends-on` as `depends_on`: each system has its own way to join words."""
+    return _HUMP.sub("_", word).replace("-", "_").lower()
+
+
 # Words of other systems for whether, when or how often something runs: with one ignored it would run otherwise.
 DECIDING = frozenset(
     {"depends_on", "needs", "after", "if", "condition", "unless", "switch", "loop"}
@@ -93,6 +102,7 @@ DECIDING = frozenset(
     | {"retries", "max_retries", "retry_count", "retry_strategy", "retry_policy", "retry_delay"}
     | {"operator", "python_callable", "bash_command", "run", "call", "tasks", "action", "uses", "pipeline"}
     | {"sleep", "wait", "delay", "pause", "approval", "approve", "on_success", "on_failure", "on_error", "catch"}
+    | {"matrix", "while", "until", "repeat", "goto", "transition", "next_step", "fallback", "errors"}
     | {"concurrency", "max_concurrency", "parallel", "continue_on_error", "ignore_errors", "allow_failure"}
 )
 # The same at the root of a playbook.
@@ -122,11 +132,12 @@ def known_keys(
     W_UNKNOWN_KEY. Keys with a code of their own are `handled` by the caller: they are passed over here and never
     suggested. `elsewhere` has the hints of keys that exist, only not here.
     """
+    hints = elsewhere or {}
     for key, key_node, _ in node.items():
         if key in allowed or key in handled:
             continue
-        hint = (elsewhere or {}).get(key) or did_you_mean(key, allowed)
-        decides = key in _DECIDING_IN.get(code, ())
+        hint = hints.get(key) or hints.get(snake_case(key)) or did_you_mean(key, allowed)
+        decides = snake_case(key) in _DECIDING_IN.get(code, ())
         if closed or reading.strict or reading.v10_api or decides or is_typo(key, allowed):
             reading.error(code, key_node, f'"{key}" is not a key of {what}', hint)
         else:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from noetl.language.grammar.tasks import ROUNDS, SUGAR, TASK
 from noetl.language.reading import shared_checks
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence, describe
-from noetl.language.reading.old_keys import REFUSED_IN_TASKS, WORDS_OF_OTHERS, refuse
+from noetl.language.reading.old_keys import REFUSED_IN_TASKS, hint_for_foreign_word, refuse
 from noetl.language.reading.playbook import Branch, Dialect, PolicySyntax, Sugar, TaskSyntax
 from noetl.language.reading.policies import read_eval, read_policy
 from noetl.language.reading.routers import read_condition, read_ordered_rules
@@ -100,7 +100,7 @@ def _read_kind(reading: ReadContext, node: Mapping) -> Scalar | None:
     elif foreign := _word_of_others(node):
         if foreign not in REFUSED_IN_TASKS[reading.dialect.rules]:  # already reported
             message = f'"{foreign}" is not a key of a task'
-            reading.error("E_TASK_KEY", node.keys[foreign], message, WORDS_OF_OTHERS[foreign])
+            reading.error("E_TASK_KEY", node.keys[foreign], message, hint_for_foreign_word(foreign) or "")
     else:
         reading.error(
             "E_TOOL_KIND", shared_checks.opening(node), "this task has no kind", "kind: http, python, postgres, noop, …"
@@ -112,7 +112,7 @@ def _word_of_others(node: Mapping) -> str | None:
     """The word for a whole task, as in `- sleep: 5`."""
     # Beside a word that is not in the table only the kind was forgotten: `form` is an input of http, beside its url.
     words = [key for key in node.values if key not in ("name", "desc", "spec")]
-    return words[0] if words and all(key in WORDS_OF_OTHERS for key in words) else None
+    return words[0] if words and all(hint_for_foreign_word(key) for key in words) else None
 
 
 def _read_hooks(reading: ReadContext, node: Node, what: str) -> tuple[TaskSyntax, ...]:
