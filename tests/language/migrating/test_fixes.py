@@ -325,6 +325,182 @@ def test_a_missing_letter_is_restored_correctly_or_not_at_all(path: Path) -> Non
         assert spoiled(check(Source(path.name, text), kinds=KINDS)) == []
 
 
+# What somebody writes who knows other systems, one mistake at a time: each is found, and no fix of it makes another.
+RIGHT = """apiVersion: noetl.io/v10
+kind: Playbook
+metadata: { name: w, path: tests/w }
+keychain: [{ name: pg, kind: credential }]
+workload: { items: [1, 2], n: 3 }
+workflow:
+  - step: start
+    tool:
+      kind: http
+      url: https://x.example
+      method: GET
+    next:
+      arcs:
+        - step: load
+  - step: load
+    tool:
+      kind: postgres
+      auth: pg
+      query: select * from t where a = {{ workload.n }}
+    set_ctx:
+      seen: "{{ load.rows }}"
+    next: { arcs: [{ step: ask, when: "{{ event.name == 'step.done' }}" }, { step: end }] }
+  - step: ask
+    human_task:
+      title: Sure?
+      form:
+        - { field: decision, type: enum, options: [yes, no] }
+    next: { arcs: [{ step: end }] }
+  - step: end
+    tool: { kind: noop }
+"""
+ASKING = RIGHT[
+    RIGHT.index("    human_task:") : RIGHT.index("    next: { arcs: [{ step: end }] }\n  - step: end")
+].rstrip()
+MISTAKES = [
+    ("GET", "FETCH"),
+    ("type: enum", "type: select"),
+    ("type: enum", "type: choice"),
+    ("type: enum, options: [yes, no]", "type: bool"),
+    ("noetl.io/v10", "noetl.io/v1"),
+    ("kind: Playbook", "kind: playbook"),
+    ("kind: Playbook", "kind: Workflow"),
+    ("apiVersion: noetl.io/v10\n", ""),
+    ("select *", "selct *"),
+    ("from t", "form t"),
+    ("where", "wehre"),
+    ("a = {{ workload.n }}", "a = '{{ workload.n }}"),
+    ("where a =", "where (a ="),
+    ("    tool:\n      kind: http", "\ttool:\n\t  kind: http"),
+    ("      url: https", "	url: https"),
+    ("      url: https", "     url: https"),
+    ("      url: https", "        url: https"),
+    ('"{{ load.rows }}"', '"{{ load.rows }}'),
+    ("title: Sure?", "title: 'Sure?"),
+    ("[{ step: end }] }\n  - step: end", "[{ step: end }] \n  - step: end"),
+    ("[yes, no]", "[yes, no"),
+    ("kind: postgres", "kind:postgres"),
+    ("title: Sure?", "title: Sure: really?"),
+    ("title: Sure?", "title: 'Don't you?'"),
+    ('"{{ load.rows }}"', "{{ load.rows }}"),
+    ("{{ workload.n }}", "{{ inputs.n }}"),
+    ("{{ load.rows }}", "{{ outputs.load.rows }}"),
+    ("{{ workload.n }}", "{{ vars.n }}"),
+    ("{{ workload.n }}", "{{ env.N }}"),
+    ("{{ load.rows }}", "{{ steps.load.outputs.rows }}"),
+    ("{{ workload.n }}", "{{ worklod.n }}"),
+    ("{{ workload.n }}", "{{ workload.m }}"),
+    ("{{ workload.n }}", "{{ workload.n }"),
+    ("{{ load.rows }}", "{{ load.rows | lenght }}"),
+    ("event.name == 'step.done'", "event.name == 'step.done' && workload.n"),
+    ("event.name == 'step.done'", "event.name = 'step.done'"),
+    ("'step.done'", "'step.success'"),
+    ("event.name == 'step.done'", "workload.n is null"),
+    ("load.rows", "workload.n ? 1 : 2"),
+    ("event.name == 'step.done'", "workload.n == True"),
+    ("arcs: [{ step: end }] }\n  - step: end", "arcs: [{ step: ned }] }\n  - step: end"),
+    ("workflow:", "steps:"),
+    ("workflow:", "tasks:"),
+    ("workflow:", "jobs:"),
+    ("- step: ask\n    human", "- step: load\n    human"),
+    ("kind: postgres", "kind: postgress"),
+    ("kind: postgres", "kind: mysql"),
+    ("kind: http", "kind: io.kestra.plugin.core.http.Request"),
+    ("kind: http", "kind: bash"),
+    ("kind: http", "kind: timer"),
+    ("field: decision", "name: decision"),
+    ("field: decision", "field: decision, label: Decision"),
+    ("form:", "fields:"),
+    ("title:", "tilte:"),
+    ("title: Sure?", "title: Sure?\n      assignees: [a]"),
+    ("method: GET", "spec: { timeout: 5 minutes }"),
+    ("method: GET", "spec: { policy: { retry: { attempts: 3 } } }"),
+    ("method: GET", "retry: { type: constant, interval: PT5S, maxAttempt: 3 }"),
+    (
+        "method: GET",
+        "spec: { policy: { rules: [{ when: \"{{ outcome.status == 'error' }}\", then: { do: rety, attempts: 3 } }] } }",
+    ),
+    ("method: GET", "spec: { policy: { rules: [{ when: \"{{ outcome.status == 'error' }}\", then: { do: skip } }] } }"),
+    (
+        "method: GET",
+        "spec: { policy: { rules: [{ when: \"{{ outcome.status == 'failed' }}\", then: { do: continue } }] } }",
+    ),
+    ("    human_task:", '    loop: "{{ workload.items }}"\n    human_task:'),
+    (
+        "      method: GET",
+        '      method: GET\n    loop: { in: "{{ workload.items }}", iterator: x, spec: { mode: paralel } }',
+    ),
+    (
+        ASKING,
+        "    timer: 5m",
+    ),
+    (
+        ASKING,
+        "    timer: { for: 5m }",
+    ),
+    (
+        ASKING,
+        "    timer: { duration: 5 minutes }",
+    ),
+    ("method: GET", 'headers: { Authorization: "Bearer {{ secrets.T }}" }'),
+    ("workload:", 'trigger: { cron: "0 6 * *" }\nworkload:'),
+    ("workload:", 'trigger: { timer: { cron: "0 6 * *" } }\nworkload:'),
+    ("workload:", 'trigger: { schedule: { cron: "0 6 * * *" } }\nworkload:'),
+    ("workload:", 'on: { schedule: [{ cron: "0 6 * * *" }] }\nworkload:'),
+]
+
+
+def test_the_text_without_mistakes_has_none() -> None:
+    found = check(Source("a.yaml", RIGHT), kinds=KINDS)
+
+    assert [*found.refusals, *found.warnings] == []
+
+
+@pytest.mark.parametrize(("right", "wrong"), MISTAKES)
+def test_a_mistake_of_a_stranger_is_found_and_no_fix_of_it_makes_another(right: str, wrong: str) -> None:
+    found = check(Source("a.yaml", RIGHT.replace(right, wrong, 1)), kinds=KINDS)
+
+    assert [*found.refusals, *found.warnings]
+    assert all(one.hint for one in found.refusals)
+    assert spoiled(found) == []
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("noetl.io/v10", "noetl.io/v1"),
+        ("kind: Playbook", "kind: Workflow"),
+        ('"{{ load.rows }}"', '"{{ load.rows }}'),
+        ("title: Sure?", "title: 'Sure?"),
+        ("select *", "selct *"),
+        ("type: enum", "type: enm"),
+    ],
+)
+def test_one_press_makes_the_text_right_again(right: str, wrong: str) -> None:
+    found = check(Source("a.yaml", RIGHT.replace(right, wrong, 1)), kinds=KINDS)
+
+    (fix,) = tried_fixes(found, KINDS).values()
+    after = check(Source("a.yaml", apply_fixes(found.source.text, [fix])), kinds=KINDS)
+    assert [*after.refusals, *after.warnings] == []
+
+
+def test_a_key_is_not_renamed_to_one_that_refuses_its_value() -> None:
+    found = checked("  - step: start\n    human_task: { title: a, asignee: [a] }\n")
+
+    assert [one.hint for one in found.refusals] == ['did you mean "assignee"?']
+    assert tried_fixes(found, KINDS) == {}
+
+
+def test_quotes_that_were_never_closed_are_found_where_they_open() -> None:
+    found = check(Source("a.yaml", RIGHT.replace('"{{ load.rows }}"', '"{{ load.rows }}', 1)), kinds=KINDS)
+
+    opened = next(number for number, line in enumerate(RIGHT.split("\n"), 1) if "seen:" in line)
+    assert [(one.code, one.line) for one in found.refusals] == [("E_YAML", opened)]
+
+
 @pytest.mark.req("VAL-19")
 @pytest.mark.parametrize(
     ("written", "fixed"),

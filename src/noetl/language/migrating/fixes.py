@@ -33,6 +33,9 @@ _REWORDED = {
     "sleep": ("timer: {duration: VALUE}", re.compile(r"\d+(?:\.\d+)?(?:ms|[smhd])?")),
 }
 _MOVED = re.compile(r"^move it under spec: spec: \{(\w+): …\}$")
+_WRITTEN = re.compile(r"^write (?P<key>\w+): (?P<value>[\w./-]+)$")
+_CLOSED = re.compile(r"""^close the text with (?P<quote>["'])$""")
+_VALUE = re.compile(r"[\"']?\s*:\s+(?:#[^\n]*\s+)?(?:- +)?")
 _COMMENT = re.compile(r"\s#.*$")
 # Each fix is tried by checking the text again: what a person can press is few, and a long text takes long.
 _MOST_TRIALS = 12
@@ -44,9 +47,11 @@ _NAMED = re.compile(r'(?:"[^"\n]{1,200}" has no )?"([^"\n]{1,200})"')
 
 def fix_for(found: Diagnostic, source: Source) -> Fix | None:
     if found.code == "E_YAML":
-        return _quoting_fix(found, source)
+        return _closing_fix(found, source) or _quoting_fix(found, source)
     if (reworded := _reworded_line(found, source)) is not None:
         return reworded
+    if (written := _written_fix(found, source)) is not None:
+        return written
     meant = _MEANT.search(found.hint)
     if meant is None or found.span.line != found.span.end_line:
         return None
@@ -57,6 +62,27 @@ def fix_for(found: Diagnostic, source: Source) -> Fix | None:
             column = found.span.column + at
             return Fix(replacement=meant[1], line=found.span.line, column=column, end_column=column + len(name))
     return None
+
+
+def _written_fix(found: Diagnostic, source: Source) -> Fix | None:
+    """`write KEY: VALUE` about the value of this key."""
+    written, span = _WRITTEN.match(found.hint), found.span
+    if written is None or span.line != span.end_line:
+        return None
+    if not re.search(rf"(?<![\w-]){re.escape(written['key'])}:\s+$", source.line(span.line)[: span.column - 1]):
+        return None
+    return Fix(replacement=written["value"], line=span.line, column=span.column, end_column=span.end_column)
+
+
+def _closing_fix(found: Diagnostic, source: Source) -> Fix | None:
+    """Quotes that are never closed, closed at the end of their line."""
+    closing = _CLOSED.match(found.hint)
+    if closing is None:
+        return None
+    line = _COMMENT.sub("", source.line(found.span.line)).rstrip()
+    column = len(line) + 1
+    title = f"Close the text on line {found.span.line}"
+    return Fix(title=title, replacement=closing["quote"], line=found.span.line, column=column, end_column=column)
 
 
 def _quoting_fix(found: Diagnostic, source: Source) -> Fix | None:
@@ -146,6 +172,8 @@ def tried_fixes(checked: Checked, kinds: Kinds) -> dict[Diagnostic, Fix]:
             after = check(fixed, kinds=kinds, dialect=dialect, strict=checked.strict, proofs=False).diagnostics
             if any(_is_in_the_way(left, one, fix) for left in after) or _is_another_language(one, after):
                 continue
+            if (value := _value_behind(fix, fixed)) and any(_refuses(left, value) for left in after):
+                continue
             left = _mistakes_left(after)
             if best is None or left < best:
                 found[one], best = fix, left
@@ -181,6 +209,19 @@ def _is_in_the_way(left: Diagnostic, found: Diagnostic, fix: Fix) -> bool:
         for edit in (fix, *fix.also)
     )
     return is_within and left.severity is not Severity.NOTE
+
+
+def _value_behind(fix: Fix, fixed: Source) -> int | None:
+    """Where the value begins whose key a fix has written."""
+    lines = fixed.text.split("\n", fix.line)[: fix.line - 1]
+    start = sum(len(line) + 1 for line in lines) + fix.column - 1 + len(fix.replacement)
+    found = _VALUE.match(fixed.text, start)
+    return found.end() if found is not None else None
+
+
+def _refuses(left: Diagnostic, value: int) -> bool:
+    """Whether the right key does not take what stands behind it: a list for one name."""
+    return left.severity is Severity.ERROR and left.span.start == value
 
 
 def _is_another_language(found: Diagnostic, after: Iterable[Diagnostic]) -> bool:

@@ -29,8 +29,21 @@ _TEMPLATE = re.compile(r"\{\{(.*)\}\}", re.DOTALL)
 
 def spaces_for_tabs(source: Source) -> list[Fix]:
     """The text indented with spaces alone, for each width that a tab may have had."""
-    made = (made_fix("Indent with spaces", _spaced(source.text, width)) for width in _WIDTHS)
+    widths = dict.fromkeys((*_WIDTHS, *_widths_above(source)))
+    made = (made_fix("Indent with spaces", _spaced(source.text, width)) for width in widths)
     return [fix for fix in made if fix is not None]
+
+
+def _widths_above(source: Source) -> Iterator[int]:
+    """The width with which the first line that begins with tabs stands below the line above it."""
+    above = 0
+    for line in source.text.split("\n"):
+        indentation = _INDENTATION.match(line)[0]  # type: ignore[index]
+        if tabs := indentation.count("\t"):
+            if above and tabs == len(indentation) and above % tabs == 0:
+                yield above // tabs
+            return
+        above = len(indentation) if line.strip() else above
 
 
 def _spaced(text: str, width: int) -> Iterator[Edit]:

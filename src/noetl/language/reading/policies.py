@@ -8,6 +8,7 @@ from typing import Any
 from noetl.language.grammar.policies import DIRECTIVE, ERROR_KEYS, REDUCERS, RETRY_KEYS, TASK_POLICY
 from noetl.language.reading import shared_checks
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence, describe
+from noetl.language.reading.old_keys import WORDS_OF_OTHERS
 from noetl.language.reading.playbook import Dialect, PolicySyntax, RuleSyntax, TaskSyntax, Then
 from noetl.language.reading.policy_keys import owner_of
 from noetl.language.reading.routers import check_else_order, read_condition, read_ordered_rules
@@ -47,7 +48,7 @@ def read_policy(reading: ReadContext, node: Node | None, read_hooks: TaskListRea
 
 def _check_keys(reading: ReadContext, node: Mapping) -> None:
     foreign = {key: owner for key in node.values if key not in TASK_POLICY.names() and (owner := owner_of(key))}
-    shared_checks.check_keys(reading, node, TASK_POLICY, "E_POLICY_SHAPE", handled=foreign)
+    shared_checks.check_keys(reading, node, TASK_POLICY, "E_POLICY_SHAPE", handled=foreign, elsewhere=WORDS_OF_OTHERS)
     for key, owner in foreign.items():
         message = f'"{key}" is not part of a task policy'
         reading.error("E_POLICY_SCOPE", node.keys[key], message, f"it belongs to {owner}")

@@ -163,12 +163,18 @@ def check_keys(
 
 
 def known_block(
-    reading: ReadContext, node: Node | None, construct: Construct, code: str, what: str, hint: str = ""
+    reading: ReadContext,
+    node: Node | None,
+    construct: Construct,
+    code: str,
+    what: str,
+    hint: str = "",
+    elsewhere: Table[str, str] | None = None,
 ) -> Mapping | None:
     """`node` as a mapping with the keys of `construct`; other types and keys are noted."""
     block = mapping(reading, node, code, what, hint)
     if block is not None:
-        check_keys(reading, block, construct, code)
+        check_keys(reading, block, construct, code, elsewhere=elsewhere)
     return block
 
 

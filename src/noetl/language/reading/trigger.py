@@ -153,9 +153,19 @@ _NOTIFICATION_FORM = "write on: {failed: {notify: [{email: {to: ops@example.org,
 _DESTINATION_FORM = f"write one of {', '.join(DESTINATIONS)}: - email: {{to: …, auth: …}}"
 
 
+# `on` says in other systems what starts something.
+_STARTS = {
+    **dict.fromkeys(("schedule", "cron"), 'on is about notices; write trigger: {timer: {cron: "…"}} beside workflow'),
+    **dict.fromkeys(
+        ("push", "pull_request", "workflow_dispatch", "webhook", "event"),
+        "on is about notices; an administrator makes the trigger or webhook that starts a playbook",
+    ),
+}
+
+
 def read_notifications(reading: ReadContext, node: Node | None) -> tuple[NotificationSyntax, ...]:
     """One for each event that can be read."""
-    block = known_block(reading, node, ON, _NOTIFICATION_CODE, "on", _NOTIFICATION_FORM)
+    block = known_block(reading, node, ON, _NOTIFICATION_CODE, "on", _NOTIFICATION_FORM, _STARTS)
     if block is None:
         return ()
     found = (_notification(reading, event, inner) for event, _, inner in block.items() if event in EVENTS)

@@ -35,9 +35,22 @@ _CODE = "E_STEP_KEY"
 # Human tasks: assignee, form, and escalation (HUM-01, HUM-03, HUM-04).
 
 
+_IN_HUMAN_TASKS = {
+    **dict.fromkeys(("fields", "inputs", "questions"), "write form: [{field: …, type: …}]"),
+    **dict.fromkeys(("assignees", "approvers", "role", "user", "group"), "write assignee: {role: …} or {user: …}"),
+    **dict.fromkeys(("timeout", "expires", "deadline"), "write due_date: 2d, and escalation for what happens then"),
+}
+
+
 def read_human_task(reading: ReadContext, node: Node) -> playbook.HumanTaskSyntax | None:
     block = known_block(
-        reading, node, waits.HUMAN_TASK, _CODE, "human_task", "write human_task: {title: …, assignee: {role: …}}"
+        reading,
+        node,
+        waits.HUMAN_TASK,
+        _CODE,
+        "human_task",
+        "write human_task: {title: …, assignee: {role: …}}",
+        _IN_HUMAN_TASKS,
     )
     if block is None:
         return None
@@ -101,8 +114,16 @@ def _form(reading: ReadContext, node: Node | None) -> tuple[playbook.FormFieldSy
     return tuple(fields.values())
 
 
+_NAMED = dict.fromkeys(("name", "id", "key"), "write field: NAME")
+_LABELLED = dict.fromkeys(
+    ("label", "title", "description"), "people see the name of the field; describe it in the task"
+)
+
+
 def _field(reading: ReadContext, node: Node) -> playbook.FormFieldSyntax | None:
-    block = known_block(reading, node, waits.FORM_FIELD, _CODE, "a form field", "write {field: …, type: …}")
+    hints = _NAMED | _LABELLED | dict.fromkeys(("choices", "values", "enum"), "write options: […]")
+    form = "write {field: …, type: …}"
+    block = known_block(reading, node, waits.FORM_FIELD, _CODE, "a form field", form, elsewhere=hints)
     if block is None:
         return None
     name = text(reading, block.get("field"), _CODE, "a form field's name")
@@ -188,8 +209,15 @@ def _refuse_loops(reading: ReadContext, step: Mapping) -> None:
             )
 
 
+_IN_TIMERS = {
+    **dict.fromkeys(("for", "after", "delay", "wait", "sleep", "interval"), "write duration: 5m"),
+    **dict.fromkeys(("seconds", "minutes", "hours", "days"), "write duration: 5m, with its unit behind the number"),
+    **dict.fromkeys(("at", "date"), "write until: 2025-01-31T06:00:00Z"),
+}
+
+
 def _timer(reading: ReadContext, node: Node) -> playbook.TimerSyntax | None:
-    block = known_block(reading, node, waits.TIMER, _CODE, "timer", "write timer: {duration: 5m}")
+    block = known_block(reading, node, waits.TIMER, _CODE, "timer", "write timer: {duration: 5m}", _IN_TIMERS)
     if block is None:
         return None
     spec = _spec(reading, block.get("spec"), waits.TIMER_SPEC)

@@ -222,8 +222,26 @@ def _second_colon(complaint: Complaint) -> YamlProblem:
     )
 
 
+_QUOTE_THAT_OPENS = re.compile(r"""(?:^|[:,\[{-])\s*(?P<quote>["'])""")
+
+
+def _unclosed_above(complaint: Complaint) -> YamlProblem | None:
+    """Quotes that were forgotten some lines above end at the next ones, which were meant to open a text."""
+    for number in range(complaint.line - 1, max(0, complaint.line - _NEAR), -1):
+        blanked = _QUOTED_OR_COMMENT.sub(lambda found: "·" * len(found[0]), complaint.places.line(number))
+        if opened := _QUOTE_THAT_OPENS.search(blanked):
+            if opened["quote"] not in complaint.before:
+                return None
+            offset = complaint.places.offset(number) + opened.start("quote")
+            message = f"quotes that are not closed before line {complaint.line}"
+            return complaint.problem(message, f"close the text with {opened['quote']}", offset)
+    return None
+
+
 def _no_key(complaint: Complaint) -> YamlProblem:
     before = complaint.before.strip()
+    if before and before != "-" and (unclosed := _unclosed_above(complaint)) is not None:
+        return unclosed
     if before and before != "-":
         return complaint.problem(
             "the value has already ended here", "quote the whole value, or remove the rest of the line"
