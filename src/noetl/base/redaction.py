@@ -9,14 +9,15 @@ A secret is masked in every form of `secret_forms.py`, which it takes on its way
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, AnyStr, Generic
 
 import msgspec
 
-from noetl.base.secret_forms import SHORTEST, forms_of, json_escaped
+from noetl.base.encoded_blocks import EncodedStream, Span, UnpackBudget, encoded_spans, json_may_be_encoded
+from noetl.base.secret_forms import SHORTEST, dumped_forms, forms_of, json_escaped
 
 MASK = "***"
 TELLING = 12  # characters of a secret that was cut off; fewer, and less than half of it, are let through
@@ -28,9 +29,6 @@ _LONGEST_END = max(len(end) for end in _JSON_ENDS)
 _MOST_HELD = 8  # times the longest secret
 _LINE_END = re.compile(r"\r?\n|\r")  # a progress bar writes its line anew
 MAX_LINE = 4_000  # characters
-# Base64 in lines, as `base64`, PEM and mail write it: a secret inside of it may stand on two lines.
-_FOLDED = re.compile(r"(?:[A-Za-z0-9+/]{60,76}\r?\n)+[A-Za-z0-9+/]+")
-_FOLDED_JSON = re.compile(rb"[A-Za-z0-9+/]{60}(?:\\r)?\\n[A-Za-z0-9+/]")
 
 
 class Matcher(Generic[AnyStr]):
@@ -50,12 +48,12 @@ class Matcher(Generic[AnyStr]):
     def open_at(self, text: AnyStr) -> int:
         """Where the end of the text could be the beginning of one of the texts; its length where it could not."""
         for start in range(max(0, len(text) - self.longest + 1), len(text)):
-            tail = text[start:]
-            if len(tail) < SHORTEST:
-                if tail in self._short:
+            head = text[start : start + SHORTEST]
+            if len(head) < SHORTEST:
+                if head in self._short:
                     return start
-            else:
-                needles = self._by_head.get(tail[:SHORTEST], ())
+            elif needles := self._by_head.get(head):
+                tail = text[start:]
                 if any(len(needle) > len(tail) and needle.startswith(tail) for needle in needles):
                     return start
         return len(text)
@@ -123,8 +121,10 @@ class Redactor:
 
     def __init__(self, secrets: Iterable[str]) -> None:
         texts = {text for secret in secrets for text in (secret, secret.strip())}  # headers lose the blanks around
-        forms = {form for text in texts if len(text) >= SHORTEST for form in forms_of(text)}
+        long_enough = [text for text in texts if len(text) >= SHORTEST]
+        forms = {form for text in long_enough for form in forms_of(text)}
         self.forms = tuple(sorted(forms))  # for callers that search data that is not our text: tables
+        forms |= {form for text in long_enough for form in dumped_forms(text)}
         self._text = Matcher(forms) if forms else None
         # plain data is encoded once and looked through as a whole; only where something is found is it walked
         self._json = Matcher({json_escaped(form).encode() for form in forms}) if forms else None
@@ -143,12 +143,20 @@ class Redactor:
         if self._text is None or self._json is None or value is None:
             return value
         body = msgspec.json.encode(value)
-        if not self._json.matches(body, _JSON_ENDS) and _FOLDED_JSON.search(body) is None:
+        if self._json.matches(body, _JSON_ENDS):
+            return _masked_data(value, self._text, UnpackBudget(len(body)))
+        if not json_may_be_encoded(body):
             return value
-        return _masked_data(value, self._text)
+        clean = _masked_data(value, self._text, UnpackBudget(len(body)))
+        # Most data with such parts has no secret, and callers refuse data by this answer.
+        return value if msgspec.json.encode(clean) == body else clean
 
     def stream(self) -> Stream:
         return Stream(self._text)
+
+    def lines(self) -> MaskingOfLines:
+        """For text that is shown line by line."""
+        return MaskingOfLines(self._text)
 
 
 _OPEN = Redactor(())
@@ -214,12 +222,26 @@ class Stream:
         return _masked(held, self._matcher) if self._matcher is not None else held
 
 
+class MaskingOfLines:
+    """Masks one line after another, also where a secret stands on several."""
+
+    def __init__(self, matcher: Matcher[str] | None) -> None:
+        self._matcher = matcher
+        self._encoded = EncodedStream(matcher.longest, matcher.spans, matcher.open_at) if matcher is not None else None
+
+    def masked(self, line: str, *, is_piece: bool = False) -> str:
+        if self._matcher is None or self._encoded is None:
+            return line
+        return _masked(line, self._matcher, more=self._encoded.spans(line, is_piece=is_piece))
+
+
 class MaskedLines:
     """Output that comes in chunks, as lines without the secrets of a mask, those that it learns meanwhile included."""
 
     def __init__(self, mask: Mask) -> None:
         self._mask, self._redactor = mask, mask.redactor
         self._stream, self._line = self._redactor.stream(), ""
+        self._masking = self._redactor.lines()
 
     def feed(self, chunk: str) -> list[str]:
         """The lines that are complete now. A line without an end is cut at a limit, so that it does not grow
@@ -228,16 +250,19 @@ class MaskedLines:
         # too.
         if (redactor := self._mask.redactor) is not self._redactor:
             chunk = self._stream.held + chunk
-            self._redactor, self._stream = redactor, redactor.stream()
+            self._redactor, self._stream, self._masking = redactor, redactor.stream(), redactor.lines()
         *lines, self._line = split_lines(self._line + self._stream.feed(chunk))
-        if len(self._line) > MAX_LINE:
-            lines, self._line = [*lines, self._line], ""
         # Once more by line: a secret truncated by a program is recognised by the mark behind it.
-        return [cut_line(redactor.text(line)) for line in lines]
+        shown = [self._masking.masked(line) for line in lines]
+        if len(self._line) > MAX_LINE:
+            shown.append(self._masking.masked(self._line, is_piece=True))
+            self._line = ""
+        return [cut_line(line) for line in shown]
 
     def rest(self) -> list[str]:
         """The line that has no end yet, if there is one. A possible beginning of a secret is omitted."""
-        return [cut_line(self._mask.redactor.text(self._line))] if self._line else []
+        # Also by what was learned since the last chunk.
+        return [cut_line(self._mask.redactor.text(self._masking.masked(self._line)))] if self._line else []
 
 
 def split_lines(text: str) -> list[str]:
@@ -264,41 +289,38 @@ def _joined_spans(spans: Iterator[tuple[int, int]]) -> Iterator[tuple[int, int]]
         yield start, stop
 
 
-def _folded_spans(text: str, matcher: Matcher[str]) -> Iterator[tuple[int, int]]:
-    """Where secrets stand in base64 that is written in lines, those on more than one line."""
-    for block in _FOLDED.finditer(text):
-        pieces = list(re.finditer(r"[^\r\n]+", block.group()))
-        # Where each line begins in the joined text, and by how much it stands further behind in the whole one.
-        begins = [0]
-        for piece in pieces:
-            begins.append(begins[-1] + len(piece.group()))
-        behind = [block.start() + piece.start() - begin for piece, begin in zip(pieces, begins, strict=False)]
-        for start, stop in matcher.spans("".join(piece.group() for piece in pieces)):
-            first, last = bisect_right(begins, start) - 1, bisect_right(begins, stop - 1) - 1
-            if first != last:
-                yield start + behind[first], stop + behind[last]
-
-
-def _masked(text: str, matcher: Matcher[str], ends: tuple[str, ...] = _ENDS) -> str:
+def _masked(
+    text: str,
+    matcher: Matcher[str],
+    ends: tuple[str, ...] = _ENDS,
+    *,
+    budget: UnpackBudget | None = None,
+    more: Iterable[Span] = (),
+) -> str:
+    """The text without its secrets; `more` are further places to mask."""
     at = 0
     shown: list[str] = []
     spans = matcher.spans(text, ends)
-    if "\n" in text and (folded := list(_folded_spans(text, matcher))):
-        spans = iter(sorted([*spans, *folded]))
+    further = [*more, *encoded_spans(text, matcher.spans, budget or UnpackBudget(len(text)))]
+    if further:
+        spans = iter(sorted([*spans, *further]))
     for start, stop in _joined_spans(spans):
         shown += (text[at:start], MASK)
         at = stop
     return "".join((*shown, text[at:])) if shown else text
 
 
-def _masked_data(value: Any, matcher: Matcher[str]) -> Any:
+def _masked_data(value: Any, matcher: Matcher[str], budget: UnpackBudget) -> Any:
     match value:
         case str():
-            return _masked(value, matcher)
+            return _masked(value, matcher, budget=budget)
         case dict():
-            return {_masked(key, matcher): _masked_data(item, matcher) for key, item in value.items()}
+            return {
+                _masked(key, matcher, budget=budget): _masked_data(item, matcher, budget) for key, item in value.items()
+            }
         case list() | tuple():
-            return [_masked_data(item, matcher) for item in value]
+            found = _byte_spans(value, matcher)
+            return [MASK if at in found else _masked_data(item, matcher, budget) for at, item in enumerate(value)]
         case bool() | None:
             return value
         case int() | float():
@@ -306,3 +328,17 @@ def _masked_data(value: Any, matcher: Matcher[str]) -> Any:
             return MASK if matcher.matches(str(value), ()) else value
         case _:
             return value
+
+
+def _byte_spans(values: Sequence[Any], matcher: Matcher[str]) -> frozenset[int]:
+    """The positions of numbers in a list that are the bytes of a secret."""
+    if len(values) < SHORTEST or not all(type(value) is int for value in values[:SHORTEST]):
+        return frozenset()
+    texts = [str(value) if type(value) is int else "" for value in values]
+    begins = [0]
+    for text in texts:
+        begins.append(begins[-1] + len(text) + 1)
+    found: set[int] = set()
+    for start, stop in matcher.spans(",".join(texts)):
+        found.update(range(bisect_right(begins, start) - 1, bisect_left(begins, stop)))
+    return frozenset(found)
