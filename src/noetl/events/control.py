@@ -16,21 +16,21 @@ class RateLimit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str
     limit: int
     per_s: float
-    # Where an operator has set the rate: the playbook's own stretch. Runs that start now count in it too.
+    # If an operator has set the rate: the period of the playbook's own rate. Runs that start now count there too.
     counted_s: float = 0.0
 
 
 class StepRate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """So many runs of a step may begin in any `per_s` seconds."""
+    """At most `limit` runs of a step may begin in any `per_s` seconds."""
 
     limit: int
     per_s: float
 
 
 class LimitChanged(Payload, frozen=True, kw_only=True, omit_defaults=True):
-    """New limits of a step in this execution: how many of its runs go on at once, and how many begin within a time.
-    None keeps the limit of the playbook. `begun` has, by the name of a rate, the start times that still count under
-    it; runs that wait there get a new start time."""
+    """New limits of a step in this execution: how many of its runs may be active at once, and how many may begin within
+    a time. None restores the limit of the playbook. `begun` has, by the name of a rate, the start times that still
+    count under it; waiting runs get a new start time."""
 
     event_type = "limit.changed"
     meaning = EventMeaning("step", EventPhase.GOOD)
@@ -71,7 +71,7 @@ class JoinFilled(Payload, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class JoinUnfilled(Payload, frozen=True, kw_only=True, omit_defaults=True):
-    """Those that came can wait no longer: the join's step fails with `error`."""
+    """The join can no longer be filled: the waiting tokens give up, and its step fails with `error`."""
 
     event_type = "join.unfilled"
     meaning = EventMeaning("token", EventPhase.BAD, ends=("token.held",))

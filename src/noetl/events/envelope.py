@@ -35,8 +35,8 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     execution_id: str
     seq: int  # gapless per execution, and the only order
-    # Follows from the position, or from the cause of what others know by this name: a decision that is made again gives
-    # the same id, and the store keeps one (docs/decisions/0018).
+    # Derived from the position, or from the cause if other records refer to this id: a repeated decision gives the same
+    # id, and the store keeps one event (docs/decisions/0018).
     event_id: str
     ts: float  # by the clock of its author, so a worker's may be out of order
     source: EventSource
@@ -46,7 +46,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     step: str | None = None
     step_run_id: str | None = None
     task_run_id: str | None = None
-    on_behalf: bool = False  # the server writes what a worker would have: no worker was needed, or it was lost
+    on_behalf: bool = False  # the server wrote the event in place of a worker: none was needed, or it was lost
     schema: int = SCHEMA
 
     @property
@@ -90,7 +90,7 @@ def with_stored_values(event: Event, load: Load) -> Event:
 def readable(event: Event) -> dict[str, Any]:
     """The whole envelope as plain data, with both spellings of EVT-02, for people and other programs."""
     payload = msgspec.to_builtins(event.payload)
-    if isinstance(event.payload, TaskProcessed):  # OUT-01 counts it among what `meta` has; it follows from its times
+    if isinstance(event.payload, TaskProcessed):  # OUT-01 lists it under `meta`; it follows from the times there
         payload["outcome"]["meta"]["duration_ms"] = event.payload.outcome.meta.duration_ms
     ts = rfc3339(event.ts)
     return {
@@ -122,7 +122,7 @@ _classes: dict[str, Any] = {cls.event_type: cls for cls in get_args(Payload)}
 _decoders: dict[str, msgspec.json.Decoder[Any]] = {}
 
 
-# The method itself: a function around it would be called eleven times a step.
+# The method itself: a function around it would cost eleven more calls per step.
 encode_payload: Callable[[Payload], bytes] = _encoder.encode
 
 
@@ -135,7 +135,7 @@ def decode_payload(event_type: str, body: bytes | str, schema: int = SCHEMA) -> 
         return _authored(event_type, body, schema)
     decoder = _decoders.get(event_type)
     if decoder is None:
-        # Made with the first event of its type: a command reads a few of them, and its start is waited for.
+        # Made with the first event of its type: a command reads only a few types, and must start fast.
         decoder = _decoders.setdefault(event_type, msgspec.json.Decoder(_classes[event_type]))
     payload: Payload = decoder.decode(body)
     return payload
@@ -147,7 +147,7 @@ def _authored(event_type: str, body: bytes | str, schema: int) -> Emitted:
         emitted = msgspec.json.decode(body, type=Emitted)
     except msgspec.ValidationError:
         raise _unknown(event_type, schema) from None
-    # An author's event is stored under its own name. Anything else under an unknown name is a later program's.
+    # An event of an author is stored under its own name. Any other unknown name belongs to a newer program.
     if emitted.emitted != event_type:
         raise _unknown(event_type, schema)
     return emitted
@@ -186,7 +186,7 @@ def span_id_of(name: str) -> int:
 
 
 def trace_id_of(trace_id: str) -> int:
-    """A trace id of the log as OpenTelemetry has it: those we make are 32 hex digits already."""
+    """A trace id of the log in the form of OpenTelemetry: the ids that we make are 32 hex digits already."""
     try:
         found = int(trace_id, 16) if len(trace_id) == 32 else 0
     except ValueError:

@@ -29,10 +29,10 @@ class Starter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ExecutionRequested(Payload, frozen=True, kw_only=True, omit_defaults=True):
-    """`compensates`: it only undoes what that execution, which is over, had done (design.md §8). `carried`: it begins
-    at a step, with what an earlier run had when it came there. `late_after_s` are the durations after which it is late,
-    by the playbook's own word and by rules of the installation. `starter` is None for a nested execution, for one that
-    was run without a server, and in logs of servers that did not record it."""
+    """`compensates`: it only undoes the work of that execution, which has ended (design.md §8). `carried`: it begins at
+    a step, with what an earlier run had when it came there. `late_after_s` are the durations after which it is late, by
+    the playbook's own word and by rules of the installation. `starter` is None for a nested execution, for one that was
+    run without a server, and in logs of servers that did not record it."""
 
     event_type = "playbook.execution_requested"
     meaning = EventMeaning("playbook", EventPhase.OPEN)
@@ -96,7 +96,7 @@ class PlaybookProcessed(Payload, frozen=True, kw_only=True, omit_defaults=True):
     error: Error | None = None
 
 
-# What a run from a step takes over from an earlier run of the same playbook (CLI-04).
+# The state that a rerun from a step takes over from an earlier run of the same playbook (CLI-04).
 #
 # It is kept whole in the new run's first event, so that the new log names the origin of its data and can be read
 # without the old one.
@@ -112,7 +112,7 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     step: str
     title: str
-    role: str | None = None  # whom it was for at that moment: a role or a user
+    role: str | None = None  # the role or user it was assigned to at that time
     user: str | None = None
     completed_by: str
     approved_by: str | None = None  # the user who approved it again for other inputs; None: the inputs are the same
@@ -139,4 +139,4 @@ class RerunState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ctx: dict[str, Any] = {}
     results: tuple[CarriedResult, ...] = ()  # of steps that had ended
     approvals: tuple[Approval, ...] = ()  # the approvals until then
-    kept: KeptIterations | None = None  # of the loop of the step only those items run that had not been done
+    kept: KeptIterations | None = None  # only the items of the step's loop run that were not done

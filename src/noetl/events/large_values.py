@@ -2,9 +2,9 @@
 references that records hold.
 
 This is the last check before the log, and it knows no kind of event: any free data of a payload may be stored
-separately, single values first, whole fields where many small ones are too much together. `apart` in the payload tells
-which places are meant, so that data which merely looks like a reference is never taken for one. This module knows
-neither the store nor its permissions.
+separately, single values first, whole fields where many small ones are too much together. `apart` in the payload lists
+the places, so that data which only looks like a reference is never taken for one. This module knows neither the store
+nor its permissions.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def set_apart(payload: _Record, limit_bytes: int, keep: Keep) -> _Record:
     """The payload as it may be stored: no value in it over the limit, and not much more than that in all."""
     if not _may_carry(type(payload)):
         return payload
-    # Most payloads are small as a whole: one encoding, and no look at each value.
+    # Most payloads are small as a whole: then one encoding is enough, and no value is measured alone.
     if len(_encoder.encode(payload)) <= limit_bytes:
         return payload
     cutting = _Cutting(payload, keep)
@@ -62,7 +62,7 @@ def put_back(payload: _Record, load: Load) -> _Record:
 
 
 class _Cutting:
-    """A payload of which parts are taken out."""
+    """A payload from which large parts are removed."""
 
     def __init__(self, payload: Any, keep: Keep) -> None:
         self._whole = self._payload = payload
@@ -94,7 +94,8 @@ class _Cutting:
 
 
 def _values(record: msgspec.Struct, around: Place) -> Iterator[tuple[Place, Any]]:
-    """The single values in the free data of a record: each entry of a mapping, everything else as a whole."""
+    """The single values in the free data of a record: the entries of a mapping one by one, everything else as a
+    whole."""
     for name, value in _free(record):
         place = (*around, name)
         if isinstance(value, dict):
@@ -143,7 +144,8 @@ def _is_free(type_: Any) -> bool:
 
 
 def _takes_reference(type_: Any) -> bool:
-    """A mapping of mappings does not: its decoder wants a mapping under every key."""
+    """Whether a reference may replace the whole field. Not for a mapping of mappings: its decoder requires a mapping
+    under every key."""
     if get_origin(type_) is dict:
         return get_args(type_)[1] is Any
     return type_ is Any or get_origin(type_) is list or any(_takes_reference(arg) for arg in get_args(type_))
@@ -181,7 +183,7 @@ def _with(record: Any, place: Place, value: Any) -> Any:
     return {**record, part: new}
 
 
-# Referred: the stored values that records name, for callers that load them before they are read (RES-06).
+# The stored values that records refer to, for callers that load them before they are read (RES-06).
 
 
 def wanted_of(order: Order, largest_bytes: int = PREFETCHED_BYTES) -> Iterator[Reference]:
@@ -189,7 +191,7 @@ def wanted_of(order: Order, largest_bytes: int = PREFETCHED_BYTES) -> Iterator[R
     results = [one.ref for result in order.results.values() for one in (result, *result.tasks.values()) if one.ref]
     others = references_in((order.position, order.iterations, order.side_run))
     yield from (one for one in (*results, *others) if one.size <= largest_bytes)
-    # The collection is read for sure: every iteration needs its element.
+    # The collection is always read: every iteration needs its element.
     if order.iterations is not None and order.iterations.items_ref is not None:
         yield order.iterations.items_ref
 

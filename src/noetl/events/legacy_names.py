@@ -1,7 +1,7 @@
 """Legacy names: the CamelCase names of older playbooks for the events of the log (C-13, EVT-05, EVT-10).
 
 Stored names are dotted. One table serves both readers of the old ones: listings with `names=legacy`, and conditions of
-v2-case that compare `event.name`. A name that had no counterpart keeps its dotted one.
+v2-case that compare `event.name`. An event without an older name keeps its dotted name.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LEGACY = {
     "next.selected": "NextEvaluated",
 }
 
-# The short names that conditions use for a step's own events, and everything else such an event is called.
+# The short names that conditions use for events of their own step, and the other names of these events.
 _OWN = {
     "step.enter": frozenset({"start", "step.started", "StepStarted"}),
     "call.done": frozenset({"task.processed", _COMPLETED}),
@@ -54,7 +54,7 @@ def is_system_name(name: str) -> bool:
 
 
 def legacy_name(event_type: str, status: str = "success") -> str:
-    """The CamelCase name of a stored event. How a task ended is part of its old name."""
+    """The CamelCase name of a stored event. The older names say how a task ended."""
     if event_type == "task.processed":
         return _ERRORED if status == "error" else _COMPLETED
     return LEGACY.get(event_type, event_type)

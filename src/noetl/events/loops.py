@@ -30,14 +30,14 @@ class LoopStarted(Payload, frozen=True, kw_only=True, omit_defaults=True):
     items: list[Any] | None = None
     items_ref: Reference | None = None
     parallel: bool = False
-    in_flight: int = 1  # bounds the iterations begun and not ended
+    in_flight: int = 1  # how many iterations may be active at once
     local: bool = False  # one lease for all of them (LOOP-11)
     nested: bool = False  # each iteration opens a loop of its own
-    # These three hold for all levels, and come with the outermost.
+    # These three apply to all levels and are set on the outermost only.
     best_effort: bool = False
     last_wins: bool = False  # `ctx_writes: last`
     reducers: dict[str, str] = {}  # by key of `ctx`
-    max_queue: int | None = None  # bounds the iterations handed out that no worker has claimed
+    max_queue: int | None = None  # how many dispatched iterations may wait for a worker
     # The indices of equal partition keys, in the order of their first (LOOP-15); too many are stored apart.
     lanes: list[list[int]] | None = None
     lanes_ref: Reference | None = None
@@ -45,8 +45,8 @@ class LoopStarted(Payload, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class LoopScheduled(Payload, frozen=True, kw_only=True, omit_defaults=True):
-    """Iterations `first` to `last` of the level at `path` are one order; `indices` tells them where they are no plain
-    range. The worker runs `slots` of them at a time."""
+    """Iterations `first` to `last` of the level at `path` are one order; `indices` lists them if they are not
+    consecutive. The worker runs `slots` of them at a time."""
 
     event_type = "loop.scheduled"
     meaning = EventMeaning("loop", EventPhase.OPEN)
@@ -69,8 +69,8 @@ class IterationStarted(Reported, frozen=True, kw_only=True, omit_defaults=True, 
 
 
 class IterationDone(Reported, frozen=True, kw_only=True, omit_defaults=True, tag="loop.iteration.done"):
-    """Of an outer iteration there is no result: it ends with the loop inside it (LOOP-07). `extend` are elements that
-    the iteration adds to the collection, where the loop lets it (beyond.md §1)."""
+    """An outer iteration has no result: it ends with the loop inside it (LOOP-07). `extend` are elements that the
+    iteration adds to the collection, if the loop allows that (beyond.md §1)."""
 
     event_type = "loop.iteration.done"
     meaning = EventMeaning("loop", EventPhase.GOOD, ends=("loop.iteration.started",))
@@ -102,8 +102,8 @@ class LoopCut(Payload, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class LoopKept(Payload, frozen=True, kw_only=True, omit_defaults=True):
-    """Iterations of the level at `path` that are not run: an earlier run had done them (CLI-04). `results` are theirs,
-    in the same order."""
+    """Iterations of the level at `path` that are not run, since an earlier run had done them (CLI-04). `results` has
+    their results, in the same order."""
 
     event_type = "loop.kept"
     meaning = EventMeaning("loop", EventPhase.IN_PAYLOAD)
@@ -114,8 +114,8 @@ class LoopKept(Payload, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class LoopDone(Payload, frozen=True, kw_only=True, omit_defaults=True):
-    """The boundary event of a looped step that completed (LOOP-09). Counts and results are of innermost iterations;
-    `paths` tells whose each result is, where levels are nested (O-37)."""
+    """The boundary event of a looped step that completed (LOOP-09). Counts and results are of innermost iterations; For
+    nested levels, `paths` has the iteration of each result (O-37)."""
 
     event_type = "loop.done"
     meaning = EventMeaning(
@@ -138,7 +138,7 @@ class LoopDone(Payload, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class LoopLevel(msgspec.Struct):
-    """One depth of a loop: the iterations that are known of, and how many have ended."""
+    """One depth of a loop: the number of known iterations, and how many have ended."""
 
     total: int = 0
     done: int = 0
@@ -194,7 +194,8 @@ class FailedIterations(msgspec.Struct):
     by_step: dict[str, LoopLevels] = {}
 
     def count(self, step: str, payload: LoopStarted | IterationDone | IterationFailed) -> None:
-        """The same work however many steps and iterations there are: the step is taken out and put back changed."""
+        """Count the iterations of a step, at a cost that does not grow with their number: its counts are subtracted and
+        added again."""
         loop = self.by_step.get(step)
         if loop is None:
             loop = self.by_step[step] = LoopLevels()

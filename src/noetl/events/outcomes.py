@@ -1,8 +1,8 @@
 """Outcomes: the result of one run of a task, in one shape for every tool kind (OUT-01 to OUT-03). Also references to
 values that are too large for an event.
 
-This module does not know the tool; further fields of a kind (`outcome.py.exception`) travels in `helpers`, by the name
-templates read it under.
+This module does not know the tool; further fields of a kind (`outcome.py.exception`) are in `helpers`, under the name
+by which templates read them.
 """
 
 from __future__ import annotations
@@ -25,15 +25,16 @@ class Error(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
 
     kind: str
     message: str
-    retryable: bool = False  # the tool's advice on a retry; only a policy decides
-    # the status of HTTP, or what comes nearest to it
+    retryable: bool = False  # whether the tool recommends a retry; the policy decides
+    # the HTTP status, or the closest equivalent
     status: int | None = None
     code: str | None = None
     details: dict[str, Any] | None = None
     cause: Error | None = None
 
     def readable(self) -> dict[str, Any]:
-        """As templates see it: `kind`, `message` and `retryable` always, the rest where it is known."""
+        """The error as templates see it: `kind`, `message` and `retryable` always, the other fields if they are
+        known."""
         plain: dict[str, Any] = msgspec.to_builtins(self)
         return {"retryable": False, **plain}
 
@@ -61,9 +62,10 @@ class Meta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fal
 class TaskResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """The latest result of a task or a step, as later templates read it by name (TPL-07).
 
-    `wrapped`: the payload is the `data` member of the result (O-22). Exactly one of `result` and `ref` holds the
-    value of a success; `inline` has selected fields of one that is elsewhere (design.md §5), and `own` says which words
-    of the envelope its payload has as keys. `tasks` are the results of a step's tasks, where a template reads them.
+    `wrapped`: the payload is the `data` member of the result (O-22). Exactly one of `result` and `ref` holds the value
+    of a success; `inline` has selected fields of a result that is stored elsewhere (design.md §5), and `own` lists the
+    names of the envelope that its payload has as keys. `tasks` are the results of a step's tasks, where a template
+    reads them.
     """
 
     status: Status = Status.SUCCESS
@@ -109,14 +111,14 @@ def unwrapped(value: Any, *, wrapped: bool) -> Any:
     return value["data"] if wrapped and isinstance(value, dict) and "data" in value else value
 
 
-# References: where a value lives that is too large to travel in an event (RES-02).
+# References: where a value is stored that is too large for an event (RES-02).
 
 
 class Reference(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`checksum` is the SHA-256 of the stored bytes and is verified on every read; `size` counts those bytes."""
 
     store: str  # the name of the result store: files, objects, nats, memory
-    key: str  # where in it; for people, as values are read by their checksum
+    key: str  # the place in that store; only for people, since values are read by their checksum
     checksum: str
     size: int
     schema_hint: str = ""  # object, array, string, json or table: known to a view without loading it

@@ -19,11 +19,11 @@ class EventSource(StrEnum):
 class EventPhase(StrEnum):
     """The phase of its subject after an event."""
 
-    OPEN = "open"  # it goes on from here
-    WAITING = "waiting"  # it goes on, and its step run waits for something outside
+    OPEN = "open"  # it continues
+    WAITING = "waiting"  # it continues, and its step run waits for an external event
     HELD = "held"  # it is held until the execution is resumed
-    GOOD = "good"  # it went well
-    BAD = "bad"  # it went wrong
+    GOOD = "good"  # it succeeded
+    BAD = "bad"  # it failed
     IN_PAYLOAD = "in payload"  # the payload says which of the two
 
 
@@ -46,7 +46,7 @@ class Payload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
 
     # The places whose value is in the results store; a reference takes the place (RES-03).
     apart: tuple[Place, ...] = ()
-    # Those that the author of the step wants on its events (ADV-07).
+    # Labels that the author of the step puts on its events (ADV-07).
     attributes: dict[str, Any] = {}
 
 

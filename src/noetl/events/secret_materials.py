@@ -20,8 +20,8 @@ from noetl.base.redaction import Redactor
 from noetl.events.outcomes import Error, Meta
 
 VALUE = "value"  # the field of a secret that is one text
-# Fields of credentials that say where and how, not what; everything else in a material is secret. Masking a host or a
-# database's name would turn `postgres` into `***` in every result.
+# Fields of credentials that are addresses or options; every other field is secret. Masking a host or a database's name
+# would turn `postgres` into `***` in every result.
 _OPEN = frozenset(
     {"type", "kind", "auth_type", "account_type", "token_type", "scheme", "host", "hostname", "port", "region"}
     | {"database", "dbname", "db", "schema", "sslmode", "ssl", "tls", "starttls", "dialect"}
@@ -46,7 +46,7 @@ class Material(msgspec.Struct, frozen=True, kw_only=True):
         return f"Material({', '.join(self.fields)})"
 
     def text_or_fields(self) -> Any:
-        """The secret itself where it is one text, else its fields."""
+        """The secret itself if it is one text, else its fields."""
         return self.fields.get(VALUE, self.fields)
 
     def due(self, now: float) -> bool:
@@ -93,7 +93,7 @@ def _in_text(text: str) -> Iterator[str]:
     if text.lstrip()[:1] in ("{", "[") and len(text) <= _MAX_JSON:
         try:
             yield from _texts(msgspec.json.decode(text))
-        # It only looked like JSON; then it is one text like any other.
+        # It only looked like JSON; then it is an ordinary text.
         except (msgspec.DecodeError, RecursionError):
             pass
         else:
@@ -106,7 +106,7 @@ def _in_text(text: str) -> Iterator[str]:
 
 
 def _is_open(name: str) -> bool:
-    """Whether a variable says where or how: DB_HOST as well as HOST."""
+    """Whether a variable is an address or an option and no secret: HOST, and DB_HOST as well."""
     return name.lower() in _OPEN or name.lower().rpartition("_")[2] in _OPEN
 
 
@@ -171,19 +171,19 @@ class SealedCredential(msgspec.Struct, frozen=True, kw_only=True):
     key_id: str
     wrapped_key: bytes  # the data key of this value alone
     sealed: bytes  # the value, under that data key
-    fingerprint: str  # tells equal values apart from others without telling them
+    fingerprint: str  # equal for equal values, without showing the value
     created_at: float
     updated_at: float
 
 
 Record = TypeVar("Record", bound=msgspec.Struct)
 
-# Text fields that hold other people's words, where the type `str` alone does not tell.
+# Text fields that may contain text of tools and people; the type `str` alone does not say so.
 _WRITTEN: dict[type, frozenset[str]] = {Error: frozenset({"message", "code"}), Meta: frozenset({"stdout"})}
 
 
 def masked(record: Record, redactor: Redactor) -> Record:
-    """The record without secrets; the very same one when it has none."""
+    """The record without secrets; the same object if it has none."""
     if redactor.idle:
         return record
     fields = {name: getattr(record, name) for name in record.__struct_fields__}

@@ -32,7 +32,7 @@ class TaskStarted(Reported, frozen=True, kw_only=True, omit_defaults=True, tag="
 
 
 class KeychainRefreshed(Reported, frozen=True, kw_only=True, omit_defaults=True, tag="keychain.refreshed"):
-    """A keychain entry was renewed (KEY-04); which value it has is never told."""
+    """A keychain entry was renewed (KEY-04). Its value is never recorded."""
 
     event_type = "keychain.refreshed"
     meaning = EventMeaning("keychain", EventPhase.GOOD)

@@ -48,14 +48,14 @@ class NumberHistory:
 
 
 BLOCK = 1_000  # iterations that are read together
-MOST_FAILURES = 1_000  # that are listed of one loop; all are counted
+MOST_FAILURES = 1_000  # failed iterations that are listed for one loop; all are counted
 OPEN, RUNNING, DONE, FAILED = b"0123"  # as a block spells them
 _MESSAGE = 300  # characters of one
 _OWN_BYTES = 700  # of a loop without its iterations
 
 
 class FailedIteration(msgspec.Struct, frozen=True):
-    """An iteration that failed, with the event that says so; of a long message the beginning."""
+    """An iteration that failed, with the event of the failure and the beginning of its message."""
 
     index: int
     seq: int
@@ -98,7 +98,7 @@ class LoopCells:
         # By iteration, the number of the event it began and ended with, 0 for none, and its state now.
         self._begun, self._ended, self._states = array("I"), array("I"), bytearray()
         self._changed = array("I")  # by block, the last event that changed it
-        # Counted along, since counting the cells of a long loop for each look would cost its length.
+        # Counted with each event, since counting the cells of a long loop for each reader would cost its length.
         self._now = LoopCounts(0, 0, 0)
         self._total, self._passed_over = NumberHistory(), NumberHistory()
         self._grow(payload.total, seq)
@@ -113,7 +113,7 @@ class LoopCells:
             self._grow(index + 1, seq)
         self._changed[index // BLOCK] = seq
         if isinstance(payload, IterationStarted):
-            if not self._begun[index]:  # else it goes on after a lost lease
+            if not self._begun[index]:  # otherwise it continues after a lost lease
                 self._begun[index] = seq
                 self._states[index] = max(self._states[index], RUNNING)
         elif not self._ended[index]:

@@ -41,15 +41,15 @@ class Projection:
         self.status = "running"
         self.started_at: float | None = None
         self.finished_at: float | None = None
-        self.error: Error | None = None  # that it ended with
-        self.failure: Failure | None = None  # the first thing that went wrong for good
+        self.error: Error | None = None  # the error that the execution ended with
+        self.failure: Failure | None = None  # the first failure that no policy handled
         self.places: dict[str, str] = {}  # live tokens, by the step that each is at
         self.runs: dict[str, StepRunView] = {}  # step runs whose token lives
         self.steps: dict[str, StepRunView] = {}  # those of them whose tasks have not ended
         self.held: dict[str, Held] = {}  # tokens that are held, and open waits
         self.side_runs: dict[str, StepRunView] = {}  # side runs
         self.undoable: dict[str, Undoable] = {}  # registered compensations
-        self.pending: dict[str, StepRunView] = {}  # compensations that are asked for and have not begun
+        self.pending: dict[str, StepRunView] = {}  # compensations that are requested and have not begun
         self.done = 0
         self.failed = 0
         self.history = history
@@ -84,7 +84,7 @@ class Projection:
         return view
 
     def name(self, event: Event) -> str:
-        """The step an event is about, as it is shown."""
+        """The displayed name of the step that an event is about."""
         step = event.step or ""
         if event.execution_id == self.execution_id or not step:
             return step
@@ -99,7 +99,7 @@ class Projection:
         return self._runs_of_tokens.get(token_id)
 
     def no_longer(self, step_run_id: str | None) -> None:
-        """A step run waits for nothing any more."""
+        """Note that a step run no longer waits for anything."""
         for wait_id in self._waits.pop(step_run_id or "", ()):
             self.held.pop(wait_id, None)
 
@@ -107,7 +107,7 @@ class Projection:
         return self.runs.get(step_run_id or "") or self.side_runs.get(step_run_id or "")
 
     def _belongs(self, event: Event) -> bool:
-        """Whether an event of another execution says something about this one: the steps of nested ones do."""
+        """Whether an event of another execution belongs to this projection: only the steps of nested executions do."""
         if self.execution_id is None:
             self.execution_id = event.execution_id
             return True
@@ -233,7 +233,8 @@ class Projection:
             view.wait(event.ts, payload)
 
     def _come(self, event: Event, payload: Any, _: StepRunView | None) -> None:
-        """The first wait of a step run to come ends the others; a message that only times out may be waited for on."""
+        """The first wait of a step run that ends also ends the others, except a timeout with `action: ignore`: the
+        message may still arrive."""
         if not (isinstance(payload, waits.MessageTimeout) and payload.action == "ignore"):
             self.no_longer(event.step_run_id)
 

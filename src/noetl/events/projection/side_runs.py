@@ -131,7 +131,7 @@ APPLY: dict[type[Payload], Callable[[Projection, Event, Any, StepRunView | None]
 }
 
 
-# Every side run of an execution in the order they were asked for, as each was after any event.
+# Every side run of an execution in the order of the requests, with its state after any event.
 
 
 class SideRunMoment(msgspec.Struct, frozen=True, kw_only=True):
@@ -218,11 +218,12 @@ class SideRunList:
     # the state after any event
 
     def known(self, at: int) -> int:
-        """How many had been asked for."""
+        """How many were requested."""
         return (self._known.at(at) or (0,))[0]
 
     def latest(self, at: int, *, most: int, since: int = 0) -> list[SideRunMoment]:
-        """Those asked for last, the first of them first; only those that changed after event `since`."""
+        """The side runs that were requested last, in the order of the requests; only those that changed after event
+        `since`."""
         until = self.known(at)
         return [one.moment(at) for one in self._records[max(0, until - most) : until] if one.is_changed(since, at)]
 

@@ -1,6 +1,6 @@
 """The views of the projection: step runs with their tasks and loops, waits, and a failure.
 
-Each takes in the events that are about itself alone; all others are `projection`. Times are seconds.
+Each view applies the events that are about itself alone; `projection` handles all others. Times are seconds.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from noetl.events.waits import HumanCreated, MessageAwaited, SignalAwaited, Time
 
 Awaited = TimerScheduled | MessageAwaited | SignalAwaited | HumanCreated
 
-_SAMPLE_S, _WINDOW = 0.5, 20  # the rate is that of the last ten seconds
+_SAMPLE_S, _WINDOW = 0.5, 20  # the rate is measured over the last ten seconds
 # A pipeline with a cycle may have thousands; `runs` counts them all.
 _MOST_TASKS = 500  # listed of one step run
 _MOST_LOST = 20  # starts remembered of one task run: five lost leases end it, workers that shut down do not
@@ -42,7 +42,7 @@ class LoopProgress(LoopLevels):
         self._sample(at)
 
     def keep(self, depth: int, number: int) -> None:
-        """So many had been done before: they tell nothing of how fast it goes."""
+        """Add iterations that an earlier run had done: they do not count for the rate."""
         self.levels[depth].done += number
         self.samples.clear()
 
@@ -59,7 +59,7 @@ class LoopProgress(LoopLevels):
         return (self.level.total - self.level.ended) / rate if rate else None
 
     def _sample(self, at: float) -> None:
-        """Note how far the loop is; most calls cost one comparison."""
+        """Note the progress of the loop; most calls cost one comparison."""
         self.sampled_at = at
         if not self.samples or at - self.samples[-1][0] >= _SAMPLE_S:
             self.samples.append((at, self.level.ended))
@@ -77,7 +77,7 @@ class TaskRetry(msgspec.Struct, frozen=True):
 
 
 class LostStart(msgspec.Struct, frozen=True):
-    """A start of a task run that came to no outcome, since its worker was lost, cut off or shut down. When that was
+    """A start of a task run without an outcome, since its worker was lost, cut off or shut down. The time of the loss
     is not in the log: it was before `begun_again_at`."""
 
     started_at: float
@@ -213,7 +213,7 @@ class StepRunView(msgspec.Struct, kw_only=True):
     def end(self, status: str, at: float, error: Error | None = None) -> None:
         self.status, self.finished_at, self.error = status, at, error
 
-    # its own events, each with the time of it
+    # events of the step run itself, each with its time
 
     def start(self, at: float, payload: StepStarted | OrderClaimed) -> None:
         self.status, self.worker_id = "running", payload.worker_id

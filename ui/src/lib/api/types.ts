@@ -3699,8 +3699,8 @@ export interface components {
         };
         /**
          * IterationDone
-         * @description Of an outer iteration there is no result: it ends with the loop inside it (LOOP-07). `extend` are elements that
-         *     the iteration adds to the collection, where the loop lets it (beyond.md §1).
+         * @description An outer iteration has no result: it ends with the loop inside it (LOOP-07). `extend` are elements that the
+         *     iteration adds to the collection, if the loop allows that (beyond.md §1).
          */
         IterationDone: {
             /** @default [] */
@@ -3840,7 +3840,7 @@ export interface components {
         };
         /**
          * KeychainRefreshed
-         * @description A keychain entry was renewed (KEY-04); which value it has is never told.
+         * @description A keychain entry was renewed (KEY-04). Its value is never recorded.
          */
         KeychainRefreshed: {
             /** @default [] */
@@ -5720,9 +5720,10 @@ export interface components {
          * TaskResult
          * @description The latest result of a task or a step, as later templates read it by name (TPL-07).
          *
-         *     `wrapped`: the payload is the `data` member of the result (O-22). Exactly one of `result` and `ref` holds the
-         *     value of a success; `inline` has selected fields of one that is elsewhere (design.md §5), and `own` says which words
-         *     of the envelope its payload has as keys. `tasks` are the results of a step's tasks, where a template reads them.
+         *     `wrapped`: the payload is the `data` member of the result (O-22). Exactly one of `result` and `ref` holds the value
+         *     of a success; `inline` has selected fields of a result that is stored elsewhere (design.md §5), and `own` lists the
+         *     names of the envelope that its payload has as keys. `tasks` are the results of a step's tasks, where a template
+         *     reads them.
          */
         TaskResult: {
             /** @default null */
