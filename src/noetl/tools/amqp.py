@@ -26,7 +26,8 @@ _LONGEST_NAME = 255  # bytes of a queue, an exchange or a key, as the protocol h
 
 
 async def publish(owned: OwnedConnection, inputs: Mapping[str, Any], message_id: str) -> dict[str, Any]:
-    """Done when the broker has confirmed it. One that no queue takes is an error, unless `mandatory` is false."""
+    """Publish a message; returns when the broker has confirmed it. A message that no queue takes is an error, unless
+    `mandatory` is false."""
     exchange, key = name_of(inputs, "exchange"), name_of(inputs, "routing_key") or name_of(inputs, "queue")
     if not exchange and not key:
         raise ToolError("amqp.input", 'publish needs "queue", or "exchange" with "routing_key"')
@@ -71,9 +72,9 @@ async def get(owned: OwnedConnection, queue: str, *, limit: int, wait_s: float) 
 
 
 async def _first(channel: AbstractChannel, queue: str, wait_s: float) -> DeliveredMessage | None:
-    """The next message that arrives. As long as it is waited for, the broker may send one and no more."""
+    """The next message that arrives. While this waits, the broker may send only one."""
     arrived: asyncio.Queue[DeliveredMessage] = asyncio.Queue()
-    # Otherwise the broker would push the whole queue to this consumer, out of the reach of others.
+    # Otherwise the broker would push the whole queue to this consumer, and other consumers would get nothing.
     await channel.basic_qos(prefetch_count=1)
     consumer = await channel.basic_consume(queue, arrived.put)
     try:
@@ -111,8 +112,8 @@ def receipt_of(held: HeldChannel, message: DeliveredMessage) -> str:
 
 
 async def settle(connections: AmqpConnections, owner: str, receipts: Sequence[str], *, how: str) -> int:
-    """Acknowledge messages (`ack`), give them back (`requeue`) or refuse them (`reject`); how many were still held.
-    Returns after the broker has taken it."""
+    """Acknowledge messages (`ack`), give them back (`requeue`) or refuse them (`reject`); returns how many were still
+    held, after the broker has processed it."""
     settled, touched = 0, set[OwnedConnection]()
     for token, tags in _by_channel(receipts).items():
         if (found := connections.holder(owner, token)) is None:

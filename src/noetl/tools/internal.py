@@ -188,8 +188,8 @@ def _get(inputs: Mapping[str, Any], context: ToolContext) -> Any:
 
 # References as playbooks hand them round: a mapping, or the key as text, read strictly before anything is opened.
 #
-# Artifacts are key_match by the hash of their content (reliability.md §2.5): a key that is anything else, such as a
-# path, is refused here, and what is loaded is checked against the hash.
+# Artifacts are stored under the hash of their content (reliability.md §2.5): any other key, such as a path, is refused
+# here, and a loaded value is checked against the hash.
 
 
 def reference_of(value: Any) -> Reference:

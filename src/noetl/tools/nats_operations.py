@@ -35,8 +35,8 @@ _HEADER = re.compile(r"[!-9;-~]+\Z")  # printable, no colon
 
 
 async def publish(client: Client, inputs: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
-    """Send a message. With `stream` it is not done before that stream has stored it; a repeated attempt is then known
-    as such by its id (reliability.md §3.4)."""
+    """Send a message. With `stream` this returns after the stream has stored it; the stream recognises a repeated
+    attempt by its id (reliability.md §3.4)."""
     subject, payload = _subject(inputs), encode(inputs.get("data"), kind="nats")
     # The author may set an id of their own, by which the stream then recognises repetitions.
     headers = {MESSAGE_ID: context.task_run.idempotency_key, **_headers(inputs.get("headers"))}
@@ -84,8 +84,8 @@ def _headers(written: Any) -> dict[str, str]:
     return headers
 
 
-_ACK_WAIT_S = 60.0  # after this a message whose reader is gone is handed out again
-_SHORTEST_WAIT_S = 0.5  # a message that is there takes its way too
+_ACK_WAIT_S = 60.0  # after this time, a message whose reader has died is delivered again
+_SHORTEST_WAIT_S = 0.5  # seconds that an available message may take to arrive
 _ACK, _NAK = b"+ACK", b"-NAK"
 
 
@@ -100,7 +100,7 @@ async def new_messages(client: Client, inputs: Mapping[str, Any], poll: TriggerP
         consumer = await jetstream.pull_subscribe_bind(consumer=name, stream=stream)
         try:
             found = await consumer.fetch(poll.limit, timeout=max(poll.wait_s, _SHORTEST_WAIT_S))
-        except TimeoutError:  # the client raises its own kind of it or the plain one, by the moment
+        except TimeoutError:  # the client raises its own timeout error or the built-in one
             found = []
         finally:
             await consumer.unsubscribe()
@@ -110,7 +110,8 @@ async def new_messages(client: Client, inputs: Mapping[str, Any], poll: TriggerP
 
 
 async def settle(client: Client, accepted: Sequence[TriggerItem], returned: Sequence[TriggerItem]) -> None:
-    """Any connection may say so: the receipt is a subject. Waited for, since a lost one would be read again."""
+    """Acknowledge messages. Any connection can do that, since a receipt is a subject. It waits for the confirmation: a
+    message with a lost acknowledgement would be delivered again."""
     for item in accepted:
         await client.request(item.receipt, _ACK, timeout=10)
     for item in returned:
@@ -158,7 +159,7 @@ async def kv_get(client: Client, inputs: Mapping[str, Any], context: ToolContext
 
 
 async def kv_put(client: Client, inputs: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
-    """Write a key; with `revision` only if that is its latest one, 0 meaning that it is not there yet."""
+    """Write a key; with `revision` only if that is its latest revision. 0 means that the key must not exist."""
     key, body, expected = _key(inputs), encode(inputs.get("data"), kind="nats"), inputs.get("revision")
     bucket = await _key_value(client, inputs, context)
     if expected is None:
@@ -190,7 +191,7 @@ async def object_get(client: Client, inputs: Mapping[str, Any], context: ToolCon
     name = _object_name(inputs)
     bucket = await _objects(client, inputs, context)
     info = await bucket.get_info(name)
-    # Before it is read: the client puts the whole object into memory.
+    # Before the object is read: the client loads all of it into memory.
     if (info.size or 0) > MAX_BYTES:
         raise ToolError("result.too_large", f'the object "{name}" has {info.size} bytes, at most {MAX_BYTES} are read')
     found = await bucket.get(name)
@@ -236,7 +237,7 @@ async def _objects(client: Client, inputs: Mapping[str, Any], context: ToolConte
 async def _opened(
     inputs: Mapping[str, Any], find: Callable[[str], Awaitable[_T]], create: Callable[..., Awaitable[_T]]
 ) -> _T:
-    """The bucket that the inputs name; it is created if they ask for that."""
+    """The bucket that the inputs name; it is created if the inputs say so."""
     name = _bucket(inputs)
     try:
         return await find(name)
@@ -277,11 +278,11 @@ def _no_bucket(name: str) -> ToolError:
 
 # Keys of a bucket: all that are there. They are fetched, so that what is under way is waited for.
 #
-# The client's own `keys()` waits for pushed messages, and takes a bucket for empty if none has arrived when it looks,
-# as happens on a busy machine.
+# The `keys()` of the client waits for pushed messages. On a busy machine none may have arrived when it looks, and then
+# it reports an empty bucket.
 
 _BATCH = 500
-_KEPT_S = 60.0  # the consumer, if we go away before we can remove it
+_KEPT_S = 60.0  # the server deletes the consumer if this process ends before it can
 
 
 async def keys_of(stream: JetStreamContext, bucket: str, *, timeout_s: float) -> list[str]:
@@ -311,6 +312,6 @@ async def keys_of(stream: JetStreamContext, bucket: str, *, timeout_s: float) ->
 
 
 def _is_removal(message: Msg) -> bool:
-    """Whether the last word on its key is that there is none."""
+    """Whether the newest message of a key is its removal."""
     headers = message.header or {}
     return headers.get(KV_OP) in (KV_DEL, KV_PURGE) or KV_MARKER_REASON in headers

@@ -1,7 +1,7 @@
 """`pgp`: encrypts files for the keys of others, and decrypts files with a key of one's own.
 
 The work is done by a child process, which has the private key only for its call and ends when the task is cancelled.
-The target appears whole or not at all: a manipulated message never leaves a file.
+The target appears complete or not at all: a manipulated message never leaves a file.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from noetl.tools.files import FileEnd, TaskFolder, brief_errors, end_of
 from noetl.tools.input_shapes import connection_fields, whole_number
 from noetl.tools.kinds.files import PGP_OPS
 
-if find_spec("pysequoia") is None:  # the child imports it; say so before there is one
+if find_spec("pysequoia") is None:  # the child imports it; fail here, before a child starts
     raise ImportError("pysequoia is not installed")
 
 INPUT = "pgp.input"

@@ -18,7 +18,7 @@ DENIED, DATA, INPUT, LIMIT = "pgp.denied", "pgp.data", "pgp.input", "pgp.limit"
 
 
 class PgpRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """One operation. `name` is what people know the source by; keys are armored texts."""
+    """One operation. `name` is the name of the source in messages; keys are armored texts."""
 
     op: str
     source: str
@@ -80,7 +80,7 @@ def _decrypt(request: PgpRequest) -> dict[str, Any]:
         more["passwords"] = [request.password]
     done = pysequoia.decrypt_file(request.source, request.target, **more)
     by = [str(one.certificate) for one in done.valid_sigs]
-    # A message without any signature is no error of the library: it only reports those that it found.
+    # The library reports no error for a message without a signature: it only lists the signatures that it found.
     if signers and not by:
         raise ToolError(DENIED, f"{request.name} has no valid signature of the keys in signers")
     return {"signed_by": by}
@@ -106,7 +106,7 @@ def _public(text: str, name: str) -> list[pysequoia.Cert]:
 def _private(request: PgpRequest, use: Any) -> Any:
     try:
         return use(pysequoia.Tsk.from_bytes((request.private_key or "").encode()))
-    except Exception:  # the same holds for a private one
+    except Exception:  # any message may contain the private key as well
         raise ToolError(
             DENIED,
             "the private key of auth cannot be used: its text is cut, it is for another purpose, or its "

@@ -1,5 +1,5 @@
-"""The child process of the `archive` tool: it packs and unpacks. It has little memory: the headers of an archive can
-ask for much.
+"""The child process of the `archive` tool: it packs and unpacks. Its memory is limited, since the headers of an archive
+can demand a lot.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from noetl.tools.files import flushed_checksum
 
 # Unpacking: members into a new folder, which becomes the target when all of them are there.
 _CHUNK = 1 << 20
-# A zip file can hold no earlier time.
+# the earliest time that a zip file can store
 _OLDEST_OF_ZIP = (1980, 1, 1, 0, 0, 0)
 
 
 def packed(request: ArchiveRequest) -> ArchiveAnswer:
-    """The archive's size and checksum, and what is in it."""
+    """Pack an archive; returns its size, its checksum and its members."""
     match request.format:
         case "zip":
             members = _zip(request)
@@ -72,11 +72,11 @@ def _tar(request: ArchiveRequest) -> list[PackedMember]:
         for file in request.files:
             with open(file.path, "rb") as source:
                 info = archive.gettarinfo(arcname=file.name, fileobj=source)
-                # Users and groups of this machine mean nothing where it is unpacked.
+                # Users and groups of this machine mean nothing on the machine that unpacks the archive.
                 info.uid = info.gid = 0
                 info.uname = info.gname = ""
                 info.mode = 0o644
-                info.type = tarfile.REGTYPE  # also a file with two names is packed as itself
+                info.type = tarfile.REGTYPE  # a file with two names is packed twice, not as a link
                 archive.addfile(info, source)
             members.append(PackedMember(name=file.name, size=info.size))
     return members
@@ -99,7 +99,7 @@ def _compressing(request: ArchiveRequest) -> Any:
 
 
 def unpacked(request: ArchiveRequest) -> ArchiveAnswer:
-    """The files that are in the folder now."""
+    """Unpack an archive; returns the files that are in the folder now."""
     root = Path(request.folder)
     # It must be new: in a folder with content a link could lead elsewhere.
     root.mkdir()
@@ -117,7 +117,7 @@ def unpacked(request: ArchiveRequest) -> ArchiveAnswer:
 
 
 def listed(request: ArchiveRequest) -> ArchiveAnswer:
-    """The files of an archive. A gz does not say how large its file is: it is read for that."""
+    """The files of an archive. A gz is read to its end, since its header does not have the size of its file."""
     members = []
     with opened(request) as found:
         for member in found:
@@ -147,7 +147,7 @@ def _write_member(member: ArchiveMember, place: Path, request: ArchiveRequest) -
     assert member.content is not None
     digest, size = hashlib.sha256(), 0
     try:
-        # Never over something that is there: a second member of the same name could replace what was checked.
+        # Never over an existing file: a second member of the same name could replace a member that was checked.
         handle = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
     except (FileExistsError, IsADirectoryError):
         raise ToolError(UNSAFE, f'{request.name} has "{member.name}" twice') from None

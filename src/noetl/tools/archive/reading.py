@@ -23,9 +23,9 @@ from noetl.base.errors import ToolError
 
 MAX_FILES = 10_000
 MAX_BYTES = 10 << 30
-# Well above what text and logs reach; a bomb has thousands.
+# Well above the ratio of text and logs; a decompression bomb has thousands.
 MAX_RATIO = 200
-FREE_BYTES = 64 << 20  # that much may come out of however little
+FREE_BYTES = 64 << 20  # up to this size, no ratio is too high
 
 
 class PackedFile(msgspec.Struct, frozen=True):
@@ -36,8 +36,8 @@ class PackedFile(msgspec.Struct, frozen=True):
 
 
 class ArchiveRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """One operation. `archive` is read or written, `name` is what people know it by, and `inner` what the one file of
-    a gz is called; `folder` is where members go, `members` are patterns."""
+    """One operation. `archive` is the file to read or write, `name` its name in messages, `inner` the name of the
+    single file in a gz; members are written to `folder`, `members` are patterns."""
 
     op: str
     archive: str
@@ -88,7 +88,7 @@ class ArchiveMember(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Counted:
-    """A stream of what an archive expands to. It ends with an error where that is more than the limits allow."""
+    """A stream of expanded bytes. It raises an error when there are more of them than the limits allow."""
 
     def __init__(self, stream: IO[bytes], request: ArchiveRequest, packed: int, seen: int = 0) -> None:
         self._stream, self._request, self._packed = stream, request, max(packed, 1)
@@ -113,8 +113,8 @@ class Counted:
 
 @contextmanager
 def opened(request: ArchiveRequest) -> Iterator[Iterator[ArchiveMember]]:
-    """The members of an archive. ToolError: `archive.data` is not an archive, `archive.unsafe` has what no archive
-    needs, `archive.limit` is too large."""
+    """The members of an archive. ToolError `archive.data` for a file that is no archive, `archive.unsafe` for an unsafe
+    member, `archive.limit` for an archive that is too large."""
     path = Path(request.archive)
     try:
         yield _zip_members(path, request) if request.format == "zip" else _stream_members(path, request)
@@ -128,7 +128,7 @@ def opened(request: ArchiveRequest) -> Iterator[Iterator[ArchiveMember]]:
 
 
 def matches(name: str, patterns: list[str]) -> bool:
-    """Whether a member is asked for: a pattern matches its whole name or its last part, or names a folder above it."""
+    """Whether a member is selected: a pattern matches its whole name or its last part, or names a folder above it."""
     if not patterns:
         return True
     last = posixpath.basename(name)
@@ -170,7 +170,7 @@ def _zip_members(path: Path, request: ArchiveRequest) -> Iterator[ArchiveMember]
 
 
 def _check_directory(path: Path, request: ArchiveRequest) -> None:
-    """The directory of a zip is read at once: its end says how large it is."""
+    """The directory of a zip is read as a whole, so its size is checked first: the end of the file has it."""
     with path.open("rb") as file:
         size = file.seek(0, 2)
         # The last record of a zip has 22 bytes, and a comment of up to 64 KiB behind it.

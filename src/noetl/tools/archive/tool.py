@@ -1,7 +1,7 @@
 """`archive`: packs files into an archive, unpacks one, lists one.
 
-The work is done by a child process, which ends when the task is cancelled. A new archive appears whole or not at all,
-and so does a folder that is new; into a folder that is there, each file is moved whole.
+The work is done by a child process, which ends when the task is cancelled. A new archive, or a new folder, appears
+complete or not at all. Into an existing folder, files are moved one by one, each complete.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class ArchiveTool(OwningTool):
         if folder.exists() and not folder.is_dir():
             raise ToolError(INPUT, f'"{target.written}" is a file: name a folder')
         folder.parent.mkdir(parents=True, exist_ok=True)
-        # Leftovers of a killed attempt under the same name are deleted first: the child insists on a new folder.
+        # Leftovers of a killed attempt under the same name are deleted first: the child requires a new folder.
         part = place.part_of(folder)
         place.clear(part)
         request = await _reading("unpack", end, inputs, context, place)
@@ -116,7 +116,7 @@ async def _reading(
 
 
 def _move_in(part: Path, folder: Path) -> None:
-    """The whole folder at once where it is new, else file by file."""
+    """Move a new folder into place at once; into an existing folder, move file by file."""
     if not folder.exists() or not any(folder.iterdir()):
         if folder.exists():
             folder.rmdir()

@@ -29,7 +29,7 @@ _USER = re.compile(r"[A-Za-z0-9_.-]{1,64}(:[A-Za-z0-9_.-]{1,64})?\Z")
 
 
 class Mount(msgspec.Struct, frozen=True, kw_only=True):
-    """A folder of this machine (`source`), or a volume claim of a cluster (`claim`), and where it is seen."""
+    """A folder of this machine (`source`) or a volume claim of a cluster (`claim`), with its path in the container."""
 
     target: str
     source: str = ""
@@ -38,7 +38,7 @@ class Mount(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Artifact(msgspec.Struct, frozen=True, kw_only=True):
-    """A file or folder that is copied out when the container has ended well: from `path` to `file` of a data folder."""
+    """A file or folder that is copied out after the container has succeeded: from `path` to `file` of a data folder."""
 
     path: str
     file: str
@@ -65,7 +65,7 @@ class ContainerTask(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def container_name(context: ToolContext) -> str:
-    """Of one visit of a task, in the letters that Docker and Kubernetes both take."""
+    """The name of the container of one visit of a task, in characters that both Docker and Kubernetes accept."""
     return f"noetl-{hashlib.sha256(context.task_run.idempotency_key.encode()).hexdigest()[:32]}"
 
 
@@ -98,7 +98,7 @@ def container_task(inputs: Mapping[str, Any], context: ToolContext) -> Container
 
 
 def _with_runtime(inputs: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Playbooks of other systems put the image and how it runs under one key."""
+    """Playbooks of other systems have the image and its options under one key."""
     runtime = inputs.get("runtime") or {}
     unknown = [str(name) for name in runtime if name not in _RUNTIME] if isinstance(runtime, Mapping) else ["its shape"]
     if unknown:
@@ -229,7 +229,7 @@ class EndedContainer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ContainerOutput:
-    """Both streams of one container. The beginning is kept; the rest only passes by."""
+    """Both streams of one container. The beginning is kept; the rest is only passed on."""
 
     def __init__(self, limit: int, context: ToolContext) -> None:
         self._limit, self._printed = limit, context.live.write_output
@@ -266,7 +266,7 @@ class ContainerOutput:
                     if len(piece) > again:
                         self.take(bytes(piece[again:]), stream)
                     continue
-                # Parts end anywhere, so a header may come in two of them.
+                # Chunks end anywhere, so a header may be split over two of them.
                 wanted = _HEADER - len(header)
                 header, rest = header + bytes(rest[:wanted]), rest[wanted:]
                 if len(header) == _HEADER:

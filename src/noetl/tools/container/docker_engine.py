@@ -1,7 +1,7 @@
 """Docker and Podman: one container by their API, from its image to its end. Also files copied out of it.
 
-A container is found by its name, which is that of the task run: an attempt that takes the place of a lost one finds the
-container of that one, running or ended, and goes on from there.
+A container is found by its name, which is derived from the task run: an attempt that replaces a lost one finds the
+container of the lost attempt, running or ended, and continues with it.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from noetl.base.errors import ToolError
 from noetl.tools.container.container_task import INPUT, Artifact, ContainerOutput, ContainerTask, EndedContainer
 from noetl.tools.container.service_api import ServiceApi
 
-VERSION = "v1.41"  # of Docker 20.10 and Podman 3, and of all that came after
+VERSION = "v1.41"  # supported by Docker 20.10, Podman 3 and all later versions
 STOP_S = 5  # from the first signal to the last
-LOG_LINGERS_S = 5.0  # some engines do not end a log with its container
+LOG_LINGERS_S = 5.0  # some engines do not close the log when the container ends
 MAX_BYTES = 4 << 30
 MAX_FILES = 10_000
 _CHUNK = 1 << 20
@@ -34,7 +34,7 @@ _WAITING = 16  # parts between the socket and the disk
 class DockerEngine:
     def __init__(self, api: ServiceApi) -> None:
         self._api = api
-        self.has_begun = False  # there is, or may be, a container of this task
+        self.has_begun = False  # there is a container of this task, or there may be one
 
     async def check(self) -> str:
         """The version of the engine."""
@@ -44,7 +44,7 @@ class DockerEngine:
         return f"reached {name} {self._api.readable_text(str(found.get('Version')))} at {self._api.service}"
 
     async def run(self, task: ContainerTask, output: ContainerOutput) -> EndedContainer:
-        """Run it to its end, or find it and follow it to its end."""
+        """Run the container to its end, or find it and follow it to its end."""
         # A path of this machine means nothing to an engine on another one: it would mount an empty folder of its own.
         if self._api.service.socket is None and any(mount.source for mount in task.mounts):
             raise ToolError(INPUT, "volumes: a data folder is of this machine, and the engine is on another")
@@ -62,7 +62,7 @@ class DockerEngine:
         return await self._end(task)
 
     async def remove(self, name: str) -> None:
-        """Stop it if it runs, and leave nothing of it."""
+        """Stop the container if it runs, and remove it."""
         await self._api.call("POST", f"{_place(name)}/stop", fine=(304, 404), t=STOP_S)
         # 404: it is gone. 409: the engine is removing it already.
         await self._api.call("DELETE", _place(name), fine=(404, 409), force="true", v="true")
@@ -79,7 +79,7 @@ class DockerEngine:
     async def _create(self, task: ContainerTask) -> None:
         await self._fetch_image(task)
         self.has_begun = True
-        # 409: an attempt that was given up a moment ago has made it all the same. It is ours, by its name.
+        # 409: an attempt that was just cancelled has created the container after all. By its name it is ours.
         await self._api.call("POST", f"/{VERSION}/containers/create", _settings(task), fine=(409,), name=task.name)
 
     async def _fetch_image(self, task: ContainerTask) -> None:
@@ -117,7 +117,7 @@ class DockerEngine:
         return ToolError("container.image", message, retryable=True, code="pull")
 
     async def _follow(self, name: str, output: ContainerOutput) -> None:
-        """Take its log until it has ended."""
+        """Read the log of the container until it has ended."""
         log = asyncio.ensure_future(self._read_log(name, output))
         end = asyncio.ensure_future(self._wait(name))
         try:
@@ -132,7 +132,7 @@ class DockerEngine:
             for one in (log, end):
                 one.cancel()
             await asyncio.gather(log, end, return_exceptions=True)
-        # Podman stops telling a log when its container ends, however much of it is still to come.
+        # Podman closes the log when the container ends, even if more of the log is still to come.
         await self._read_log(name, output, from_beginning=True)
 
     async def _read_log(self, name: str, output: ContainerOutput, *, from_beginning: bool = False) -> None:
@@ -164,7 +164,7 @@ def _place(name: str) -> str:
 
 
 def _name_and_tag(image: str) -> tuple[str, str | None]:
-    """Without a tag an engine would pull all there are."""
+    """The image and its tag; without a tag an engine would pull every tag."""
     if "@" in image:
         return image, None
     name, colon, tag = image.rpartition(":")
@@ -176,7 +176,7 @@ def _settings(task: ContainerTask) -> dict[str, Any]:
         "SecurityOpt": ["no-new-privileges"],
         "Binds": [f"{one.source}:{one.target}:{'ro' if one.read_only else 'rw'}" for one in task.mounts],
         "Memory": task.memory_bytes,
-        "MemorySwap": task.memory_bytes,  # no swap besides: the limit is the limit
+        "MemorySwap": task.memory_bytes,  # one limit for memory and swap together, so no swap is used
         "NanoCpus": None if task.cpus is None else int(task.cpus * 1e9),
         "PidsLimit": task.processes,
         "NetworkMode": task.network,
@@ -201,7 +201,7 @@ def _settings(task: ContainerTask) -> dict[str, Any]:
 
 
 class _Parts:
-    """A file for a thread that the event loop fills."""
+    """A file that a thread reads and the event loop fills."""
 
     def __init__(self) -> None:
         self.queue: queue.Queue[bytes] = queue.Queue()
@@ -218,7 +218,8 @@ class _Parts:
 
 
 async def copied_out(artifact: Artifact, parts: AsyncIterator[bytes]) -> dict[str, Any]:
-    """Write what the tar holds; how many files and bytes. ToolError `container.error` where it is no good tar."""
+    """Write the files of the tar; returns the number of files and bytes. ToolError `container.error` for an invalid
+    tar."""
     source = _Parts()
     writing = asyncio.ensure_future(asyncio.to_thread(_write_artifact, artifact, source))
     try:
@@ -231,7 +232,7 @@ async def copied_out(artifact: Artifact, parts: AsyncIterator[bytes]) -> dict[st
                 break
     finally:
         source.queue.put(b"")
-        while not writing.done():  # a thread cannot be cancelled, and must not write on after the task
+        while not writing.done():  # a thread cannot be cancelled, and must not write after the task has ended
             await asyncio.wait([writing])
     return writing.result()
 
@@ -254,7 +255,7 @@ def _write_artifact(artifact: Artifact, source: _Parts) -> dict[str, Any]:
 
 
 def _target_file(artifact: Artifact, name: str) -> Path:
-    """The engine puts everything below the last part of the path: that part becomes `file`."""
+    """The engine packs everything below the last part of the path: that part becomes `file`."""
     parts = PurePosixPath(name).parts
     below = [part for part in parts[1:] if part not in ("..", "/")]
     return Path(artifact.file, *below)

@@ -16,19 +16,19 @@ from noetl.tools.contract import ToolContext
 
 _CONTAINER = "task"
 _KEPT_S = 3600  # how long Kubernetes keeps a finished Job that no worker removed
-_LOOK_S = (0.2, 0.5, 1.0, 2.0)  # between two looks at the pod; the last stays
+_LOOK_S = (0.2, 0.5, 1.0, 2.0)  # seconds between two requests for the pod; the last is repeated
 _GRACE_S = 5
 _PULL = {"missing": "IfNotPresent", "always": "Always", "never": "Never"}
-# A pod waits with these for what will not come by itself.
+# A pod in one of these states does not start until somebody changes something.
 _IMAGE_PROBLEMS = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
 _START_PROBLEMS = frozenset({"CreateContainerError", "RunContainerError", "CreateContainerConfigError"})
-_PATIENCE = 30  # looks: the Secret of a pod comes after the Job, so a first refusal means little
+_PATIENCE = 30  # requests: the Secret of a pod is created after the Job, so a first refusal means little
 
 
 class KubernetesJobs:
     def __init__(self, api: ServiceApi, context: ToolContext) -> None:
         self._api, self._context = api, context
-        self.has_begun = False  # there is, or may be, a Job of this task
+        self.has_begun = False  # there is a Job of this task, or there may be one
         namespace = api.service.namespace
         self._jobs = f"/apis/batch/v1/namespaces/{namespace}/jobs"
         self._core = f"/api/v1/namespaces/{namespace}"
@@ -39,17 +39,17 @@ class KubernetesJobs:
         return f"listed Jobs of namespace {self._api.service.namespace} at {self._api.service}"
 
     async def run(self, task: ContainerTask, output: ContainerOutput) -> EndedContainer:
-        """Run it to its end, or find it and follow it to its end."""
+        """Run the Job to its end, or find it and follow it to its end."""
         _check(task)
         secrets = {name: value for name, value in task.env.items() if self._context.mask(value) != value}
         status, job = await self._api.call("GET", f"{self._jobs}/{task.name}", fine=(404,))
         self.has_begun = True
         if status == 404:
             status, job = await self._api.call("POST", self._jobs, job_manifest(task, frozenset(secrets)), fine=(409,))
-            # Another attempt has made it between the two requests.
+            # Another attempt has created it between the two requests.
             if status == 409:
                 job = await self._api.answer("GET", f"{self._jobs}/{task.name}")
-        # Also where the Job was found: its maker may have been lost before it came to this.
+        # Also for a Job that was found: the attempt that created it may have been lost before this request.
         if secrets:
             await self._api.call(
                 "POST", f"{self._core}/secrets", secret_manifest(task, secrets, _uid(job, self._api)), fine=(409,)
@@ -59,7 +59,7 @@ class KubernetesJobs:
         return await self._wait_for_end(task, pod)
 
     async def remove(self, name: str) -> None:
-        """End the Job and its pod; the Secret is the Job's and goes with it."""
+        """Delete the Job with its pod; the Secret belongs to the Job and is deleted with it."""
         options = {"propagationPolicy": "Background", "gracePeriodSeconds": _GRACE_S}
         await self._api.call("DELETE", f"{self._jobs}/{name}", options, fine=(404,))
 
@@ -97,7 +97,7 @@ class KubernetesJobs:
             output.take(part)
 
     async def _wait_for_end(self, task: ContainerTask, name: str) -> EndedContainer:
-        """How it ended. A log can end before, when the API server closes it: then it is read no further."""
+        """How the container ended. The API server may close the log earlier; then the rest of the log is not read."""
         looks = 0
         while True:
             pod = await self._pod(task)
@@ -134,7 +134,7 @@ class KubernetesJobs:
         return f"its pod was lost: {self._api.readable_text(reason)}"
 
     def _lost_pod_error(self, why: str) -> ToolError:
-        """The same Job finds no second pod, so it is removed, and another attempt makes another."""
+        """A Job starts no second pod, so it is removed, and the next attempt creates a new one."""
         return ToolError("container.error", f"the container did not end: {why}", retryable=True, code="lost")
 
 
@@ -158,7 +158,7 @@ def _phase(pod: dict[str, Any]) -> Any:
 
 
 def _state(pod: dict[str, Any]) -> dict[str, Any]:
-    """Of the one container: {waiting}, {running} or {terminated}; nothing while none is known."""
+    """The state of the container: {waiting}, {running} or {terminated}; empty while it is not known."""
     for one in (pod.get("status") or {}).get("containerStatuses") or ():
         state = one.get("state") if isinstance(one, dict) else None
         if isinstance(state, dict):
@@ -185,7 +185,7 @@ def secret_manifest(task: ContainerTask, values: dict[str, str], uid: str) -> di
 
 
 def job_manifest(task: ContainerTask, secrets: frozenset[str]) -> dict[str, Any]:
-    """A Job that is tried once: retries are the playbook's to decide."""
+    """The manifest of a Job that runs once: the playbook decides about retries."""
     labels = {"app.kubernetes.io/managed-by": "noetl", **{name: _label(text) for name, text in task.labels.items()}}
     pod: dict[str, Any] = {
         "restartPolicy": "Never",
@@ -198,7 +198,8 @@ def job_manifest(task: ContainerTask, secrets: frozenset[str]) -> dict[str, Any]
         "hostNetwork": task.network == "host" or None,
         "terminationGracePeriodSeconds": _GRACE_S,
     }
-    # The time limit ends the task; this is for a Job whose worker is lost, and whose task no other worker takes up.
+    # The task has its own time limit; this one is for a Job whose worker was lost and whose task no other worker
+    # continues.
     deadline = None if task.timeout_s is None else int(task.timeout_s) + 300
     spec = {
         "backoffLimit": 0,
@@ -247,11 +248,11 @@ def _variable(task: ContainerTask, name: str, value: str, secrets: frozenset[str
 
 
 def _label(text: str) -> str:
-    """Text in the signs that a label may have."""
+    """A text in the characters that a label may contain."""
     kept = "".join(sign if sign.isascii() and (sign.isalnum() or sign in "-_.") else "-" for sign in text)
     return kept[:63].strip("-_.")
 
 
 def _without_empty_fields(fields: dict[str, Any]) -> dict[str, Any]:
-    """Without what was left out."""
+    """The manifest without empty fields."""
     return {name: value for name, value in fields.items() if value is not None and value != []}

@@ -1,7 +1,7 @@
 """The HTTP API of a container service: address, authentication, requests and streams, and its errors as ours.
 
-Plain HTTP on the client the project has: the SDKs of Docker and Kubernetes bring connection pools of their own, which
-the address policy would not hold.
+Plain HTTP with the HTTP client of the project: the SDKs of Docker and Kubernetes have connection pools of their own,
+which the address policy would not cover.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LOCAL_SOCKETS = ("/var/run/docker.sock", "/run/podman/podman.sock", "{XDG_RUNTIM
 
 
 class Service(msgspec.Struct, frozen=True, kw_only=True):
-    """A container service as it is connected to. Shown without secrets."""
+    """How to connect to a container service. Its `repr` shows no secrets."""
 
     address: str  # http://host:port, https://host:port or unix:///path
     kubernetes: bool = False
@@ -147,13 +147,14 @@ class ServiceApi:
         headers: dict[bytes | str, bytes | str] = {"Host": urlsplit(self._base).netloc, "Accept": "application/json"}
         if self.service.token:
             headers["Authorization"] = f"Bearer {self.service.token}"
-        # The login is for a pull alone: no other request of an engine has use for it.
+        # The login is only sent with a pull: no other request needs it.
         if path.endswith("/images/create") and self.service.registry_login is not None:
             headers["X-Registry-Auth"] = _registry_login(self.service.registry_login)
         content = None if body is None else msgspec.json.encode(body)
         if content is not None:
             headers["Content-Type"] = "application/json"
-        # A log, or the end of a container, may take as long as the task may: only its time limit ends those.
+        # Reading a log, or waiting for the end of a container, may take as long as the task: only the time limit of the
+        # task ends it.
         limits = {"connect": _CONNECT_S, "read": None if endless else _ANSWER_S, "write": _ANSWER_S, "pool": None}
         try:
             async with self._pool.stream(
@@ -173,7 +174,7 @@ class ServiceApi:
             raise self.error(f"was lost: {str(problem) or type(problem).__name__}", code="connection") from None
 
     def error(self, what: str, *, code: str = "answer") -> ToolError:
-        """The service did what it should not; another try may find it in a better state."""
+        """The error of an unexpected answer of the service; another try may succeed."""
         return ToolError("container.error", f"{self.service} {self.readable_text(what)}", retryable=True, code=code)
 
     def readable_text(self, text: str) -> str:
@@ -210,7 +211,7 @@ def _registry_login(login: tuple[str, str, str]) -> str:
 
 @asynccontextmanager
 async def service_api(service: Service, context: ToolContext) -> AsyncIterator[ServiceApi]:
-    """The service, where the address policy lets it be reached."""
+    """The API of a service, if the address policy allows its address."""
     if service.socket is not None:
         context.addresses.allow_socket("the container engine", service.socket)
         pool = httpcore2.AsyncConnectionPool(uds=service.socket)

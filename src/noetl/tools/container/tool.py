@@ -1,7 +1,7 @@
 """`container`: runs an image to its end, by Docker, Podman or Kubernetes, where the operator allows the kind.
 
-The container is removed when it has ended, and stopped and removed when the task is cancelled. Where the service is
-lost meanwhile it stays, and the next attempt finds it by its name.
+The container is removed when it has ended, and stopped and removed when the task is cancelled. If the service cannot be
+reached meanwhile, the container stays, and the next attempt finds it by its name.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class ContainerTool(Tool):
             try:
                 ended = await engine.run(task, output)
             except ToolError as problem:
-                # A service that cannot be reached may have it running still: the next attempt goes on with it.
+                # If the service cannot be reached, the container may still run: the next attempt continues with it.
                 if engine.has_begun and problem.details.get("code") != "connection":
                     await _remove_container(engine, task)
                 raise
@@ -60,14 +60,15 @@ def _engine(service: Service, api: ServiceApi, context: ToolContext) -> DockerEn
 
 
 async def _remove_container(engine: DockerEngine | KubernetesJobs, task: ContainerTask) -> None:
-    """Whether or not it can be removed, the task has ended as it has. A second cancellation does not stop this."""
+    """Remove the container. A failure does not change the outcome of the task, and a second cancellation does not stop
+    the removal."""
     # A task of its own, so that a cancellation of the caller does not reach it.
     removing = asyncio.ensure_future(asyncio.wait_for(engine.remove(task.name), _REMOVING_S))
     was_cancelled = False
     while not removing.done():
         try:
             await asyncio.wait({removing})
-        # Removing goes on to its end, and the cancellation is raised again after it: a container must not stay behind.
+        # The removal is finished before the cancellation is raised again: no container must be left behind.
         except asyncio.CancelledError:
             was_cancelled = True
     with suppress(ToolError, TimeoutError):

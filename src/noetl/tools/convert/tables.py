@@ -1,5 +1,5 @@
-"""Tables of a conversion: the files that the tool asks its child to convert, and the table between them, whose columns
-are over a view, each with its type. Also the problems that are answered."""
+"""Tables of a conversion: the files that the child converts, and the table between them, a view whose columns each have
+a type. Also the errors of a conversion."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ADVICE = re.compile(r"\n(?:Possible fixes|Possible Solution|LINE \d|\s*file ?=)
 
 
 class TableFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A file with a table. `name` is what people know it by."""
+    """A file with a table. `name` is its name in messages."""
 
     path: str
     name: str
@@ -78,7 +78,7 @@ class Converted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def problem_of(problem: Exception, request: ConvertRequest) -> ToolError:
-    """The error outcome for what a library raised."""
+    """The error outcome for an exception of a library."""
     if isinstance(problem, MemoryError | duckdb.OutOfMemoryException):
         return ToolError(
             "convert.error",
@@ -97,7 +97,7 @@ def problem_of(problem: Exception, request: ConvertRequest) -> ToolError:
 
 
 def _without_own_paths(text: str, request: ConvertRequest) -> str:
-    """Without the places of files of our own."""
+    """The message without the paths of temporary files."""
     text = text.replace(request.source.path, request.source.name).replace(request.folder, "…")
     return text if request.target is None else text.replace(request.target.path, request.target.name)
 

@@ -1,7 +1,7 @@
 """`convert`: reads a table in one format and writes it in another (CSV, JSON, Parquet, Excel, XML).
 
-The work is done by a child process that opens only the files it is given and ends when the task is cancelled. Rows
-stream through it; the target appears whole or not at all.
+A child process that can open only the given files does the work; it ends when the task is cancelled. Rows stream
+through it; the target appears complete or not at all.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from noetl.tools.kinds.files import COMPRESSIONS, FORMATS
 from noetl.tools.sandbox import size_bytes
 from noetl.tools.sql.answers import MAX_RESULT_BYTES
 
-for _needed in ("duckdb", "openpyxl", "defusedxml"):  # the child imports them; say so before there is one
+for _needed in ("duckdb", "openpyxl", "defusedxml"):  # the child imports them; fail here, before a child starts
     if find_spec(_needed) is None:
         raise ImportError(f"{_needed} is not installed")
 

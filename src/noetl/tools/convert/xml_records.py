@@ -37,7 +37,7 @@ class Shape:
         self.mappings: set[ShapePath] = set()
 
     def fitted(self, value: Any, path: ShapePath = ()) -> Any:
-        """A record in the one shape of all of them."""
+        """A record in the common shape of all records."""
         made = {}
         for name, item in value.items():
             own = (*path, name)
@@ -121,7 +121,7 @@ class _Records:
         children[name].append(value)
 
     def _place(self, name: str) -> ShapePath:
-        """Where an element is, within its record. The element itself is no longer open."""
+        """The path of an element within its record. The element itself is closed already."""
         return (*(one.name for one in self._open[1:]), name)
 
     def _count(self, size: int) -> None:

@@ -13,7 +13,7 @@ class ObjectFolder(msgspec.Struct, frozen=True, kw_only=True):
     socket: str
     schemes: tuple[str, ...]  # of the URLs of its objects
     roots: tuple[str, ...]  # the schemes of those URLs
-    # Paths below this folder are of the bucket too: FOLDER/s3://bucket/key. Tables of Delta are read so.
+    # Paths below this folder belong to the bucket too: FOLDER/s3://bucket/key. Tables of Delta are read through them.
     folder: str = ""
 
 
@@ -42,10 +42,10 @@ class Attachment(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def opens_files(self) -> bool:
-        """Whether its extension opens files past the rules of DuckDB."""
+        """Whether its extension opens files without the checks of DuckDB."""
         return self.kind in ("sqlite", "delta") or self.store == "sqlite"
 
     @property
     def is_offline(self) -> bool:
-        """Whether nothing of it may connect once it is attached: its extension has a network stack of its own."""
+        """Whether no connection may be opened after it is attached: its extension has a network stack of its own."""
         return self.connects or self.kind == "delta" or self.objects is not None

@@ -59,7 +59,7 @@ def _encoded_answer(call: dict[str, Any]) -> bytes:
         if any(sign in message for sign in _LOST):
             return refusal("duckdb.error", _GONE, retryable=True, code=type(problem).__name__)
         return refusal("duckdb.error", message, retryable=is_temporary(message), code=type(problem).__name__)
-    # Broad: without an answer the parent would take the child for dead.
+    # Any error: without an answer the parent would assume that the child has died.
     except Exception as problem:
         return refusal("duckdb.error", f"{type(problem).__name__}: {problem}")
 

@@ -41,7 +41,7 @@ _IN = {ANY_OF: "IN (", ALL_OF: "NOT IN ("}
 
 
 def written(statement: Statement) -> tuple[str, list[Any]]:
-    """The text of a statement as DuckDB is to see it, and the values of its parameters."""
+    """The text of a statement for DuckDB, and the values of its parameters."""
     parts = tuple(_expanded_lists(statement.parts))
     numbers, parameters = numbering(parts)
     casts = [_cast(parameter) for parameter in parameters]
@@ -76,7 +76,7 @@ def _placeholder(number: int, casts: list[str]) -> str:
 
 
 def _cast(parameter: Parameter) -> str:
-    """The type of the same constant in DuckDB, where its parameter would have another."""
+    """The DuckDB type of the same constant, if its parameter would get another type."""
     if not parameter.typed or not isinstance(parameter.value, float):
         return ""
     number = Decimal(repr(parameter.value)) if "e" not in repr(parameter.value) else None
@@ -88,7 +88,7 @@ def _cast(parameter: Parameter) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Mappings go as JSON text, which every JSON column takes; lists as lists."""
+    """Mappings are sent as JSON text, which every JSON column accepts; lists stay lists."""
     nested = isinstance(value, dict) or (isinstance(value, list) and any(isinstance(item, dict) for item in value))
     return msgspec.json.encode(value).decode() if nested else value
 
@@ -117,7 +117,7 @@ def _statements(insertion: Insertion) -> Iterator[Statement]:
             yield Statement(tuple(parts), "INSERT")
 
 
-if find_spec("duckdb") is None:  # the child imports it; say so before there is one
+if find_spec("duckdb") is None:  # the child imports it; fail here, before a child starts
     raise ImportError("duckdb is not installed")
 
 STORE = "duckdb.table"
@@ -145,7 +145,7 @@ class DuckdbTool(OwningTool):
             return await self._with_tables(work, call, inputs.get("tables"), context, folder)
 
     async def _attachment(self, inputs: Mapping[str, Any], context: ToolContext) -> Attachment | None:
-        """The database to attach beside its own."""
+        """The database to attach besides that of the connection."""
         if inputs.get("auth") is None:
             return None
         target = target_of(inputs["auth"], context, kind="duckdb")

@@ -113,12 +113,12 @@ def _ray_answer(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _refusal(request: dict[str, Any], files: dict[str, str]) -> Exception | None:
-    """Why the certificates do not fit; None if they do, or if nothing answers. Dask itself tells a refusal from a lost
-    connection by its text alone, if at all."""
+    """Why the certificates do not fit; None if they fit, or if nothing answers. In Dask, only the text of an error
+    shows whether it was a refusal or a lost connection, if at all."""
     place = urlsplit(request["address"])
     try:
         context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=files["ca_file"])
-        context.check_hostname = False  # as in Dask: its certificates are of the cluster, not of a host
+        context.check_hostname = False  # as in Dask: its certificates belong to the cluster, not to a host
         context.load_cert_chain(files["client_cert"], files["client_key"])
         with (
             socket.create_connection((str(place.hostname), int(place.port or 0)), timeout=request["connect_s"]) as line,

@@ -61,7 +61,7 @@ def _arguments(inputs: Mapping[str, Any], context: ToolContext) -> list[str]:
         arguments += [f"--{name}={word}" for word in _words(inputs.get(name), name)]
     if inputs.get("vars") is not None:
         arguments.append(f"--vars={msgspec.json.encode(_mapping(inputs['vars'], 'vars')).decode()}")
-    # With `auth` the profile is ours, and has the target as its only one.
+    # With `auth` we write the profile, and the target is the only one in it.
     if inputs.get("target") is not None and inputs.get("auth") is None:
         arguments.append(f"--target={inputs['target']}")
     if inputs.get("full_refresh") is True and operation in ("run", "build", "seed"):
@@ -70,7 +70,7 @@ def _arguments(inputs: Mapping[str, Any], context: ToolContext) -> list[str]:
 
 
 def _profile(inputs: Mapping[str, Any], context: ToolContext) -> dict[str, Any] | None:
-    """A profile of one target, of the credential's fields; that of the project where there is none."""
+    """A profile with one target from the fields of the credential; without a credential, the profile of the project."""
     if inputs.get("auth") is None:
         return None
     fields = connection_fields(inputs["auth"], context, kind="dbt", address="path")
@@ -81,7 +81,7 @@ def _profile(inputs: Mapping[str, Any], context: ToolContext) -> dict[str, Any] 
     output = {name: value for name, value in fields.items() if name not in ("adapter", "data", "name")}
     path = output.get("path")
     if adapter == "duckdb" and isinstance(path, str) and ":" not in path and not isabs(path):
-        # dbt would take it from the folder that the worker was started in, where no other kind finds it.
+        # dbt would look for it in the folder that the worker was started in; no other kind does that.
         output["path"] = allowed_path(path, context.permissions.data_folders, kind=INPUT)
     return {"target": target, "outputs": {target: {"threads": 1, **output, "type": adapter}}}
 

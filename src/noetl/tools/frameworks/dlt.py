@@ -94,7 +94,7 @@ def _credentials(inputs: Mapping[str, Any], context: ToolContext) -> Any:
     fields = connection_fields(inputs["auth"], context, kind="dlt", address="url")
     if fields.get("url"):
         url = str(fields["url"])
-        # dlt would take it from the folder that the worker was started in, where no other kind finds it. A value with a
+        # dlt would look for it in the folder that the worker was started in; no other kind does that. A value with a
         # colon is an address, or DuckDB's :memory:.
         is_file = inputs.get("destination") == "duckdb" and ":" not in url
         return allowed_path(url, context.permissions.data_folders, kind=INPUT) if is_file and not isabs(url) else url

@@ -1,7 +1,7 @@
 """Kafka, in the child: producing records, consuming some of a topic, and committing how far a group has come.
 
-Reading commits nothing. The caller passes the offsets to continue from, and stores them with what it made of the
-records.
+Reading commits nothing. The caller passes the offsets to continue from, and stores them together with the results of
+the records.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from noetl.tools.messaging.tool import MessagingRequest
 _DENIED = {29, 30, 31, 53, 58}  # topic, group, cluster, transactional id; a wrong login
 _MISSING = {3, 69}  # a topic or partition, a group
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-_SHORTEST_WAIT_S = 0.5  # records that are there take their way too
+_SHORTEST_WAIT_S = 0.5  # seconds that available records may take to arrive
 _IDLE_S = 10.0  # without an answer while records are known to be there
 
 _why: list[BaseException] = []  # the error of the last connection; the library only logs it
@@ -100,7 +100,7 @@ async def _consumer(request: MessagingRequest) -> AsyncIterator[Any]:
         enable_auto_commit=False,
         # Records of a transaction that was rolled back must start nothing.
         isolation_level="read_committed",
-        # The driver fetches ahead of what is asked for: these bound what it may hold.
+        # The driver fetches more than it was asked for: these limits bound its memory.
         fetch_max_bytes=16 << 20,
         max_partition_fetch_bytes=4 << 20,
     )
@@ -112,13 +112,14 @@ async def _consumer(request: MessagingRequest) -> AsyncIterator[Any]:
 
 
 async def _stop_client(client: Any) -> None:
-    """Stop a client. One that did not connect cancels its own tasks and raises that: it is no cancellation of ours."""
+    """Stop a client. A client that did not connect cancels its own tasks and raises that cancellation; it is not
+    ours."""
     with suppress(asyncio.CancelledError):
         await client.stop()
 
 
 async def _produce(request: MessagingRequest) -> dict[str, Any]:
-    """Every replica has it when this is done. A repetition by the library is not stored twice."""
+    """Produce records; returns when every replica has them. A retry by the library is not stored twice."""
     topic, records = request.text("topic"), _records(request)
     producer = AIOKafkaProducer(
         **_connection(request), acks="all", enable_idempotence=True, max_request_size=MAX_BYTES, linger_ms=0
@@ -166,7 +167,7 @@ async def _consume(request: MessagingRequest) -> dict[str, Any]:
         found: list[ConsumerRecord] = []
         size, wait_s = 0, max(request.wait_s, _SHORTEST_WAIT_S)
         while len(found) < request.limit and size <= MAX_BYTES:
-            # Only the positions tell whether records are left: a poll may come back empty although there are.
+            # Only the positions show whether records are left: a poll may return nothing although there are more.
             is_behind = any([await consumer.position(one) < end for one, end in ends.items()])
             if found and not is_behind:
                 break
@@ -184,8 +185,8 @@ async def _consume(request: MessagingRequest) -> dict[str, Any]:
 
 
 async def _ready(consumer: Any, topic: str, request: MessagingRequest) -> dict[TopicPartition, int]:
-    """Assign every partition of the topic, each where reading goes on; and where each ends now."""
-    cluster = await consumer._client.fetch_all_metadata()  # asking for one topic would make it on some brokers
+    """Assign every partition of the topic, each at the offset to continue from; returns where each ends now."""
+    cluster = await consumer._client.fetch_all_metadata()  # on some brokers, a request for one topic would create it
     numbers = cluster.partitions_for_topic(topic)
     if not numbers:
         raise ToolError("kafka.missing", f'there is no topic "{topic}"', code="3")
@@ -195,8 +196,8 @@ async def _ready(consumer: Any, topic: str, request: MessagingRequest) -> dict[T
     given = _offsets(request)
     for part in parts:
         at = given.get(part.partition)
-        # Offsets of the caller win: they were stored with what it made of the records. The group only helps a new
-        # reader.
+        # Offsets of the caller win: they were stored together with the results of the records. The group only helps a
+        # new reader.
         if at is None and request.inputs.get("group"):
             at = await consumer.committed(part)
         if at is None:

@@ -42,8 +42,8 @@ def read_error(problem: Exception) -> tuple[str, str | None, bool]:
 
 
 class _Client(aiomqtt.Client):
-    """Tells of a broker that hangs up when it does. The library waits for the broker's answer alone, so that it noticed
-    the end of a connection only when its time was up."""
+    """Notices at once when the broker closes the connection. The library waits for the answer of the broker only, so it
+    would notice that no sooner than at its timeout."""
 
     def __init__(self, *given: Any, **more: Any) -> None:
         super().__init__(*given, **more)
@@ -95,16 +95,16 @@ async def _publish(request: MessagingRequest) -> dict[str, Any]:
 
 
 async def _receive(request: MessagingRequest) -> dict[str, Any]:
-    """Up to `limit` messages. Each is acknowledged as it arrives; the time to wait runs until the first one, and a
-    moment more for those right behind it."""
+    """Up to `limit` messages. Each is acknowledged as it arrives. The time limit applies to the first message; after
+    each message, only a moment more is waited for the next."""
     found: list[dict[str, Any]] = []
     async with _client(request) as client:
         await client.subscribe(request.text("topic"), qos=_quality(request))
         messages = aiter(client.messages)
         while len(found) < request.limit:
             try:
-                # The first message may take as long as asked for; once one has come, a short silence means that those
-                # waiting are all here.
+                # The first message may take as long as the time limit. After it, a short silence means that all waiting
+                # messages have arrived.
                 async with asyncio.timeout(0.25 if found else max(request.wait_s, 0.25)):
                     message = await anext(messages)
             except TimeoutError:

@@ -89,7 +89,7 @@ async def _increment(client: Any, request: MessagingRequest) -> dict[str, Any]:
 
 
 async def _keys(client: Any, request: MessagingRequest) -> dict[str, Any]:
-    """With SCAN, in steps: KEYS would block the server for all other clients."""
+    """Keys are read in steps, with SCAN: KEYS would block the server for all other clients."""
     found: list[str] = []
     async for key in client.scan_iter(match=request.text("key"), count=500):
         found.append(key.decode("utf-8", "replace"))
@@ -122,7 +122,7 @@ async def _push(client: Any, request: MessagingRequest) -> dict[str, Any]:
 
 
 async def _pop(client: Any, request: MessagingRequest) -> dict[str, Any]:
-    """From the other end: a list is a queue."""
+    """Values are taken from the other end of the list, so that it is a queue."""
     key = request.text("key")
     if request.wait_s:
         # BLPOP takes one value. Further values are taken without waiting.
@@ -145,7 +145,7 @@ async def _stream_add(client: Any, request: MessagingRequest) -> dict[str, Any]:
 
 
 async def _stream_read(client: Any, request: MessagingRequest) -> dict[str, Any]:
-    """After the cursor, which the caller keeps: it is stored with what was made of the messages."""
+    """Messages after the cursor. The caller stores the new cursor together with the results of the messages."""
     key, after = request.text("key"), str(request.inputs.get("cursor") or "0")
     # BLOCK 0 would wait for ever.
     block = {"block": max(int(request.wait_s * 1000), 1)} if request.wait_s else {}
@@ -162,7 +162,7 @@ async def _stream_read(client: Any, request: MessagingRequest) -> dict[str, Any]
 
 
 def _flat(stream: Any) -> list[Any]:
-    """The client gives entries as pairs, or in one list more, by the version of the protocol."""
+    """The client returns entries as pairs or inside one more list, depending on the version of the protocol."""
     return stream[0] if stream and isinstance(stream[0], list) else stream
 
 

@@ -1,7 +1,7 @@
 """`redis`, `mqtt` and `kafka`: one operation of a broker at a time, in a child process.
 
-The clients of these brokers look hosts up by themselves; in a process of their own their sockets are held to the
-address policy, and a cancelled task ends with its process.
+The clients of these brokers resolve host names themselves. In a child process all their sockets follow the address
+policy, and cancelling a task ends the process.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ class BrokerTool(BrokerInputs, OwningTool):
 
 
 def _needs(package: str) -> None:
-    """The child imports it; say so before there is one."""
+    """The child imports it; fail here, before a child starts."""
     if find_spec(package) is None:
         raise ImportError(f"{package} is not installed")
 
@@ -233,7 +233,8 @@ class KafkaTool(BrokerTool):
         returned: Sequence[TriggerItem],
         context: ToolContext,
     ) -> None:
-        """Commit how far the group has come, so that the broker's own tools show it. The cursor is what counts."""
+        """Commit the offsets of the group, so that tools of the broker show the progress. Only the cursor of the
+        trigger counts."""
         offsets: dict[str, int] = {}
         for item in accepted:
             group, part, offset = item.receipt.rsplit(":", 2)

@@ -1,8 +1,8 @@
-"""Parameters: plain values to what the server takes, each meaning what it would mean written as a constant.
+"""Parameters: converts plain values to parameters with the meaning that the same constant would have.
 
-A number or a boolean on its own has the type PostgreSQL gives such a constant. Everything else goes as text and is read
-by the server itself as the type it asks for at that place: so a date, a uuid or an enum is exactly as valid as it would
-be in quotes, and the error is the server's own (22P02).
+A number or a boolean on its own has the type PostgreSQL gives such a constant. Everything else is sent as text, and the
+server reads it as the type that its place requires. So a date, a uuid or an enum is exactly as valid as it would be in
+quotes, and an invalid one gets the error of the server (22P02).
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ _INT8 = 1 << 63
 
 
 class Typed:
-    """A statement and its values, as the server is to see them. A template that occurs twice is two parameters,
-    since each place may ask for another type, unless `shared`: then the server sees the same expression."""
+    """A statement and its values in the form for the server. A template that occurs twice becomes two parameters, since
+    each place may require another type; with `shared` it is one parameter, so that the server sees the same
+    expression."""
 
     def __init__(self, statement: Statement, *, shared: bool = False) -> None:
         self._parts = statement.parts
@@ -49,7 +50,7 @@ class Typed:
         return f"${number}"
 
     def ask(self, types: Sequence[Any]) -> bool:
-        """Take the types the server asks for; true when the text has changed by it."""
+        """Set the types that the server requires; returns whether the text has changed."""
         for index, asked in enumerate(types):
             if self._casts[index] is None and asked.name not in _TEXT_TYPES:
                 self._asked[index] = asked
@@ -71,7 +72,7 @@ class Typed:
 
 
 def _constant_type(parameter: Parameter) -> str | None:
-    """The type of the same constant in PostgreSQL; None where its place decides."""
+    """The type of the same constant in PostgreSQL; None if its place decides."""
     value = parameter.value
     if not parameter.typed or not isinstance(value, int | float):
         # a mapping where any type will do is a document; other text is text, as a constant would be
@@ -90,7 +91,7 @@ def shares_templates(statement: Statement) -> bool:
 
 
 def _split_parameters(parts: Iterable[Part]) -> Iterator[Part]:
-    """Parameters that take their type from their place, each by itself."""
+    """One parameter for each place of a template that takes its type from its place."""
     for part in parts:
         yield part if isinstance(part, str) or _constant_type(part) is not None else Parameter(part.value, part.typed)
 

@@ -78,8 +78,8 @@ class PostgresSession:
         return [await self._answer(statement) for statement in bound.statements]
 
     async def copy_last(self, bound: Bound, csv: Path) -> tuple[list[TypedColumn], int]:
-        """Run statements within the transaction that is open; the rows of the last one go to a file. Returns their
-        columns and number."""
+        """Run statements in the open transaction and write the rows of the last one to a file. Returns their columns
+        and number."""
         *before, last = bound.statements
         for statement in before:
             await self._answer(statement)
@@ -186,8 +186,7 @@ def _isolation(written: Any) -> str | None:
 
 
 async def copy_rows(connection: Any, prepared: Any, values: list[Any], csv: Path) -> tuple[list[TypedColumn], int]:
-    """Write the rows of a prepared query to a file, within the transaction that is open. Returns their columns and
-    number."""
+    """Write the rows of a prepared query to a file, in the open transaction. Returns their columns and number."""
     attributes = prepared.get_attributes()
     if not attributes:
         raise ToolError("sql.input", "spec.rows: parquet keeps the rows of the last statement, which returns none")
@@ -203,7 +202,7 @@ async def copy_rows(connection: Any, prepared: Any, values: list[Any], csv: Path
 
 
 async def load_rows(connection: Any, load: RowLoad) -> None:
-    """Load a file within the transaction that is open."""
+    """Load a file in the open transaction."""
     names = ", ".join(map(quoted_name, load.columns))
     if load.empties:
         await connection.execute(f"DELETE FROM {load.table}")  # noqa: S608  a checked name

@@ -1,5 +1,5 @@
-"""Targets: the server that a credential names, field by field, so that nothing of the worker's own environment
-(PGPASSWORD, a password file) ever goes to a server that a playbook chose."""
+"""Targets: the server that a credential names, with all fields set, so that the environment of the worker (PGPASSWORD,
+a password file) is never used for a server that a playbook chose."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _ASSIGNMENT = re.compile(r"\s*(?P<key>\w+)\s*=\s*(?P<value>'(?:[^'\\\\]|\\\\.)*'
 
 
 class PostgresTarget(msgspec.Struct, frozen=True):
-    """One server, database and role. Shown without its password."""
+    """One server, database and role. Its `repr` shows no password."""
 
     host: str
     port: int = 5432
@@ -51,7 +51,7 @@ class PostgresTarget(msgspec.Struct, frozen=True):
     def connect_arguments(self) -> dict[str, Any]:
         settings = {
             "application_name": "noetl",
-            "standard_conforming_strings": "on",  # the lexer of SQL templates counts on it
+            "standard_conforming_strings": "on",  # the lexer of SQL templates relies on it
         }
         if self.schema:
             settings["search_path"] = self.schema
@@ -71,17 +71,17 @@ def target_of(auth: Any, context: ToolContext, *, kind: str = "postgres") -> Pos
     given = connection_fields(auth, context, kind=kind, address=ADDRESS)
     try:
         fields = _fields(given)
-        if "host" not in fields:  # never this machine as a default
+        if "host" not in fields:  # this machine is never the default
             message = f'"auth" does not say which server: it needs a host or a dsn; it is {auth_forms(ADDRESS)}'
             raise ToolError("keychain.unresolved", message)
         return msgspec.convert(fields, PostgresTarget, strict=False)
-    except (msgspec.ValidationError, ValueError):  # their words could hold the password
+    except (msgspec.ValidationError, ValueError):  # the message of the library could contain the password
         raise ToolError("keychain.unresolved", "the credential has a field that is not what it should be") from None
 
 
 async def libpq_address(target: PostgresTarget, context: ToolContext) -> str:
-    """A target as libpq reads it, at an address that may be reached; with `hostaddr` it looks nothing up again. The
-    password is passed separately: SQL can list the addresses of databases."""
+    """A target in the format of libpq, at an address that the policy allows; with `hostaddr` libpq does not resolve the
+    name again. The password is passed separately: SQL can list the addresses of databases."""
     what = f"the PostgreSQL {target}"
     if target.on_socket:
         context.addresses.allow_socket(what, target.host)

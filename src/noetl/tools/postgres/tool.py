@@ -87,7 +87,7 @@ class PostgresTool(Tool):
         return await new_rows(self, inputs, poll, context)
 
     async def check(self, inputs: Mapping[str, Any], context: ToolContext) -> str:
-        """Whether the credential opens the database. ToolError says why it does not."""
+        """Test the credential by connecting. Raises ToolError with the reason if it is refused."""
         await self.run({"command": "SELECT 1", **inputs}, context)
         return f"connected to the {target_of(inputs.get('auth'), context)}"
 
@@ -127,7 +127,7 @@ async def _result(work: Work, connection: Any, session: PostgresSession) -> Any:
 
 
 def _times(timeout: Any) -> tuple[float | None, float | None]:
-    """The time of the whole task, as the server is to know it, and of connecting."""
+    """The time limits of the whole task, for the server, and of connecting."""
     if isinstance(timeout, dict):
         total = timeout.get("total", timeout.get("read"))
         connect = timeout.get("connect")
@@ -139,11 +139,11 @@ def _seconds(written: Any) -> float | None:
     return seconds(written) if written is not None else None
 
 
-# Marker: `spec.exactly_once` (reliability.md §3.4). A row written in the task's own transaction says that its effect
-# is there; a repeated run finds it and returns what the first one returned.
+# Marker: `spec.exactly_once` (reliability.md §3.4). A row that is written in the transaction of the task shows that its
+# effect is stored; a repeated run finds the row and returns the result of the first one.
 
 TABLE = "noetl_effects"
-_LOCK = 0x6E6F65746C  # any number of our own: two workers must not create the table at once
+_LOCK = 0x6E6F65746C  # an arbitrary number for the lock: two workers must not create the table at the same time
 
 
 async def ensure_table(connection: Any) -> None:
@@ -160,9 +160,10 @@ async def ensure_table(connection: Any) -> None:
 
 
 async def claim(connection: Any, key: str) -> Any:
-    """None when this run is the first with `key`: do it. Otherwise what the first one returned, as `(result,)`.
+    """None if this run is the first with `key`, so it has to do the work. Otherwise the result of the first run, as
+    `(result,)`.
 
-    A run that is still open elsewhere is waited for: its row is locked until it commits or rolls back.
+    If another run is still open elsewhere, this waits: its row is locked until it commits or rolls back.
     """
     taken = await connection.fetchval(
         f"INSERT INTO {TABLE} (key) VALUES ($1) ON CONFLICT DO NOTHING RETURNING key",  # noqa: S608
@@ -184,8 +185,9 @@ async def record(connection: Any, key: str, result: Any) -> None:
     )
 
 
-# Insertion: rows into a table (TOOL-05, RES-05). The server reads them from JSON by the table's own column types.
-# In JSON, text for a json column is a JSON string. Text that is an object or a list means that, as it does in quotes.
+# Insertion: rows into a table (TOOL-05, RES-05). The server reads them from JSON by the table's own column types. In
+# JSON, text for a json column is a JSON string. Text that is an object or a list is stored as such, as it would be in
+# quotes.
 _JSON_COLUMNS = """
 SELECT attname::text FROM pg_attribute JOIN pg_type ON pg_type.oid = atttypid
 WHERE attrelid = to_regclass($1) AND attnum > 0
@@ -195,7 +197,7 @@ _documents = msgspec.json.Decoder(dict[str, Any] | list[Any])
 
 
 async def insert(connection: Any, insertion: Insertion) -> int:
-    """Insert all rows; how many there are now of them, updated ones included."""
+    """Insert all rows; returns how many were inserted or updated."""
     count, json_columns = 0, await _json_columns(connection, insertion)
     for group in insertion.groups:
         columns = sorted(group[0])
@@ -215,7 +217,7 @@ def _text(insertion: Insertion, columns: list[str]) -> str:
 
 
 async def _json_columns(connection: Any, insertion: Insertion) -> frozenset[str]:
-    """The table's columns of JSON; not asked for where no text could be a document."""
+    """The JSON columns of the table; not queried if no text could be a document."""
     if not any(_may_be_document(value) for group in insertion.groups for row in group for value in row.values()):
         return frozenset()
     return frozenset(found[0] for found in await connection.fetch(_JSON_COLUMNS, insertion.table))
@@ -230,10 +232,10 @@ def _may_be_document(value: Any) -> bool:
 
 
 def _document(value: Any) -> Any:
-    """The text as it is, every digit of it, where it is a document; else a JSON string like any other."""
+    """The unchanged text if it is a document, else a JSON string."""
     if _may_be_document(value):
         with suppress(msgspec.DecodeError, UnicodeEncodeError):
             _documents.decode(value)
-            # Not decoded and encoded again: numbers would lose digits on the way.
+            # Not decoded and encoded again: numbers would lose digits.
             return msgspec.Raw(value.encode())
     return value
