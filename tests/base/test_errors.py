@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from noetl.base.errors import BackendError, Outage, StoreUnreachableError, log_failure
+from noetl.base.errors import BackendError, Outage, StoreUnreachableError, error_text, log_failure, system_error_text
 
 LOG = logging.getLogger("noetl.test")
 
@@ -58,3 +58,37 @@ def test_an_unreachable_store_is_logged_by_its_connections_only(
     log_failure(LOG, BackendError("full"), "execution %s could not be woken", "e1")
 
     assert caplog.messages == ["execution e1 could not be woken: full"]
+
+
+@pytest.mark.parametrize(
+    ("problem", "words"),
+    [
+        (ConnectionRefusedError(111, "Connection refused"), "Connection refused"),
+        (
+            OSError("Multiple exceptions: [Errno 111] to ::1, [Errno 111] to 127.0.0.1"),
+            "Multiple exceptions: to ::1, to 127.0.0.1",
+        ),
+        (TimeoutError(), "TimeoutError"),
+    ],
+)
+def test_the_text_of_an_error_has_no_numbers_of_the_system(problem: OSError, words: str) -> None:
+    assert error_text(problem) == words
+
+
+@pytest.mark.parametrize(
+    ("problem", "words"),
+    [
+        (
+            FileNotFoundError(2, "No such file or directory", "a/b"),
+            "a/b: No such file or directory; check the name, and that its folder exists",
+        ),
+        (
+            PermissionError(13, "Permission denied", "a"),
+            "a: Permission denied; change its permissions, or name another place",
+        ),
+        (OSError(28, "No space left on device"), "No space left on device; free some space, and try again"),
+        (OSError(5, "Input/output error", "a"), "a: Input/output error"),
+    ],
+)
+def test_an_error_of_the_system_names_its_place_and_the_way_out(problem: OSError, words: str) -> None:
+    assert system_error_text(problem) == words

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from pathlib import Path
 
 import platformdirs
 import pytest
 
-from noetl.base.settings import config_folder, home
+from noetl.base.errors import RefusedError
+from noetl.base.settings import config_folder, home, load_settings
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere platformdirs itself is asked")
@@ -29,3 +32,26 @@ def test_one_variable_moves_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("NOETL_HOME", "/srv/noetl")
 
     assert str(home()) == str(config_folder()) == "/srv/noetl"
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "words"),
+    [
+        ("NOETL_PORT", "abc", "NOETL_PORT is 'abc', not a whole number"),
+        ("NOETL_LEASE_TTL", "soon", "NOETL_LEASE_TTL is 'soon', not a number"),
+        ("NOETL_RETENTION_DAYS", "long", "NOETL_RETENTION_DAYS is 'long', not a number"),
+        ("NOETL_STRICT", "maybe", "NOETL_STRICT is 'maybe', not true or false"),
+    ],
+)
+def test_a_setting_of_another_type_says_what_was_found_and_what_is_allowed(
+    variable: str, text: str, words: str, tmp_path: Path
+) -> None:
+    with pytest.raises(RefusedError, match=f"{re.escape(words)}$"):
+        load_settings(environment={variable: text}, folder=tmp_path)
+
+
+def test_a_secret_setting_of_another_type_is_not_repeated(tmp_path: Path) -> None:
+    (tmp_path / "noetl.toml").write_text('token = ["hunter2-hunter2"]')
+
+    with pytest.raises(RefusedError, match=r"token is not a text$"):
+        load_settings(environment={}, folder=tmp_path)

@@ -211,6 +211,18 @@ def test_other_commands_ignore_test_files(folder: Path, command: tuple[str, ...]
     )
 
 
+def test_a_playbook_in_place_of_a_test_file_names_the_file_of_its_tests(folder: Path) -> None:
+    (folder / "orders.yaml").write_text(PLAYBOOK)
+
+    missing = call("test", "orders.yaml")
+    (folder / "orders.test.yaml").write_text(TESTS)
+    written = call("test", "orders.yaml")
+
+    words = "error: orders.yaml is a playbook, and its tests are in a file of their own: noetl test orders.test.yaml"
+    assert (missing[0], missing[2]) == (4, f"{words}, which does not exist yet (docs/testing.md)\n")
+    assert (written[0], written[2]) == (4, f"{words}\n")
+
+
 def test_a_folder_without_tests_names_the_place_of_python_tests() -> None:
     code, _, err = call("test")
 

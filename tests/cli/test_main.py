@@ -113,7 +113,12 @@ def while_a_class_is_made() -> RuntimeError:
         (PlaybookError("it cannot run"), 3, "error: it cannot run"),
         (BackendError("no such store"), 4, "error: no such store"),
         (NoetlError("something else"), 1, "error: something else"),
-        (OSError(28, "No space left on device"), 4, "error: [Errno 28] No space left on device"),
+        (OSError(28, "No space left on device"), 4, "error: No space left on device; free some space, and try again"),
+        (
+            PermissionError(13, "Permission denied", "shop"),
+            4,
+            "error: shop: Permission denied; change its permissions, or name another place",
+        ),
         (KeyboardInterrupt(), 130, "interrupted"),
         (while_a_class_is_made(), 130, "interrupted"),
         (click.Abort(), 130, "interrupted"),

@@ -164,6 +164,13 @@ def test_a_file_and_an_execution_exclude_each_other(arguments: tuple[str, ...], 
     assert process(*arguments, home=tmp_path).returncode == 2
 
 
+def test_a_file_beside_an_execution_names_both_and_the_way_out(tmp_path: Path) -> None:
+    done = process("play.yaml", "--resume", "x1", home=tmp_path)
+
+    assert "both a playbook (play.yaml) and an execution (--resume x1) are named" in done.stderr
+    assert "leave the playbook out" in done.stderr
+
+
 def test_resuming_an_unknown_execution_is_refused(tmp_path: Path) -> None:
     db = str(tmp_path / "s.db")
     assert "there is no store" in call("run", "--resume", "x9", "--db", db)[2]

@@ -150,6 +150,30 @@ def test_a_read_only_folder_is_named(tmp_path: Path, file: str, name: str) -> No
     assert refused.stderr == "error: the folder closed is read-only: make it writable, or name another file with --db\n"
 
 
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (("init", "closed/shop"), "closed/shop"),
+        (
+            ("token", "create", "ann", "--role", "viewer", "--out", "closed/ann.token", "--db", "s.db"),
+            "closed/ann.token",
+        ),
+        (("db", "backup", "closed/monday.tar.gz", "--db", "s.db"), "closed/monday.tar.gz"),
+    ],
+)
+def test_a_file_that_cannot_be_written_is_named_as_the_user_named_it(
+    tmp_path: Path, file: str, arguments: tuple[str, ...], named: str
+) -> None:
+    assert noetl("run", file, "--db", "s.db", "-q", cwd=tmp_path).code == 0
+    (tmp_path / "closed").mkdir(mode=0o555)
+
+    refused = noetl(*arguments, cwd=tmp_path, prefix=powerless())
+
+    assert refused.code == 4
+    assert refused.stderr.endswith(f"{named}: Permission denied; change its permissions, or name another place\n")
+    assert "Errno" not in refused.stderr
+
+
 def test_an_unwritable_results_folder_stops_the_run_until_it_is_writable(tmp_path: Path, file: str) -> None:
     results = tmp_path / "s.db.results"
     results.mkdir(mode=0o555)
@@ -158,7 +182,7 @@ def test_an_unwritable_results_folder_stops_the_run_until_it_is_writable(tmp_pat
 
     results.chmod(0o755)
     assert stopped.code == 4
-    assert stopped.problem.startswith("error: the result store s.db.results failed: [Errno 13] Permission denied")
+    assert stopped.problem.startswith("error: the result store s.db.results failed: Permission denied")
     take_up(tmp_path, log_of(tmp_path))
 
 

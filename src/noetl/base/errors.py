@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import logging
+import re
 import time
 from collections.abc import Mapping
 
@@ -23,6 +25,31 @@ def first_error(several: BaseExceptionGroup[BaseException]) -> BaseException:
         else:
             leaves.append(error)
     return next((error for error in leaves if isinstance(error, NoetlError)), leaves[0])
+
+
+_ERROR_NUMBER = re.compile(r"\[Errno -?\d+\] ")
+_ADVICE = {
+    errno.EACCES: "change its permissions, or name another place",
+    errno.EPERM: "change its permissions, or name another place",
+    errno.EROFS: "name another place",
+    errno.ENOENT: "check the name, and that its folder exists",
+    errno.ENOTDIR: "check the name, and that its folder exists",
+    errno.ENOSPC: "free some space, and try again",
+    errno.EDQUOT: "free some space, and try again",
+}
+
+
+def error_text(problem: BaseException) -> str:
+    """The message of an error, without the numbers that the system gives its errors."""
+    return _ERROR_NUMBER.sub("", str(problem)) or type(problem).__name__
+
+
+def system_error_text(problem: OSError) -> str:
+    """The place of an error of the system, what happened there, and the way out where one is known."""
+    what = problem.strerror or error_text(problem)
+    place = f"{problem.filename}: " if problem.filename else ""
+    advice = _ADVICE.get(problem.errno or 0)
+    return f"{place}{what}; {advice}" if advice else f"{place}{what}"
 
 
 class PlaybookError(NoetlError):

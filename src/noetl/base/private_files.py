@@ -6,6 +6,8 @@ An existing file keeps its permissions.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -43,6 +45,17 @@ def create(path: Path) -> BinaryIO:
     # A file that was there keeps its old rights when it is opened; it is about to hold something private.
     os.fchmod(handle, FILE_MODE)
     return os.fdopen(handle, "wb")
+
+
+@contextmanager
+def errors_name(path: Path) -> Iterator[None]:
+    """Let an error about a temporary file beside `path` name `path`, which is what the user has asked for."""
+    try:
+        yield
+    except OSError as problem:
+        if problem.filename is not None:
+            problem.filename = str(path)
+        raise
 
 
 def others_may_read(path: Path) -> int | None:

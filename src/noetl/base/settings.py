@@ -12,7 +12,8 @@ import sys
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, get_type_hints
+from types import UnionType
+from typing import Any, get_args, get_type_hints
 
 import msgspec
 
@@ -172,6 +173,13 @@ DESCRIPTIONS = {
     "no_proxy": "Hosts that are reached without the proxy.",
 }
 _TYPES = get_type_hints(Settings)
+_TYPE_WORDS = (
+    (bool, "true or false"),
+    (int, "a whole number"),
+    (float, "a number"),
+    (tuple[str, ...], "a list of texts"),
+    (str, "a text"),
+)
 _WORDS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 
 
@@ -229,7 +237,7 @@ def _content(file: Path) -> bytes:
     try:
         return file.read_bytes()
     except OSError as problem:
-        raise RefusedError(f"{file} cannot be read: {problem}") from None
+        raise RefusedError(f"{file} cannot be read: {problem.strerror}") from None
 
 
 def _table(file: Path) -> dict[str, Any]:
@@ -296,8 +304,15 @@ def _converted_value(name: str, value: Any, place: str) -> Any:
         value = _WORDS.get(value.lower(), value)
     try:
         return msgspec.convert(value, wanted, strict=False)
-    except msgspec.ValidationError as problem:
-        raise RefusedError(f"{place}: {str(problem)[0].lower()}{str(problem)[1:]}, found {value!r}") from None
+    except msgspec.ValidationError:
+        # In the words of the file: those of the decoder name types of Python. The value of a secret is not repeated.
+        found = "not" if name in SECRETS else f"{value!r}, not"
+        raise RefusedError(f"{place} is {found} {_type_words(wanted)}") from None
+
+
+def _type_words(wanted: Any) -> str:
+    types = get_args(wanted) if isinstance(wanted, UnionType) else (wanted,)
+    return next((words for kind, words in _TYPE_WORDS if kind in types), "a value of this setting")
 
 
 def _lines(file: Path) -> dict[str, str]:

@@ -13,7 +13,7 @@ import click
 import msgspec
 
 from noetl.base.errors import RefusedError
-from noetl.base.private_files import create, make_folder, others_may_read
+from noetl.base.private_files import create, errors_name, make_folder, others_may_read
 from noetl.base.settings import config_folder
 from noetl.base.tls_trust import trusting
 
@@ -138,7 +138,7 @@ def write_token(file: Path, token: str) -> None:
     make_folder(file.parent)
     # Write beside it, then rename: another command reads the old token or the new one, never a part of one.
     part = file.with_name(f".{file.name}.{os.getpid()}")
-    with create(part) as opened:
+    with errors_name(file), create(part) as opened:
         opened.write(f"{token}\n".encode())
     part.replace(file)
 

@@ -19,7 +19,7 @@ import click
 import msgspec
 
 from noetl.base.distribution import other_version, own_version
-from noetl.base.errors import BackendError
+from noetl.base.errors import BackendError, error_text
 from noetl.cli.connection import server_option
 from noetl.cli.queries import db_option
 from noetl.cli.terminal import as_json, color_option, columns
@@ -188,7 +188,7 @@ def _broker() -> Iterator[DoctorFinding]:
         yield DoctorFinding("broker", "ok", f"{url}, NATS {_nats_version(url)}")
     # Any error: the broker is optional, and its failure must not hide other findings.
     except Exception as problem:
-        found = f"{url} does not answer: {problem}"
+        found = f"{url} does not answer: {error_text(problem)}"
         yield DoctorFinding("broker", "warning", found, "start it; until then servers work without it, a little slower")
 
 
@@ -294,9 +294,8 @@ def _server(server: str | None, db: str | None) -> Iterator[DoctorFinding]:
         if is_distrust(problem):
             yield DoctorFinding("server", "bad", f"{place.url}: {UNTRUSTED}", "noetl context add NAME URL --ca FILE")
             return
-        why = str(problem).partition("] ")[2] or str(problem)  # without the number of the error
         yield DoctorFinding(
-            "server", "bad", f"{place.url} does not answer: {why}", "is it started? noetl server status"
+            "server", "bad", f"{place.url} does not answer: {error_text(problem)}", "is it started? noetl server status"
         )
         return
     state: State = "ok" if response.is_success else "bad"

@@ -21,7 +21,7 @@ gc.disable()
 try:
     import click
 
-    from noetl.base.errors import BackendError, NoetlError, PlaybookError, RefusedError
+    from noetl.base.errors import BackendError, NoetlError, PlaybookError, RefusedError, system_error_text
     from noetl.cli.own_process import collection_paused
     from noetl.cli.terminal import color_option
 # Most of the first 0.1 s is spent in these imports, so Ctrl-C may arrive here.
@@ -335,7 +335,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
             return _exit_interrupted()
         raise
     except (NoetlError, OSError) as error:
-        click.echo(f"error: {error}", err=True)
+        words = system_error_text(error) if isinstance(error, OSError) else str(error)
+        click.echo(f"error: {words}", err=True)
         return _code_of(error)
     return code if isinstance(code, int) else 0
 

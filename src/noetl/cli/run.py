@@ -126,8 +126,13 @@ def run_command(
 
 
 def _refuse_mixtures(file: str | None, resume_id: str | None, step: str | None, *, has_step_options: bool) -> None:
-    if (file is None) == (resume_id is None):
+    if file is None and resume_id is None:
         raise click.UsageError("name a playbook, or an execution with --resume ID")
+    if file is not None and resume_id is not None:
+        raise click.UsageError(
+            f"both a playbook ({file}) and an execution (--resume {resume_id}) are named: an execution continues with "
+            "the playbook that it began with, so leave the playbook out"
+        )
     if step is None and has_step_options:
         raise click.UsageError("--step-inputs and --like are for one step: name it with --step")
 

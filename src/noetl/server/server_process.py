@@ -21,7 +21,7 @@ import msgspec
 import uvicorn
 
 from noetl.base.distribution import own_version
-from noetl.base.errors import BackendError, Outage, RefusedError
+from noetl.base.errors import BackendError, Outage, RefusedError, error_text
 from noetl.control.claiming.pools import EVERY
 from noetl.server.access.hosts import check_bind, trusted_proxies
 from noetl.server.app import build
@@ -205,7 +205,7 @@ def _load_certificate(config: uvicorn.Config) -> None:
         config.load()
     except (OSError, ssl.SSLError) as problem:
         files = f"{config.ssl_certfile} and its key {config.ssl_keyfile}"
-        raise RefusedError(f"the certificate {files} cannot be used: {problem}") from None
+        raise RefusedError(f"the certificate {files} cannot be used: {error_text(problem)}") from None
 
 
 def _bounded_protocol(settings: ServerSettings) -> type[asyncio.Protocol]:

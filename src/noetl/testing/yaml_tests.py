@@ -246,11 +246,19 @@ def read_test_file(file: Path) -> PlaybookTestFile:
     """RefusedError says everything that is wrong with it, each with its place."""
     try:
         source = Source(str(file), file.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError) as problem:
-        raise RefusedError(f"{file}: {problem}") from None
+    except OSError as problem:
+        raise RefusedError(f"{file}: cannot be read ({problem.strerror})") from None
+    except UnicodeDecodeError:
+        raise RefusedError(f"{file}: this is a binary file, and a file of tests is YAML text") from None
     findings = Findings()
     root = read_yaml(source, findings)
     said = [(found.span, f"{found.message}; {found.hint}" if found.hint else found.message) for found in findings]
+    if isinstance(root, Mapping) and root.get("workflow") is not None and root.get("tests") is None:
+        beside = file.with_name(f"{file.stem}{TEST_SUFFIX}")
+        raise RefusedError(
+            f"{file} is a playbook, and its tests are in a file of their own: noetl test {beside}"
+            + ("" if beside.is_file() else ", which does not exist yet (docs/testing.md)")
+        )
     if root is not None:
         found = [*shape_mistakes(root, PlaybookTestFile), *meaning_mistakes(root, load_kinds())]
         said += [(mistake.node.span, mistake.text) for mistake in found]

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from noetl.base.errors import error_text
 from noetl.base.tls_trust import UNTRUSTED, is_distrust
 
 CONNECT_S = 15.0
@@ -203,4 +204,4 @@ def _error_text(problem: Exception) -> str:
         return "the connection was closed before the answer"
     if is_distrust(problem):
         return UNTRUSTED
-    return str(problem) or type(problem).__name__
+    return error_text(problem)

@@ -19,7 +19,7 @@ import msgspec
 
 from noetl.base.clock import Clock
 from noetl.base.durations import retry_delay_s
-from noetl.base.errors import BackendError, RefusedError
+from noetl.base.errors import BackendError, RefusedError, error_text
 from noetl.worker.attempt import Sleep
 from noetl.worker.http1 import HttpConnection, HttpConnectionError, Reply
 
@@ -161,7 +161,7 @@ class PlainServerConnection:
                 timeout=httpx2.USE_CLIENT_DEFAULT if patience_s is None else patience_s,
             )
         except httpx2.TransportError as problem:
-            raise BackendError(f"{self._url} does not answer: {problem}") from problem
+            raise BackendError(f"{self._url} does not answer: {error_text(problem)}") from problem
         if response.is_error:
             refused = refusal(response.status_code, response.reason_phrase, response.content, str(response.request.url))
             raise BackendError(str(refused)) if is_passing(response.status_code) else refused

@@ -25,6 +25,7 @@ from noetl.base.errors import (
     StoreUnwritableError,
     UnfitError,
     UnreadableError,
+    error_text,
 )
 from noetl.store.contract import ConflictError
 from noetl.store.sql_files import named_queries
@@ -59,11 +60,11 @@ def is_lost(problem: BaseException) -> bool:
 
 
 def unreachable(where: str, problem: BaseException) -> StoreUnreachableError:
-    return StoreUnreachableError(f"the store {where} cannot be reached: {_error_text(problem)}")
+    return StoreUnreachableError(f"the store {where} cannot be reached: {error_text(problem)}")
 
 
 def uncertain(where: str, problem: BaseException) -> UncertainError:
-    why = _error_text(problem)
+    why = error_text(problem)
     return UncertainError(f"the store {where} was lost while something was stored, which may be stored or not: {why}")
 
 
@@ -71,26 +72,26 @@ def explained(where: str, problem: BaseException) -> BackendError:
     """The error to raise for one of PostgreSQL or of its driver."""
     match problem:
         case asyncpg.PostgresError(sqlstate=state) if state == CONFLICT:
-            return ConflictError(_error_text(problem))
+            return ConflictError(error_text(problem))
         # A position or an id that another server has stored first. `Written` interprets it.
         case asyncpg.UniqueViolationError():
             return ConflictError(_stored_already(problem))
         case problem if isinstance(problem, _CONTENDED):
-            return ConflictError(f"others were writing the same rows: {_error_text(problem)}")
+            return ConflictError(f"others were writing the same rows: {error_text(problem)}")
         case asyncpg.InvalidAuthorizationSpecificationError():  # for example a wrong password
-            return BackendError(f"the store {where} does not let us in: {_error_text(problem)}")
+            return BackendError(f"the store {where} does not let us in: {error_text(problem)}")
         case asyncpg.InvalidCatalogNameError():
-            return BackendError(f"the store {where} does not exist: {_error_text(problem)}; create the database first")
+            return BackendError(f"the store {where} does not exist: {error_text(problem)}; create the database first")
         case asyncpg.InsufficientPrivilegeError():
-            return BackendError(f"the store {where} does not allow this: {_error_text(problem)}; grant it to our user")
+            return BackendError(f"the store {where} does not allow this: {error_text(problem)}; grant it to our user")
         case asyncpg.CharacterNotInRepertoireError() | asyncpg.UntranslatableCharacterError():
-            return UnfitError(f"the store {where} cannot hold this text: {_error_text(problem)}")
+            return UnfitError(f"the store {where} cannot hold this text: {error_text(problem)}")
         case asyncpg.DataCorruptedError():
-            return UnreadableError(f"the store {where} is damaged: {_error_text(problem)}")
+            return UnreadableError(f"the store {where} is damaged: {error_text(problem)}")
         case asyncpg.DiskFullError() | asyncpg.ReadOnlySQLTransactionError():
-            return StoreUnwritableError(f"the store {where} cannot be written: {_error_text(problem)}")
+            return StoreUnwritableError(f"the store {where} cannot be written: {error_text(problem)}")
         case _:
-            return BackendError(f"the store {where} failed: {_error_text(problem)}")
+            return BackendError(f"the store {where} failed: {error_text(problem)}")
 
 
 @contextmanager
@@ -99,7 +100,7 @@ def damage_as_unreadable(execution_id: str) -> Iterator[None]:
     try:
         yield
     except (UnicodeDecodeError, UnreadableError) as problem:
-        raise UnreadableError(f"an event of execution {execution_id} is damaged: {_error_text(problem)}") from problem
+        raise UnreadableError(f"an event of execution {execution_id} is damaged: {error_text(problem)}") from problem
 
 
 def is_there_already(problem: BackendError) -> bool:
@@ -117,10 +118,6 @@ def _stored_already(problem: asyncpg.UniqueViolationError) -> str:
             return "an event of this execution, or an end of what it ends, is stored already"
         case table:
             return f"this is in the table {table} already: {problem.detail}"
-
-
-def _error_text(problem: BaseException) -> str:
-    return str(problem) or type(problem).__name__
 
 
 # Of each server. Commits go through one group commit, so most of these serve readers.

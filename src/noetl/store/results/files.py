@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from noetl.base.crash_points import crash_point
-from noetl.base.errors import BackendError, ToolError
+from noetl.base.errors import BackendError, ToolError, error_text
 from noetl.base.private_files import create, make_folder
 from noetl.events.outcomes import PARQUET, Reference
 
@@ -45,7 +45,7 @@ class FileResults:
         try:
             self._write(self._folder / key_of(checksum), (body,), len(body))
         except OSError as problem:
-            raise BackendError(f"the result store {self._folder} failed: {problem}") from problem
+            raise BackendError(f"the result store {self._folder} failed: {error_text(problem)}") from problem
         return checksum
 
     async def send(self, body: bytes) -> None:
@@ -63,7 +63,7 @@ class FileResults:
             with file.open("rb") as source:
                 self._write(self._folder / table_key_of(checksum), blocks_of(source), size)
         except OSError as problem:
-            raise BackendError(f"the result store {self._folder} failed: {problem}") from problem
+            raise BackendError(f"the result store {self._folder} failed: {error_text(problem)}") from problem
         return checksum
 
     async def fetch_file(self, checksum: str, into: Path) -> None:

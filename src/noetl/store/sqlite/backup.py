@@ -22,7 +22,7 @@ from typing import IO, Any
 import msgspec
 
 from noetl.base.errors import BackendError, RefusedError
-from noetl.base.private_files import FILE_MODE, create, make_folder
+from noetl.base.private_files import FILE_MODE, create, errors_name, make_folder
 from noetl.store.sqlite.database import applied, is_store, known_migrations
 
 # Raised when an archive changes so that older programs must not restore it.
@@ -47,7 +47,7 @@ def back_up(db: Path, results: Path, archive: Path) -> Manifest:
     if archive.exists():
         raise RefusedError(f"{archive} exists: name a new file for the backup")
     make_folder(archive.absolute().parent)
-    with tempfile.TemporaryDirectory(dir=archive.absolute().parent, prefix=".backup-") as folder:
+    with errors_name(archive), tempfile.TemporaryDirectory(dir=archive.absolute().parent, prefix=".backup-") as folder:
         copy = Path(folder) / _DATABASE
         _copy_database(db, copy)
         part = Path(folder) / "archive"
