@@ -15,7 +15,7 @@ from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parent.parent
 _FENCE = re.compile(r"^```yaml (?:step|task)$", re.M)
-BESIDE = ("CHANGELOG.md",)  # pages that lie beside docs/
+BESIDE = ("CHANGELOG.md", "SECURITY.md")  # pages that lie beside docs/
 _TO_ROOT = re.compile(rf"\]\(((?:\.\./)+)(examples/|{'|'.join(map(re.escape, BESIDE))})")
 _TO_DOCS = re.compile(r"\]\((?:\.\./)?docs/")
 

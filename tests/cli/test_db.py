@@ -16,6 +16,7 @@ from noetl.operations.embedded import run
 from noetl.store.postgres.database import address_of
 from tests import forked
 from tests.cli.running import call, process
+from tests.cli.waiting_run import WaitingRun
 from tests.contracts.stores import fresh_url
 from tests.engine_script import playbook
 from tests.servers.postgres import server
@@ -253,3 +254,75 @@ def test_retention_previews_deletions_and_deletes_on_request(tmp_path: Path) -> 
     assert json.loads(call("executions", "--db", db, "-o", "json")[1]) == []
     assert call("db", "check", "--db", db)[0] == 0
     assert call("db", "retention", "--run", "--dry-run", "--db", db)[0] == 2
+
+
+NESTED = """
+apiVersion: noetl.io/v10
+kind: Playbook
+metadata: { name: outer, path: tests/outer }
+workflow: [{ step: start, tool: { kind: playbook, path: tests/inner } }]
+"""
+INNER = """
+apiVersion: noetl.io/v10
+kind: Playbook
+metadata: { name: inner, path: tests/inner }
+workflow: [{ step: start, tool: { kind: noop } }]
+"""
+WAITING = """
+apiVersion: noetl.io/v10
+kind: Playbook
+metadata: { name: waiting, path: tests/waiting }
+workflow:
+  - step: start
+    tool: { kind: playbook, path: tests/inner }
+    next: { arcs: [{ step: rest }] }
+  - step: rest
+    timer: { duration: 30d }
+"""
+
+
+def ids_of(db: str) -> dict[str, str]:
+    return {row["path"]: row["execution_id"] for row in json.loads(call("executions", "--db", db, "-o", "json")[1])}
+
+
+def test_an_execution_is_deleted_before_its_time_with_those_it_has_started(tmp_path: Path) -> None:
+    db = str(tmp_path / "store.db")
+    for name, text in {"inner": INNER, "outer": NESTED}.items():
+        (tmp_path / f"{name}.yaml").write_text(text)
+    assert call("register", str(tmp_path / "inner.yaml"), "--db", db)[0] == 0
+    assert call("run", "-q", str(tmp_path / "outer.yaml"), "--db", db)[0] == 0
+    ids = ids_of(db)
+
+    planned = call("db", "delete", ids["tests/outer"], "--db", db)
+    kept = ids_of(db)
+    deleted = json.loads(call("db", "delete", ids["tests/outer"], "--run", "--db", db, "-o", "json")[1])
+
+    assert planned[:2] == (0, f"{ids['tests/outer']}\n{ids['tests/inner']}\nwould delete 2 executions\n")
+    assert kept == ids
+    assert deleted == {"deleted": True, "executions": [ids["tests/outer"], ids["tests/inner"]]}
+    assert ids_of(db) == {}
+    rows = json.loads(call("audit", "list", "--db", db, "-o", "json")[1])
+    audited = [(row["action"], row["object"]) for row in rows if row["action"] == "execution delete"]
+    assert sorted(audited) == sorted(("execution delete", one) for one in ids.values())
+    assert call("db", "check", "--db", db)[0] == 0
+
+
+def test_only_executions_that_are_there_and_over_are_deleted(tmp_path: Path) -> None:
+    db, file = str(tmp_path / "s.db"), tmp_path / "waiting.yaml"
+    file.write_text(WAITING)
+    (tmp_path / "inner.yaml").write_text(INNER)
+    assert call("register", str(tmp_path / "inner.yaml"), "--db", db)[0] == 0
+    with WaitingRun(file, tmp_path, "waits") as run:
+        run.interrupt()
+    ids = ids_of(db)
+
+    still_open = call("db", "delete", ids["tests/waiting"], "--run", "--db", db)
+    child_of_open = call("db", "delete", ids["tests/inner"], "--run", "--db", db)
+    unknown = call("db", "delete", "nothing", "--run", "--db", db)
+
+    assert still_open[0] == child_of_open[0] == unknown[0] == 4
+    assert f"execution {ids['tests/waiting']} is not over: cancel it, or wait for its end" in still_open[2]
+    assert f"was started by {ids['tests/waiting']}, which is not over" in child_of_open[2]
+    assert 'there is no execution "nothing" in this store; write its whole id' in unknown[2]
+    assert ids_of(db) == ids
+    assert json.loads(call("audit", "list", "--db", db, "-o", "json")[1]) == []

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
+from noetl.cli.connection import ask_store
 from noetl.cli.queries import FAILED, QueryRefused, db_option, is_there, place_of, refusals
 from noetl.cli.terminal import as_json, color_option, visible
 
 if TYPE_CHECKING:
     from noetl.control.background.retention import RetentionCount
+    from noetl.operations.local import LocalOperations
     from noetl.store.inspection import Inspection, SqlStore
     from noetl.store.sql_files import Applied
     from noetl.store.sqlite.backup import Manifest
@@ -283,6 +285,38 @@ async def _run_retention(db: str | None, days: float | None, *, runs: bool) -> R
         return await (retention.run() if runs else retention.planned())
     finally:
         await store.close()
+
+
+@command.command("delete")
+@click.argument("execution_ids", metavar="ID...", nargs=-1, required=True)
+@db_option
+@click.option("--run", "runs", is_flag=True, help="Delete them. Without this, only what would be deleted is shown.")
+@output_option
+@color_option
+def delete_command(execution_ids: tuple[str, ...], db: str | None, runs: bool, output: str) -> None:
+    """Delete executions that are over before their retention time, for good.
+
+    The executions that they have started are deleted with them. The audit log says who deleted which execution. A
+    stored result that nothing refers to any more is deleted by the next retention run, a day after it was stored at the
+    earliest.
+
+    noetl db delete 01a1f64b-9118-735a-ba35-801fec7f8dd5 --run
+    """
+    _refuse_missing(db)
+
+    async def deleted(operations: LocalOperations) -> list[str]:
+        wanted = await operations.executions_to_delete(execution_ids)
+        if runs:
+            await operations.delete_executions(wanted)
+        return wanted
+
+    ids = ask_store(db, deleted, else_say="executions are deleted in the store: name it with --db")
+    if output == "json":
+        click.echo(as_json({"deleted": runs, "executions": ids}))
+        return
+    for execution_id in ids:
+        click.echo(execution_id)
+    click.echo(f"{'deleted' if runs else 'would delete'} {_executions(len(ids))}")
 
 
 def _executions(number: int) -> str:

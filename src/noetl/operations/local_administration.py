@@ -240,6 +240,21 @@ class LocalAdministration:
     def _audit_name(self) -> str:
         return f"cli {self._actor}".rstrip()
 
+    async def executions_to_delete(self, execution_ids: Sequence[str]) -> list[str]:
+        """These ended executions and those that they have started."""
+        from noetl.control.background.retention import executions_to_delete
+
+        return await executions_to_delete(self.store, execution_ids)
+
+    async def delete_executions(self, execution_ids: Sequence[str]) -> int:
+        """Delete these before their retention time; the audit log has each id."""
+        from noetl.control.background.retention import delete_executions
+
+        # Before they are deleted: a crash in between leaves a row too many, not a deletion that nobody did.
+        for execution_id in execution_ids:
+            await self._append_audit("execution delete", execution_id)
+        return await delete_executions(self.store, execution_ids)
+
     async def _append_audit(self, action: str, what: str) -> None:
         """Record an action in the audit log."""
         entry = AuditEntry(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -18,9 +18,9 @@ import msgspec
 from noetl.base.clock import Clock
 from noetl.base.crash_points import crash_point
 from noetl.base.durations import seconds
-from noetl.base.errors import ToolError
+from noetl.base.errors import NotFoundError, RefusedError, ToolError
 from noetl.control.secrets.execution_secrets import forget_secrets
-from noetl.store.contract import ResultStore, Store
+from noetl.store.contract import ExecutionRow, ResultStore, Store
 from noetl.store.row_codecs import checksums_in
 
 GRACE_S = 86_400.0
@@ -158,6 +158,42 @@ class Retention:
             pending += inner - seen
             seen |= inner
         return found
+
+
+async def executions_to_delete(store: Store, execution_ids: Iterable[str]) -> list[str]:
+    """These ended executions and those that they have started, each before the ones it started. RefusedError where one
+    is unknown, is not over, or has an open parent, which may still read its result."""
+    found: dict[str, None] = {}
+    pending = [await _deletable(store, execution_id) for execution_id in execution_ids]
+    while pending:
+        row = pending.pop(0)
+        if row.execution_id not in found:
+            found[row.execution_id] = None
+            pending += await store.children(row.execution_id)
+    # A nested execution may go on after its parent was cancelled.
+    if still_open := await store.open_among(found):
+        raise RefusedError(f"execution {min(still_open)} is not over: cancel it, or wait for its end")
+    return list(found)
+
+
+async def _deletable(store: Store, execution_id: str) -> ExecutionRow:
+    row = await store.execution(execution_id)
+    if row is None:
+        raise NotFoundError(f'there is no execution "{execution_id}" in this store; write its whole id')
+    parent = row.parent_execution_id
+    if parent is not None and await store.open_among((parent,)):
+        raise RefusedError(f"execution {execution_id} was started by {parent}, which is not over: wait for its end")
+    return row
+
+
+async def delete_executions(store: Store, execution_ids: Sequence[str]) -> int:
+    """Delete these in small batches; returns how many. Those that are not over stay."""
+    number = 0
+    for begin in range(0, len(execution_ids), BATCH):
+        batch = execution_ids[begin : begin + BATCH]
+        number += await store.retire(batch)
+        await forget_secrets(store, batch)  # after the executions, as in `run`
+    return number
 
 
 def kept_for(retention: Any, default_s: float | None) -> float | None:
