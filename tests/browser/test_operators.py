@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.audit import findings, out_of_reach
-from tests.browser.conftest import PATIENCE_MS, Picture, presses
+from tests.browser.conftest import PATIENCE_MS, Picture, Visitor, presses
 from tests.browser.profiles import move
 from tests.browser.remote_workers import administrator, remote_worker
 from tests.browser.serving import Site, site
@@ -183,14 +183,111 @@ def test_explain_of_a_paused_run_says_that_it_is_paused(open_at: Open, here: Sit
     here.api.post(f"executions/{execution_id}/pause", json={}).raise_for_status()
     page = open_at(f"/executions/{execution_id}?tab=explain")
     explained = page.get_by_role("tabpanel", name="Explain")
-    expect(explained).to_contain_text("The execution is paused: tasks that run may end")
+    expect(explained).to_contain_text("by admin: nothing new starts before a resume")
     expect(explained).not_to_contain_text("stuck")
+    expect(explained).not_to_contain_text("noetl resume")
     picture(page, "explain-paused")
     assert findings(page) == []
 
-    page.get_by_role("button", name="Resume").click()
+    explained.get_by_role("button", name="Resume").click()
 
     expect(explained).not_to_contain_text("paused")
+    here.api.post(f"executions/{execution_id}/cancel", json={}).raise_for_status()
+
+
+def test_a_pause_names_its_user_at_the_head_in_the_events_and_in_the_timeline(
+    visitor: Visitor, here: Site, picture: Picture
+) -> None:
+    execution_id = here.start("tests/slow")
+    here.until_waiting(execution_id, "start")
+    page = visitor(here.make_token("otto_p", "operator"), f"/executions/{execution_id}")
+    page.get_by_role("button", name="Pause").click()
+    head = page.get_by_role("status").filter(has_text="Paused by otto_p at")
+    expect(head).to_contain_text("nothing new starts until it is resumed")
+    picture(page, "paused")
+    assert findings(page) == []
+    page.get_by_role("tab", name="Events").click()
+    expect(page.locator(".event", has_text="playbook.paused").locator(".gist")).to_have_text("otto_p")
+    page.get_by_role("button", name="Resume").click()
+    expect(head).to_have_count(0)
+
+    page.get_by_role("tab", name="Timeline").click()
+
+    expect(page.get_by_role("tabpanel")).to_contain_text("paused by otto_p, resumed by otto_p")
+    picture(page, "timeline-pause")
+    assert findings(page) == []
+    here.api.post(f"executions/{execution_id}/cancel", json={}).raise_for_status()
+
+
+def test_explain_leads_to_what_ends_a_wait(open_at: Open, visitor: Visitor, here: Site, picture: Picture) -> None:
+    execution_id, person = here.start("tests/waiting", order=4321), here.start("tests/asking", amount=4713)
+    here.until_waiting(execution_id, "pay")
+    here.until_waiting(person, "approve")
+    page = open_at(f"/executions/{person}?tab=explain")
+    page.get_by_role("tabpanel").get_by_role("link", name="Open the task").click()
+    expect(page.get_by_role("heading", name="Approve 4713?")).to_be_visible()
+    move(page, f"/executions/{execution_id}?tab=explain")
+    with presses(page, 2):
+        send = page.get_by_role("tabpanel").get_by_role("link", name="Send message paid")
+        expect(send).to_be_visible()
+        picture(page, "explain")
+        assert findings(page) == []
+        send.click()
+        expect(page.get_by_label("Correlation")).to_have_value('{"order":4321}')
+        page.get_by_role("button", name="Send").click()
+    assert here.ended(execution_id) == "completed"
+    viewer = visitor(here.make_token("vera_e", "viewer"), f"/executions/{here.start('tests/waiting', order=1)}")
+    viewer.get_by_role("tab", name="Explain").click()
+    expect(viewer.get_by_role("tabpanel")).to_contain_text('message "paid"')
+    expect(viewer.get_by_role("link", name="Send message paid")).to_have_count(0)
+    here.api.post(f"executions/{person}/cancel", json={}).raise_for_status()
+
+
+def test_the_head_of_a_rerun_names_the_items_that_it_ran(open_at: Open, here: Site, stopped: str) -> None:
+    asked = {"from": "start", "failed_items": True}
+    told = here.api.post(f"executions/{stopped}/rerun", json=asked).raise_for_status().json()
+    again = str(told["execution_id"])
+    here.ended(again)
+
+    page = open_at(f"/executions/{again}")
+
+    # Of 20 items the first three were done; 3 failed, and no other ran.
+    expect(page.get_by_role("link", name="only 17 of 20 items: 3, 4, 5, 6, 7, 8, 9, 10, 11, 12")).to_be_visible()
+    assert findings(page) == []
+
+
+def test_a_comparison_counts_the_items_that_were_not_run(open_at: Open, stopped: str) -> None:
+    page = open_at(f"/executions/compare?a={stopped}&b={stopped}")
+
+    steps = page.get_by_role("table", name="Steps of both runs")
+    expect(steps.get_by_role("link", name="1 of 20 failed, 16 not run")).to_have_count(2)
+
+
+LATE = """apiVersion: noetl.io/v10
+kind: Playbook
+metadata: { name: overdue, path: tests/overdue }
+on: { late: { after: 1s, notify: { webhook: { url: "http://127.0.0.1:9/nobody" } } } }
+executor: { spec: { entry_step: wait } }
+workflow:
+  - step: wait
+    timer: { duration: 2h }
+"""
+
+
+def test_a_late_execution_says_so_at_its_head_and_leads_to_the_reason(
+    open_at: Open, here: Site, picture: Picture
+) -> None:
+    here.register(LATE)
+    execution_id = here.start("tests/overdue")
+    page = open_at(f"/executions/{execution_id}")
+
+    late = page.get_by_role("status").filter(has_text="it was expected to end within 1.0 s")
+
+    expect(late).to_contain_text("Late by")
+    picture(page, "late")
+    assert findings(page) == []
+    late.get_by_role("link", name="Explain what it waits for").click()
+    expect(page.get_by_role("tabpanel", name="Explain")).to_contain_text("its timer, at")
     here.api.post(f"executions/{execution_id}/cancel", json={}).raise_for_status()
 
 

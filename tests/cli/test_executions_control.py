@@ -48,6 +48,9 @@ def test_a_running_execution_is_cancelled_from_another_terminal(gated: Gated) ->
 def test_a_running_execution_is_paused_and_resumed_from_another_terminal(gated: Gated) -> None:
     assert steer(gated, "pause").startswith("paused execution ")
     assert status(gated) == "paused"
+    why = call("explain", "last", "--db", str(gated.db))[1]
+    assert "it was paused at" in why
+    assert "noetl resume " in why
     assert "was paused already" in steer(gated, "pause")
     gated.gate.touch()
 

@@ -178,6 +178,8 @@ def explain_command(reference: str, output: str, db: str | None) -> None:
 async def _load_explanation(operations: Operations, reference: str, db: str | None) -> dict[str, Any]:
     execution_id = await find_execution_id(operations, reference)
     explanation = await operations.explain(execution_id)
+    if explanation["status"] == "paused":
+        explanation["sentences"].append(f"noetl resume {execution_id} lets it go on")
     # The log cannot say this: it ends the same whether its process is busy or gone.
     if await is_abandoned_run(operations, execution_id):
         explanation["sentences"].append(f"no process runs it now: {resume_hint(db, execution_id)}")

@@ -110,7 +110,10 @@ class _Silence:
         except NoetlError:
             # The stream of events reports errors of the server.
             return
-        for sentence in explanation["sentences"] if explanation["stuck"] else ():
+        sentences = list(explanation["sentences"]) if explanation["stuck"] else []
+        if explanation["status"] == "paused":
+            sentences.append(f"noetl resume {self._execution_id} lets it go on")
+        for sentence in sentences:
             if sentence not in self._shown:
                 self._shown.add(sentence)
                 view.print_line(f"· {visible(sentence)}")

@@ -74,11 +74,13 @@ class PauseExecution(msgspec.Struct, frozen=True, kw_only=True):
 
     at: float
     reason: str | None = None
+    actor: str | None = None
 
 
 class ResumeExecution(msgspec.Struct, frozen=True, kw_only=True):
     at: float
     reason: str | None = None
+    actor: str | None = None
 
 
 class CancelExecution(msgspec.Struct, frozen=True, kw_only=True):

@@ -144,11 +144,11 @@ def control_execution(
         case PauseExecution():
             if execution.lifecycle.paused:
                 return decision.Decision(verdict=ReportResult.DUPLICATE)
-            draft.add(PlaybookPaused(reason=command.reason), parent_id=parent_id)
+            draft.add(PlaybookPaused(reason=command.reason, actor=command.actor), parent_id=parent_id)
         case ResumeExecution():
             if not execution.lifecycle.paused:
                 return decision.Decision(verdict=ReportResult.DUPLICATE)
-            draft.add(PlaybookResumed(reason=command.reason), parent_id=parent_id)
+            draft.add(PlaybookResumed(reason=command.reason, actor=command.actor), parent_id=parent_id)
         case CancelExecution():
             if execution.lifecycle.cancelled is not None and command.compensate:
                 return decision.Decision(verdict=ReportResult.DUPLICATE)
@@ -166,7 +166,8 @@ def _cancel(draft: decision.Draft, execution: Execution, command: CancelExecutio
         request_compensation(draft, execution, "cancel", parent_id=execution.log.last_event_id)
         # A paused execution starts no compensation, so it would neither undo anything nor end before a resume.
         if execution.lifecycle.paused:
-            draft.add(PlaybookResumed(reason=command.reason), parent_id=execution.log.last_event_id)
+            resumed = PlaybookResumed(reason=command.reason, actor=command.actor)
+            draft.add(resumed, parent_id=execution.log.last_event_id)
     else:
         stop_side_runs(draft, execution, tuple(SideRunKind), command.reason)
 

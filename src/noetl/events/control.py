@@ -83,17 +83,23 @@ class JoinUnfilled(Payload, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class PlaybookPaused(Payload, frozen=True, kw_only=True, omit_defaults=True):
+    """`actor` is the user who asked for it; None: its parent was paused, or it was asked for without a server."""
+
     event_type = "playbook.paused"
     meaning = EventMeaning("playbook", EventPhase.HELD)
 
     reason: str | None = None
+    actor: str | None = None
 
 
 class PlaybookResumed(Payload, frozen=True, kw_only=True, omit_defaults=True):
+    """`actor` as in `PlaybookPaused`."""
+
     event_type = "playbook.resumed"
     meaning = EventMeaning("playbook", EventPhase.OPEN, ends=("playbook.paused",))
 
     reason: str | None = None
+    actor: str | None = None
 
 
 class PlaybookCancelled(Payload, frozen=True, kw_only=True, omit_defaults=True):

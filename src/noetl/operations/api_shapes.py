@@ -51,11 +51,40 @@ class ExecutionView(msgspec.Struct, frozen=True, kw_only=True):
         return self.finished_at is not None
 
 
+class PauseView(msgspec.Struct, frozen=True, kw_only=True):
+    """A pause: since when, and by which user, if one asked for it. `until` is null while it lasts. `resumed_by` is the
+    user who ended it."""
+
+    since: str
+    by: str | None = None
+    reason: str | None = None
+    until: str | None = None
+    resumed_by: str | None = None
+
+
+class Lateness(msgspec.Struct, frozen=True, kw_only=True):
+    """An execution was expected to end within `expected_s`, and is late since that passed."""
+
+    since: str
+    expected_s: float
+
+
+class RerunItems(msgspec.Struct, frozen=True, kw_only=True):
+    """The items of a loop that a rerun ran: those that were not done in the execution before. `kept` is how many it
+    took over from there, `total` how many the loop has (null before it begins). `indices` are the first 20 that ran."""
+
+    kept: int
+    total: int | None
+    indices: list[int] = []
+
+
 class ExecutionDetail(ExecutionView, frozen=True, kw_only=True):
     """One execution, pinned to the playbook version `catalog_id` and `version` (SRV-10). `children` are the executions
     it started. A rerun began at `from_step` with the state of `rerun_of` there, or did all of it again. `reruns` repeat
-    this one, the oldest first. `dialect` is that of its playbook (DIA-07). `failed_step` is the step whose error ended
-    it. `workload` are the playbook's own values with those of `payload`."""
+    this one, the oldest first. `rerun_items` are the items of the loop of `from_step` that it ran, where it did not run
+    all. `dialect` is that of its playbook (DIA-07). `failed_step` is the step whose error ended it. `workload` are the
+    playbook's own values with those of `payload`. `pause` is the one that lasts; `late` is set while it is open for
+    longer than was expected."""
 
     version: int | None
     label: str | None
@@ -66,9 +95,12 @@ class ExecutionDetail(ExecutionView, frozen=True, kw_only=True):
     children: list[ExecutionView]
     reruns: list[ExecutionView] = []
     from_step: str | None = None
+    rerun_items: RerunItems | None = None
     dialect: str | None = None
     started_by: StarterView | None = None
     cancelled_by: str | None = None
+    pause: PauseView | None = None
+    late: Lateness | None = None
 
 
 class ExecutionPage(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from itertools import islice
 
 import msgspec
 
@@ -18,14 +19,15 @@ from noetl.base.errors import SettledError
 from noetl.control.views import token_views
 from noetl.control.views.token_views import SideRunView, TokenView, sentences_of
 from noetl.engine.execution import Execution
-from noetl.events.control import PlaybookCancelled
+from noetl.events.control import PlaybookCancelled, PlaybookPaused, PlaybookResumed
 from noetl.events.envelope import Event
-from noetl.events.executions import PlaybookProcessed, Starter
+from noetl.events.executions import PlaybookProcessed, RerunState, Starter
+from noetl.events.loops import LoopStarted
 from noetl.events.orders import ReportResult
 from noetl.events.outcomes import Error
 from noetl.events.steps import StepFailed
 from noetl.operations.administration_shapes import StarterView
-from noetl.operations.api_shapes import ExecutionView, Steered
+from noetl.operations.api_shapes import ExecutionView, Lateness, PauseView, RerunItems, Steered
 from noetl.operations.results import newest_event
 from noetl.store.contract import EventFilter, ExecutionRow, Records, Store
 from noetl.store.human_tasks import TaskState
@@ -97,6 +99,58 @@ async def canceller(records: Records, row: ExecutionRow) -> str | None:
         return None
     event = await newest_event(records, row.execution_id, PlaybookCancelled.event_type)
     return event.payload.actor if event is not None and isinstance(event.payload, PlaybookCancelled) else None
+
+
+async def lasting_pause(records: Records, row: ExecutionRow) -> PauseView | None:
+    """The pause of an execution that is paused."""
+    if row.status != "paused":
+        return None
+    event = await newest_event(records, row.execution_id, PlaybookPaused.event_type)
+    if event is None or not isinstance(event.payload, PlaybookPaused):
+        return None
+    return PauseView(since=rfc3339(event.ts), by=event.payload.actor, reason=event.payload.reason)
+
+
+def lateness(row: ExecutionRow, late_after_s: Sequence[float], now: float) -> Lateness | None:
+    """Whether an open execution is late, by the shortest duration that was expected of it; a paused one is not."""
+    # Not from the log: running executions are viewed most, and the search for an event reads it.
+    passed = [after_s for after_s in late_after_s if row.created_at + after_s <= now]
+    if not passed or row.finished_at is not None or row.status == "paused":
+        return None
+    return Lateness(since=rfc3339(row.created_at + min(passed)), expected_s=min(passed))
+
+
+async def pauses_of(records: Records, execution_id: str) -> list[PauseView]:
+    """All pauses of an execution, the oldest first. The end of an execution ends its pause."""
+    types = (PlaybookPaused.event_type, PlaybookResumed.event_type, PlaybookProcessed.event_type)
+    pauses: list[PauseView] = []
+    async for events in event_pages(records, execution_id, only=EventFilter(types=types)):
+        for event in events:
+            match event.payload:
+                case PlaybookPaused(actor=actor, reason=reason):
+                    pauses.append(PauseView(since=rfc3339(event.ts), by=actor, reason=reason))
+                case PlaybookResumed() | PlaybookProcessed() if pauses and pauses[-1].until is None:
+                    actor = event.payload.actor if isinstance(event.payload, PlaybookResumed) else None
+                    pauses[-1] = msgspec.structs.replace(pauses[-1], until=rfc3339(event.ts), resumed_by=actor)
+    return pauses
+
+
+_ITEMS_NAMED = 20
+
+
+async def rerun_items(records: Records, row: ExecutionRow, carried: RerunState | None) -> RerunItems | None:
+    """The items that a rerun ran of the loop it began at, where it kept the results of others."""
+    if carried is None or carried.kept is None:
+        return None
+    kept = carried.kept
+    total = len(kept.items) if kept.items is not None else None
+    if total is None:  # the items are stored apart; the loop says how many they are
+        selection = EventFilter(types=(LoopStarted.event_type,), limit=1)
+        for event in await records.events(row.execution_id, only=selection):
+            total = event.payload.total if isinstance(event.payload, LoopStarted) else None
+    known = {*kept.indices}
+    indices = islice((index for index in range(total or 0) if index not in known), _ITEMS_NAMED)
+    return RerunItems(kept=len(kept.indices), total=total, indices=list(indices))
 
 
 # Reruns of an execution, in rows of their own: a full rerun is in no log, and the log of the first one is closed.
@@ -208,7 +262,7 @@ async def followed_events(
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """`sentences` say what the execution waits for; `stuck` is true when it needs somebody to act. `obstacles` say why
-    no worker takes its queued steps; they are among the sentences too."""
+    no worker takes its queued steps; they are among the sentences too. `pause` is the one that lasts."""
 
     execution_id: str
     status: str
@@ -217,6 +271,13 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     tokens: list[TokenView]
     side_runs: list[SideRunView] = []
     obstacles: list[str] = []
+    pause: PauseView | None = None
+
+
+def pause_sentence(pause: PauseView) -> str:
+    by = f" by {pause.by}" if pause.by else ""
+    reason = f" ({pause.reason})" if pause.reason else ""
+    return f"it was paused at {pause.since[:19]}Z{by}{reason}: nothing new starts before a resume"
 
 
 async def live_tokens(store: Store, execution: Execution, now: float) -> list[TokenView]:
@@ -245,13 +306,16 @@ async def explanation_of(
     """The explanation of an execution. `obstacles` are reasons why no worker takes its ready orders."""
     failed_at = await failed_step(store, row, execution.lifecycle.error)
     tokens, side_runs = await live_tokens(store, execution, now), await live_side_runs(store, execution, now)
+    pause = await lasting_pause(store, row)
+    paused = [pause_sentence(pause)] if pause is not None else []
     return Explanation(
         execution_id=row.execution_id,
         status=row.status,
         # A paused execution counts as stuck: only a person resumes it.
         stuck=execution.is_open and (bool(obstacles) or execution.lifecycle.paused),
-        sentences=[*sentences_of(execution, tokens, side_runs, failed_at=failed_at), *obstacles],
+        sentences=[*paused, *sentences_of(execution, tokens, side_runs, failed_at=failed_at), *obstacles],
         tokens=tokens,
         side_runs=side_runs,
         obstacles=list(obstacles),
+        pause=pause,
     )

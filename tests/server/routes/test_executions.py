@@ -269,7 +269,10 @@ async def test_pause_holds_the_next_step_until_resume() -> None:
         gate.set()
         names = [one["name"] for one in (await talk.get(f"/api/executions/{execution_id}/events"))["events"]]
         why = await talk.get(f"/api/executions/{execution_id}/explain")
+        held = await talk.get(f"/api/executions/{execution_id}")
         resumed = await talk.post(f"/api/executions/{execution_id}/resume")
+        after = await talk.get(f"/api/executions/{execution_id}")
+        [pause] = (await talk.get(f"/api/executions/{execution_id}/steps"))["pauses"]
         await until_status(talk, execution_id, "completed")
         over = await talk.client.post(f"/api/executions/{execution_id}/cancel")
 
@@ -277,7 +280,10 @@ async def test_pause_holds_the_next_step_until_resume() -> None:
         assert paused["execution"]["status"] == "paused"
         assert "playbook.paused" in names
         assert why["stuck"]
-        assert "paused" in why["sentences"][0]
+        assert "by admin (lunch): nothing new starts before a resume" in why["sentences"][0]
+        assert (held["pause"]["by"], held["pause"]["reason"], after["pause"]) == ("admin", "lunch", None)
+        assert (pause["by"], pause["resumed_by"]) == ("admin", "admin")
+        assert pause["since"] < pause["until"]
         assert over.status_code == 409
 
 

@@ -7,6 +7,8 @@ from typing import Any
 
 from noetl.base.clock import ManualClock
 from noetl.events.envelope import Event
+from noetl.events.executions import ExecutionRequested
+from noetl.events.loops import LoopStarted
 from noetl.server.workers import LIVE_S
 from noetl.store.contract import EventFilter
 from noetl.store.memory import MemoryStore
@@ -101,12 +103,33 @@ async def test_a_successfully_rerun_failure_is_no_failure_and_both_runs_name_eac
         mended = await _again(talk, still, {"payload": {"orders": [1, 2]}})
         after = [one["execution_id"] for one in (await talk.get("/api/trends"))["failures"]]
         told = await talk.get(f"/api/executions/{first}")
+        partial = await talk.get(f"/api/executions/{still}")
         last = await talk.get(f"/api/executions/{mended}")
 
     assert before == [still, first]
     assert after == []
     assert [one["execution_id"] for one in told["reruns"]] == [of_a_part, still]
     assert (last["rerun_of"], last["from_step"], last["reruns"]) == (still, None, [])
+    assert (partial["from_step"], partial["rerun_items"]) == ("start", {"kept": 2, "total": 3, "indices": [1]})
+    assert (told["rerun_items"], last["rerun_items"]) == (None, None)
+
+
+async def test_a_rerun_of_items_that_are_stored_apart_names_those_it_ran() -> None:
+    lines = [n or "x" * 2_000_000 for n in range(30)]  # too large for an event
+    async with talking(max_body_bytes=8_000_000) as talk:
+        await talk.register(PARTLY)
+        first = str((await talk.start(payload={"orders": lines}))["execution_id"])
+        await _ended(talk, first)
+        again = await _again(talk, first, {"failed_items": True})
+        [_, begun, *_] = [
+            one
+            for one in await talk.services.store.events(again)
+            if isinstance(one.payload, (ExecutionRequested, LoopStarted))
+        ]
+        told = await talk.get(f"/api/executions/{again}")
+
+    assert isinstance(begun.payload, LoopStarted)
+    assert (begun.payload.items, told["rerun_items"]) == (None, {"kept": 29, "total": 30, "indices": [0]})
 
 
 async def _again(talk: Talk, execution_id: str, asked: dict[str, Any]) -> str:

@@ -9,6 +9,8 @@ export const t = area("execution", {
   started: (createdAt: Value) => `started ${createdAt}`,
   notRun: (iterations: Value) => `, ${iterations} were not run to their end`,
   runAgainOn: (at: Value, state: Value) => `run again ${at}: ${state}`,
+  onlyItems: (ran: Value, total: Value, indices: string) => `only ${ran} of ${total} items: ${indices}`,
+  onlyItemsNotDone: "only the items that were not done",
   rerunOf: (id: Value, fromStep: string) => (fromStep ? `rerun of ${id} from ${fromStep}` : `rerun of ${id}`),
   iterationsFailed: (failed: Value, total: Value) => `${failed} of ${total} iterations failed`,
   cancelNamed: (name: Value) => `Cancel ${name}?`,
@@ -19,6 +21,11 @@ export const t = area("execution", {
   runAgain: "Run again",
   compare: "Compare",
   failedInStep: "Failed in step",
+  paused: (by: string, at: Value, reason: string) =>
+    `Paused${by ? ` by ${by}` : ""} at ${at}${reason ? `: ${reason}` : ""}.`,
+  pauseMeans: "Running tasks may end; nothing new starts until it is resumed.",
+  late: (expected: Value, late: Value) => `Late by ${late}: it was expected to end within ${expected}.`,
+  whyIsItLate: "Explain what it waits for",
   cancelledFor: (by: string, reason: Value) => (by ? `Cancelled by ${by}: ${reason}` : `Cancelled: ${reason}`),
   startedBy: {
     user: (name: Value) => `by ${name}`,
@@ -190,7 +197,9 @@ export const t = area("execution", {
 
   // Explain.svelte
   workersAndPools: "Workers and pools",
-  itIsPaused: "The execution is paused: tasks that run may end, and nothing new starts until it is resumed.",
+  openTheTask: "Open the task",
+  sendTheMessage: (name: Value) => `Send message ${name}`,
+  sendTheSignal: (name: Value) => `Send signal ${name}`,
   theExecutionIsStuckNothing: "The execution is stuck: nothing in progress will move it.",
   state: "State",
   waitingFor: "Waiting for",

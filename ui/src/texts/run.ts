@@ -68,6 +68,8 @@ export const t = area("run", {
   queuedFor: (span: Value) => `queued ${span}`,
   queuedSince: (since: Value, span: Value) => `queued since ${since} (${span})`,
   stillQueued: ", queued",
+  pausedBy: (by: string) => (by ? `paused by ${by}` : "paused"),
+  resumedBy: (by: Value) => `resumed by ${by}`,
   ran: "ran",
   stateFor: (state: Value, span: Value) => `${state} ${span}`,
   stateOn: (state: Value, span: Value, worker: Value) => `${state} ${span} on ${worker}`,

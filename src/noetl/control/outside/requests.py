@@ -28,9 +28,9 @@ def command_for(action: str, *, at: float, reason: str | None, actor: str | None
     """The command of a request without a body. RefusedError for an unknown action."""
     match action:
         case "pause":
-            return commands.PauseExecution(at=at, reason=reason)
+            return commands.PauseExecution(at=at, reason=reason, actor=actor)
         case "resume":
-            return commands.ResumeExecution(at=at, reason=reason)
+            return commands.ResumeExecution(at=at, reason=reason, actor=actor)
         case "cancel":
             return commands.CancelExecution(at=at, reason=reason or "on request", actor=actor)
         case "compensate":  # cancel, and undo what was done first (O-02)

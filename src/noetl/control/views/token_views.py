@@ -30,9 +30,20 @@ _HELD = {
 }
 
 
+class OutsideWait(msgspec.Struct, frozen=True, kw_only=True):
+    """What somebody outside can end: a `message` or `signal` to send, or a `human` task. `task_id` is that of a human
+    task, whose title is `name`."""
+
+    kind: str
+    name: str
+    correlation: dict[str, Any] = {}
+    task_id: str | None = None
+
+
 class TokenView(msgspec.Struct, frozen=True, kw_only=True):
     """`state`: ready | held | queued | running | looping | waiting. `waits_for` says it in words. `task_starts` is how
-    often this attempt of its task was begun: more than once after a lease was lost."""
+    often this attempt of its task was begun: more than once after a lease was lost. `outside` is what a message, a
+    signal or a person can end."""
 
     token_id: str
     step: str
@@ -49,6 +60,7 @@ class TokenView(msgspec.Struct, frozen=True, kw_only=True):
     worker_ids: list[str] = []
     pool: str | None = None
     loop: dict[str, int] | None = None
+    outside: list[OutsideWait] = []
 
 
 class _Surrounding(msgspec.Struct):
@@ -96,8 +108,6 @@ def sentences_of(
     if len(tokens) > _FIRST:
         sentences.append(f"{len(tokens) - _FIRST} more tokens are alive")
     sentences += side_run_sentences(side_runs)
-    if execution.lifecycle.paused:
-        sentences.insert(0, f"it is paused: noetl resume {execution.execution_id}")
     if execution.wake_at is not None:
         sentences.append(f"the next timer is due at {_time_text(execution.wake_at)}")
     return sentences
@@ -171,6 +181,7 @@ def _token_view(token: Token, run: StepRun | None, around: _Surrounding) -> Toke
         ),
         pool=orders[0].pool if orders else None,
         loop=loop_of(run),
+        outside=_outside_waits(run.step_run_id, around),
     )
 
 
@@ -224,6 +235,19 @@ def _outside_text(step_run_id: str, around: _Surrounding) -> str:
         for task in around.tasks.get(step_run_id, [])
     ]
     return ", or ".join(words)
+
+
+def _outside_waits(step_run_id: str, around: _Surrounding) -> list[OutsideWait]:
+    return [
+        *(
+            OutsideWait(kind=wait.kind, name=wait.name, correlation=msgspec.json.decode(wait.correlation))
+            for wait in around.waits.get(step_run_id, [])
+        ),
+        *(
+            OutsideWait(kind="human", name=task.title, task_id=task.task_id)
+            for task in around.tasks.get(step_run_id, [])
+        ),
+    ]
 
 
 def _time_text(at: float) -> str:

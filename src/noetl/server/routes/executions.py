@@ -18,7 +18,10 @@ from noetl.operations.executions import (
     canceller,
     end_error,
     failed_step,
+    lasting_pause,
+    lateness,
     note_rerun,
+    rerun_items,
     rerun_source,
     reruns_of,
     starter_view,
@@ -84,9 +87,12 @@ async def execution_detail(services: Services, row: ExecutionRow) -> ExecutionDe
         rerun_of=await rerun_source(services.store, row.execution_id)
         or (carried.execution_id if carried is not None else None),
         from_step=carried.step if carried is not None else None,
+        rerun_items=await rerun_items(services.store, row, carried),
         dialect=evaluated.dialect if evaluated is not None else None,
         started_by=starter_view(request.starter, row.created_at) if request is not None else None,
         cancelled_by=await canceller(services.store, row),
+        pause=await lasting_pause(services.store, row),
+        late=lateness(row, request.late_after_s if request is not None else (), services.clock.now()),
     )
 
 

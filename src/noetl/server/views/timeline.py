@@ -17,6 +17,8 @@ from noetl.events.projection.projection import SIDE_RUN_EVENTS, STEP_EVENTS, TAS
 from noetl.events.projection.views import Awaited, StepRunView, TaskRunView
 from noetl.events.steps import CaseWaiting
 from noetl.events.waits import HumanCreated, MessageAwaited, SignalAwaited, TimerScheduled
+from noetl.operations.api_shapes import PauseView
+from noetl.operations.executions import pauses_of
 from noetl.store.contract import EventFilter, ExecutionRow
 
 if TYPE_CHECKING:
@@ -89,6 +91,7 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
     execution_id: str
     steps: list[StepBar]
     side_runs: list[SideRunBar] = []
+    pauses: list[PauseView] = []
 
 
 async def timeline(services: Services, row: ExecutionRow) -> Timeline:
@@ -104,6 +107,7 @@ async def timeline(services: Services, row: ExecutionRow) -> Timeline:
         execution_id=row.execution_id,
         steps=[_step_bar(view) for view in history if view.origin is None],
         side_runs=[_side_run_bar(view) for view in history if view.origin is not None],
+        pauses=await pauses_of(services.store, row.execution_id),
     )
 
 

@@ -10,6 +10,7 @@ export type FailureGroups = Shape["FailureGroups"];
 export type ExecutionPage = Shape["ExecutionPage"];
 export type PlaybookSteps = Shape["PlaybookSteps"];
 export type StepBar = Shape["StepBar"];
+export type Pause = Shape["PauseView"];
 export type Timeline = Shape["Timeline"];
 export type TokenRow = Shape["TokenView"];
 export type Explanation = Shape["Explanation"];

@@ -3398,8 +3398,10 @@ export interface components {
          * ExecutionDetail
          * @description One execution, pinned to the playbook version `catalog_id` and `version` (SRV-10). `children` are the executions
          *     it started. A rerun began at `from_step` with the state of `rerun_of` there, or did all of it again. `reruns` repeat
-         *     this one, the oldest first. `dialect` is that of its playbook (DIA-07). `failed_step` is the step whose error ended
-         *     it. `workload` are the playbook's own values with those of `payload`.
+         *     this one, the oldest first. `rerun_items` are the items of the loop of `from_step` that it ran, where it did not run
+         *     all. `dialect` is that of its playbook (DIA-07). `failed_step` is the step whose error ended it. `workload` are the
+         *     playbook's own values with those of `payload`. `pause` is the one that lasts; `late` tells that it is open for longer
+         *     than was expected.
          */
         ExecutionDetail: {
             /** @default null */
@@ -3425,6 +3427,8 @@ export interface components {
             /** @default null */
             iterations: number | null;
             label: string | null;
+            /** @default null */
+            late: components["schemas"]["Lateness"] | null;
             name: string;
             net_hash: string;
             /** @default 0 */
@@ -3433,9 +3437,13 @@ export interface components {
             /** @default 0 */
             passed_over_iterations: number;
             path: string;
+            /** @default null */
+            pause: components["schemas"]["PauseView"] | null;
             payload: unknown;
             /** @default null */
             rerun_by: string | null;
+            /** @default null */
+            rerun_items: components["schemas"]["RerunItems"] | null;
             /** @default null */
             rerun_of: string | null;
             /** @default [] */
@@ -3507,12 +3515,14 @@ export interface components {
         /**
          * Explanation
          * @description `sentences` say what the execution waits for; `stuck` is true when it needs somebody to act. `obstacles` say why
-         *     no worker takes its queued steps; they are among the sentences too.
+         *     no worker takes its queued steps; they are among the sentences too. `pause` is the one that lasts.
          */
         Explanation: {
             execution_id: string;
             /** @default [] */
             obstacles: string[];
+            /** @default null */
+            pause: components["schemas"]["PauseView"] | null;
             sentences: string[];
             /** @default [] */
             side_runs: components["schemas"]["SideRunView"][];
@@ -3882,6 +3892,14 @@ export interface components {
             late_since: string;
             path: string;
             started_at: string;
+        };
+        /**
+         * Lateness
+         * @description An execution was expected to end within `expected_s`, and is late since that passed.
+         */
+        Lateness: {
+            expected_s: number;
+            since: string;
         };
         /**
          * LeaseTerms
@@ -4381,6 +4399,19 @@ export interface components {
             ts: string;
         };
         /**
+         * OutsideWait
+         * @description What somebody outside can end: a `message` or `signal` to send, or a `human` task. `task_id` is that of a human
+         *     task, whose title is `name`.
+         */
+        OutsideWait: {
+            /** @default {} */
+            correlation: Record<string, unknown>;
+            kind: string;
+            name: string;
+            /** @default null */
+            task_id: string | null;
+        };
+        /**
          * Overview
          * @description `minutes` are the last sixty, the oldest first.
          */
@@ -4423,6 +4454,22 @@ export interface components {
         PageColumn: {
             name: string;
             type: string;
+        };
+        /**
+         * PauseView
+         * @description A pause: since when, and by which user, if one asked for it. `until` is null while it lasts. `resumed_by` is the
+         *     user who ended it.
+         */
+        PauseView: {
+            /** @default null */
+            by: string | null;
+            /** @default null */
+            reason: string | null;
+            /** @default null */
+            resumed_by: string | null;
+            since: string;
+            /** @default null */
+            until: string | null;
         };
         /**
          * Phase
@@ -4876,6 +4923,17 @@ export interface components {
             version: string | number | null;
             /** @default 0 */
             wait: number;
+        };
+        /**
+         * RerunItems
+         * @description The items of a loop that a rerun ran: those that were not done in the execution before. `kept` is how many it
+         *     took over from there, `total` how many the loop has (null before it begins). `indices` are the first 20 that ran.
+         */
+        RerunItems: {
+            /** @default [] */
+            indices: number[];
+            kept: number;
+            total: number | null;
         };
         /**
          * ResultView
@@ -5522,7 +5580,7 @@ export interface components {
         /**
          * StepSummary
          * @description All runs of a step in one execution: the status of the last run, the total duration of those that have ended, and
-         *     how many iterations of its loops failed.
+         *     how many iterations of its loops failed, or did not run to their end because the loop ended before.
          */
         StepSummary: {
             duration_s: number | null;
@@ -5532,6 +5590,8 @@ export interface components {
             iterations: number;
             runs: number;
             status: string;
+            /** @default 0 */
+            unrun: number;
         };
         /**
          * StepTestInputs
@@ -5828,6 +5888,8 @@ export interface components {
         Timeline: {
             execution_id: string;
             /** @default [] */
+            pauses: components["schemas"]["PauseView"][];
+            /** @default [] */
             side_runs: components["schemas"]["SideRunBar"][];
             steps: components["schemas"]["StepBar"][];
         };
@@ -5858,7 +5920,8 @@ export interface components {
         /**
          * TokenView
          * @description `state`: ready | held | queued | running | looping | waiting. `waits_for` says it in words. `task_starts` is how
-         *     often this attempt of its task was begun: more than once after a lease was lost.
+         *     often this attempt of its task was begun: more than once after a lease was lost. `outside` is what a message, a
+         *     signal or a person can end.
          */
         TokenView: {
             args: Record<string, unknown>;
@@ -5870,6 +5933,8 @@ export interface components {
             } | null;
             /** @default [] */
             order_ids: string[];
+            /** @default [] */
+            outside: components["schemas"]["OutsideWait"][];
             /** @default null */
             pool: string | null;
             /** @default 0 */

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { StepBar } from "../api/shapes";
 import type { SideRun } from "../run/side_runs";
 import { tookS } from "./bars";
-import { barOf, sideRunBar, ordered, tasksOf } from "./steps";
+import { barOf, sideRunBar, ordered, pauseBar, tasksOf } from "./steps";
 
 const AT = (s: number): string => new Date(s * 1000).toISOString();
 const STEP: StepBar = {
@@ -143,5 +143,21 @@ describe("what runs beside the tokens", () => {
       [sideRunBar({ ...sideRun, id: "later", from: 11 }, 99)],
     ]);
     expect(rows.map((row) => row.id)).toEqual(["c", "r", "task", "later"]);
+  });
+});
+
+describe("a pause", () => {
+  const PAUSE = { since: "2026-11-20T00:00:10Z", by: "otto", reason: "lunch", until: null, resumed_by: null };
+  const begun = Date.parse(PAUSE.since) / 1000;
+  it("goes on until it is resumed, and says who paused it and why", () => {
+    const bar = pauseBar(PAUSE, begun + 5);
+    expect([bar.label, bar.to, bar.parts[0]!.title]).toEqual(["paused by otto", null, "paused by otto, 5.0 s: lunch"]);
+  });
+  it("says who resumed it", () => {
+    const bar = pauseBar({ ...PAUSE, until: "2026-11-20T00:00:12Z", resumed_by: "anna" }, begun + 99);
+    expect([bar.label, bar.to]).toEqual(["paused by otto, resumed by anna", begun + 2]);
+  });
+  it("of a nested execution names nobody", () => {
+    expect(pauseBar({ ...PAUSE, by: null, reason: "its parent is paused" }, begun).label).toBe("paused");
   });
 });

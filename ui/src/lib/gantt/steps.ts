@@ -1,7 +1,8 @@
 // Step runs as bars: queued, running, waiting, and below them their tasks, each attempt with the pause before it.
 
-import type { StepBar } from "../api/shapes";
+import type { Pause, StepBar } from "../api/shapes";
 import { KINDS, type SideRun } from "../run/side_runs";
+import { SIGNS } from "../states";
 import { t } from "../../texts/run";
 import { failedOf, span, stateWord, when } from "../words";
 import type { Bar, Part } from "./bars";
@@ -182,6 +183,25 @@ export function sideRunBar(sideRun: SideRun, now: number): Bar {
     to: sideRun.to,
     state: sideRun.state,
     parts,
+  };
+}
+
+/** A pause of the execution, as a row of its own: who paused it, until when, and who resumed it. */
+export function pauseBar(pause: Pause, now: number): Bar {
+  const [from, to] = [seconds(pause.since)!, seconds(pause.until ?? null)];
+  const label = t.pausedBy(pause.by ?? "");
+  const ends = pause.resumed_by ? `, ${t.resumedBy(pause.resumed_by)}` : "";
+  const title = `${label}, ${span((to ?? now) - from)}${pause.reason ? `: ${pause.reason}` : ""}${ends}`;
+  return {
+    id: `pause/${pause.since}`,
+    label: `${label}${ends}`,
+    step: "",
+    depth: 0,
+    sign: SIGNS.paused,
+    from,
+    to,
+    state: "paused",
+    parts: [{ kind: "backoff", from, to, state: "paused", title }],
   };
 }
 

@@ -60,6 +60,10 @@ function gistOf(event: RawEvent): string {
     case "token.claimed":
     case "step.started":
       return TEXT(payload.worker_id);
+    case "playbook.paused":
+    case "playbook.resumed":
+    case "playbook.cancelled":
+      return [payload.actor, payload.reason].map(TEXT).filter(Boolean).join(": ");
     case "loop.started":
       return t.items(TEXT(payload.total));
     default:
