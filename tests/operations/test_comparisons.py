@@ -95,10 +95,10 @@ def test_a_compared_step_counts_its_failed_iterations() -> None:
     loop = LoopProgress(levels=[LoopLevel(total=40, done=33, failed=7)])
     run = StepRunView(step="load", scheduled_at=90.0, status="done", loop=loop)
 
-    (pair,) = _step_pairs([], [run])
+    (pair,) = _step_pairs([], [run], unrun=({"load": 9}, {"load": 2}))
 
     assert pair.after is not None
-    assert (pair.after.failed, pair.after.iterations) == (7, 40)
+    assert (pair.after.failed, pair.after.iterations, pair.after.unrun) == (7, 40, 2)
 
 
 @pytest.mark.req("SRV-09")

@@ -330,6 +330,8 @@ def _how_it_went(side: dict[str, Any] | None) -> str:
     times = f", {side['runs']} runs" if side.get("runs", 1) > 1 else ""
     took = f" in {side['duration_s']:.3f} s" if side["duration_s"] is not None else ""
     lost = f", {side['failed']} of {side['iterations']} iterations failed" if side.get("failed") else ""
+    if side.get("unrun"):
+        lost += f", {side['unrun']} did not run" if lost else f", {side['unrun']} of {side['iterations']} did not run"
     return f"{side['status']}{took}{times}{lost}"
 
 

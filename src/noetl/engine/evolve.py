@@ -177,7 +177,7 @@ def _on_dropped(execution: Execution, event: Event, payload: TokenDropped) -> No
         side_runs.forget_handlers(execution, run.step_run_id)
         execution.agenda.pop(run.step_run_id, None)
         if run.loop is not None:
-            execution.counts.failed_iterations.unrun += run.loop.unrun
+            execution.counts.failed_iterations.end_loop(run.step, run.loop.unrun)
         for order_id in (
             run.loop.ranges if run.loop else (run.lease.order_id,) if run.lease.order_id and not run.ended else ()
         ):

@@ -239,7 +239,7 @@ def end_step_run(execution: Execution, event: Event, result: TaskResult, error: 
     if run.step_waits.open:
         waits.close_all(execution, run, event.ts)
     if run.loop is not None:
-        execution.counts.failed_iterations.unrun += run.loop.unrun
+        execution.counts.failed_iterations.end_loop(run.step, run.loop.unrun)
         for order_id in run.loop.ranges:
             close_order(execution, order_id, WITHDRAWN)
         run.loop = None

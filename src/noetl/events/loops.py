@@ -191,7 +191,14 @@ class FailedIterations(msgspec.Struct):
     total: int = 0
     unrun: int = 0
     passed_over: int = 0
+    unrun_by_step: dict[str, int] = {}
     by_step: dict[str, LoopLevels] = {}
+
+    def end_loop(self, step: str, unrun: int) -> None:
+        """Its loop has ended, and so many items were not run to their end."""
+        if unrun:
+            self.unrun += unrun
+            self.unrun_by_step[step] = self.unrun_by_step.get(step, 0) + unrun
 
     def count(self, step: str, payload: LoopStarted | IterationDone | IterationFailed) -> None:
         """Count the iterations of a step, at a cost that does not grow with their number: its counts are subtracted and

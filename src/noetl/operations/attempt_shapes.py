@@ -62,12 +62,13 @@ class AttemptInputs(msgspec.Struct, frozen=True, kw_only=True):
 
 class StepSummary(msgspec.Struct, frozen=True, kw_only=True):
     """All runs of a step in one execution: the status of the last run, the total duration of those that have ended, and
-    how many iterations of its loops failed."""
+    how many iterations of its loops failed, or did not run to their end because the loop ended before."""
 
     status: str
     duration_s: float | None
     runs: int
     failed: int = 0
+    unrun: int = 0
     iterations: int = 0
 
 

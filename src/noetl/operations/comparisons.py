@@ -7,7 +7,7 @@ compared by name. Everything is read from the event logs; nothing is stored for 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice, zip_longest
 from typing import Any, Literal
 
@@ -89,7 +89,7 @@ def compare_sides(before: ComparedSide | None, after: ComparedSide) -> attempt_s
     return attempt_shapes.ExecutionComparison(
         before=_side_view(before),
         after=_side_view(after),
-        steps=_step_pairs(before.runs, after.runs),
+        steps=_step_pairs(before.runs, after.runs, unrun=(_unrun_items(before), _unrun_items(after))),
         inputs=differences(abridged_value(old.origin.workload), abridged_value(new.origin.workload)),
         variables=differences(abridged_value(old.variables.ctx), abridged_value(new.variables.ctx)),
         results=differences(_result_values(old), _result_values(new)),
@@ -113,9 +113,18 @@ def _result_values(execution: Execution) -> Any:
     return {name: abridged_value(msgspec.to_builtins(result)) for name, result in execution.outputs.results.items()}
 
 
-def _step_pairs(before: Sequence[StepRunView], after: Sequence[StepRunView]) -> list[attempt_shapes.ComparedStep]:
+def _unrun_items(side: ComparedSide) -> Mapping[str, int]:
+    """How many items of the loops of each step were not run to their end."""
+    return side.execution.counts.failed_iterations.unrun_by_step
+
+
+def _step_pairs(
+    before: Sequence[StepRunView],
+    after: Sequence[StepRunView],
+    unrun: tuple[Mapping[str, int], Mapping[str, int]] = ({}, {}),
+) -> list[attempt_shapes.ComparedStep]:
     """A summary of each step in both executions, in the order in which the steps ran."""
-    old, new = _summaries(before), _summaries(after)
+    old, new = _summaries(before, unrun[0]), _summaries(after, unrun[1])
     return [
         attempt_shapes.ComparedStep(
             step=step, before=old.get(step), after=new.get(step), change_s=_change_s(old.get(step), new.get(step))
@@ -145,7 +154,7 @@ def _change_s(before: attempt_shapes.StepSummary | None, after: attempt_shapes.S
     return round(after.duration_s - before.duration_s, 3)
 
 
-def _summaries(runs: Sequence[StepRunView]) -> dict[str, attempt_shapes.StepSummary]:
+def _summaries(runs: Sequence[StepRunView], unrun: Mapping[str, int]) -> dict[str, attempt_shapes.StepSummary]:
     """One summary per step over all its runs. Side runs (compensations, handlers) are not counted."""
     summaries: dict[str, attempt_shapes.StepSummary] = {}
     for run in runs:
@@ -161,6 +170,7 @@ def _summaries(runs: Sequence[StepRunView]) -> dict[str, attempt_shapes.StepSumm
             duration_s=seconds,
             runs=so_far.runs + 1,
             failed=so_far.failed + (level.failed if level is not None else 0),
+            unrun=unrun.get(run.step, 0),
             iterations=so_far.iterations + (level.total if level is not None else 0),
         )
     return summaries

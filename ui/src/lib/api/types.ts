@@ -3400,8 +3400,8 @@ export interface components {
          *     it started. A rerun began at `from_step` with the state of `rerun_of` there, or did all of it again. `reruns` repeat
          *     this one, the oldest first. `rerun_items` are the items of the loop of `from_step` that it ran, where it did not run
          *     all. `dialect` is that of its playbook (DIA-07). `failed_step` is the step whose error ended it. `workload` are the
-         *     playbook's own values with those of `payload`. `pause` is the one that lasts; `late` tells that it is open for longer
-         *     than was expected.
+         *     playbook's own values with those of `payload`. `pause` is the one that lasts; `late` is set while it is open for
+         *     longer than was expected.
          */
         ExecutionDetail: {
             /** @default null */
