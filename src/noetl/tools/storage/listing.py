@@ -21,14 +21,14 @@ _PAGE = 1_000
 
 async def list_objects(store: ObjectStore, folder: str, request: StorageRequest) -> dict[str, Any]:
     """The first `limit` objects after `cursor`, in the order of their keys, and the cursor of the next call."""
-    if request.recursive is False:
+    if request.listing.recursive is False:
         return await _one_level(store, folder, request)
-    if request.cursor is not None and not isinstance(request.cursor, str):
+    if request.listing.cursor is not None and not isinstance(request.listing.cursor, str):
         raise ToolError("storage.input", "the cursor of list is the text that the last call returned")
     found: list[dict[str, Any]] = []
-    async for meta in matching(store, folder, request, after=request.cursor):
+    async for meta in matching(store, folder, request, after=request.listing.cursor):
         # Checked before the append: only a further object proves that there is a next page.
-        if len(found) == request.limit:
+        if len(found) == request.listing.limit:
             return _list_result(request, found, cursor=found[-1]["key"])
         found.append(object_row(request, meta))
     return _list_result(request, found, cursor=None)
@@ -43,24 +43,25 @@ async def matching(
         pages = [page async for page in obstore.list(store, folder or None, chunk_size=_PAGE)]
         metas = sorted((meta for page in pages for meta in page), key=lambda meta: meta["path"])
         for meta in metas:
-            if (after is None or meta["path"] > after) and _matches_pattern(meta["path"], request.pattern):
+            if (after is None or meta["path"] > after) and _matches_pattern(meta["path"], request.listing.pattern):
                 yield meta
         return
     async for page in obstore.list(store, folder or None, offset=after, chunk_size=_PAGE):
         for meta in page:
-            if _matches_pattern(meta["path"], request.pattern):
+            if _matches_pattern(meta["path"], request.listing.pattern):
                 yield meta
 
 
 async def _one_level(store: ObjectStore, folder: str, request: StorageRequest) -> dict[str, Any]:
     found = await obstore.list_with_delimiter_async(store, folder or None)
+    options = request.listing
     objects = [
-        object_row(request, meta) for meta in found["objects"] if _matches_pattern(meta["path"], request.pattern)
+        object_row(request, meta) for meta in found["objects"] if _matches_pattern(meta["path"], options.pattern)
     ]
     folders = sorted(found["common_prefixes"])
-    if len(objects) + len(folders) > request.limit:
+    if len(objects) + len(folders) > options.limit:
         raise ToolError(
-            "result.too_large", f"{request.source.location} has more than {request.limit} entries: raise limit"
+            "result.too_large", f"{request.source.location} has more than {options.limit} entries: raise limit"
         )
     return _list_result(request, sorted(objects, key=lambda row: str(row["key"])), cursor=None) | {"folders": folders}
 
@@ -105,16 +106,17 @@ class Cursor(msgspec.Struct, frozen=True):
 
 async def watch(store: ObjectStore, folder: str, request: StorageRequest) -> dict[str, Any]:
     """The new objects, oldest first, as soon as there are some; none if `wait_s` passes without any."""
-    cursor = _cursor(request.cursor)
-    # Counted, not timed: how often is looked does not depend on how long a listing takes.
-    looks = max(1, 1 + int(request.wait_s / request.interval_s))
+    options = request.listing
+    cursor = _cursor(options.cursor)
+    # Counted, not timed: the number of listings does not depend on how long each of them takes.
+    looks = max(1, 1 + int(options.wait_s / options.interval_s))
     for look in range(looks):
         if look:
-            await asyncio.sleep(min(request.interval_s, request.wait_s))
+            await asyncio.sleep(min(options.interval_s, options.wait_s))
         found = await _new(store, folder, request, cursor)
         if found:
             break
-    returned = found[: request.limit]
+    returned = found[: options.limit]
     return {
         "url": str(request.source.location),
         "objects": [object_row(request, meta) for meta in returned],

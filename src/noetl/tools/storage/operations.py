@@ -37,31 +37,31 @@ async def perform(request: StorageRequest, proxy: str) -> dict[str, Any]:
 async def _get(store: ObjectStore, key: str, request: StorageRequest, _: str) -> dict[str, Any]:
     found = await obstore.get_async(store, key, options=_options(request))
     first, end = found.range
-    if end - first > request.max_bytes:
+    if end - first > request.part.max_bytes:
         raise _too_large(request, end - first)
     body = bytearray()
     async for chunk in found.stream(min_chunk_size=1 << 20):
         body += chunk
-        if len(body) > request.max_bytes:  # the declared size may be wrong
+        if len(body) > request.part.max_bytes:  # the declared size may be wrong
             raise _too_large(request, len(body))
-    value = decode(bytes(body), request.format, kind="storage")
+    value = decode(bytes(body), request.content.format, kind="storage")
     media_type = found.attributes.get("Content-Type")
     return object_row(request, found.meta) | {"media_type": media_type, "value": value}
 
 
 def _options(request: StorageRequest) -> Any:
-    if not request.first_byte and request.end_byte is None:
+    if not request.part.first_byte and request.part.end_byte is None:
         return None
-    if request.end_byte is None:
-        return {"range": {"offset": request.first_byte}}
-    return {"range": (request.first_byte, request.end_byte)}
+    if request.part.end_byte is None:
+        return {"range": {"offset": request.part.first_byte}}
+    return {"range": (request.part.first_byte, request.part.end_byte)}
 
 
 def _too_large(request: StorageRequest, size: int) -> ToolError:
     return ToolError(
         "result.too_large",
-        f"{request.source.location} has {size} bytes and get returns at most {request.max_bytes}: read a range of it, "
-        "or copy it to a file",
+        f"{request.source.location} has {size} bytes and get returns at most {request.part.max_bytes}: read a range of "
+        "it, or copy it to a file",
     )
 
 
@@ -72,7 +72,7 @@ async def _put(store: ObjectStore, key: str, request: StorageRequest, _: str) ->
     try:
         # In one request: a multipart upload cannot carry the condition of `mode`.
         written = await obstore.put_async(
-            store, key, request.body, attributes=_attributes(request), mode=mode, use_multipart=False
+            store, key, request.content.body, attributes=_attributes(request), mode=mode, use_multipart=False
         )
     except (AlreadyExistsError, PreconditionError):
         # An earlier attempt of this task may have written it and lost the answer; the attributes have its key.
@@ -81,18 +81,18 @@ async def _put(store: ObjectStore, key: str, request: StorageRequest, _: str) ->
         written = await obstore.head_async(store, key)
     return {
         "url": str(request.source.location),
-        "size": len(request.body),
+        "size": len(request.content.body),
         "etag": written["e_tag"],
-        "checksum": f"sha256:{hashlib.sha256(request.body).hexdigest()}",
+        "checksum": f"sha256:{hashlib.sha256(request.content.body).hexdigest()}",
     }
 
 
 async def _mode(store: ObjectStore, key: str, request: StorageRequest) -> Any:
-    if request.if_match is None:
-        return "create" if request.if_absent else "overwrite"
+    if request.condition.if_match is None:
+        return "create" if request.condition.if_absent else "overwrite"
     # Google compares generations, not etags, so the version of this etag is looked up.
     meta = await obstore.head_async(store, key)
-    if meta["e_tag"] != request.if_match:
+    if meta["e_tag"] != request.condition.if_match:
         raise ToolError("storage.conflict", f"{request.source.location} has changed: its etag is {meta['e_tag']}")
     known = {"e_tag": meta["e_tag"], "version": meta["version"]}
     return {name: value for name, value in known.items() if value is not None}
@@ -101,13 +101,13 @@ async def _mode(store: ObjectStore, key: str, request: StorageRequest) -> Any:
 def _attributes(request: StorageRequest) -> Any:
     if request.source.location.provider == "file":
         return None  # files have no attributes
-    own = {_KEY: hashlib.sha256(request.key.encode()).hexdigest()} if request.if_absent else {}
-    return {"Content-Type": request.media_type, **own}
+    own = {_KEY: hashlib.sha256(request.condition.key.encode()).hexdigest()} if request.condition.if_absent else {}
+    return {"Content-Type": request.content.media_type, **own}
 
 
 async def _is_ours(store: ObjectStore, key: str, request: StorageRequest) -> bool:
     """Whether an earlier attempt of the same task wrote the object, and only the answer was lost."""
-    if not request.if_absent or request.source.location.provider == "file":
+    if not request.condition.if_absent or request.source.location.provider == "file":
         return False
     found = await obstore.get_async(store, key, options={"head": True})
     return bool(found.attributes.get(_KEY) == _attributes(request)[_KEY])
@@ -119,7 +119,7 @@ async def _list(store: ObjectStore, key: str, request: StorageRequest, _: str) -
 
 async def _delete(store: ObjectStore, key: str, request: StorageRequest, _: str) -> dict[str, Any]:
     """Delete an object or folder. A missing one is no error: a repeated attempt finds it deleted."""
-    if request.recursive:
+    if request.listing.recursive:
         return {"url": str(request.source.location), "deleted": await _delete_folder(store, key)}
     if not key:
         raise ToolError("storage.input", "delete needs a URL that names an object; recursive: true deletes a folder")
@@ -152,7 +152,7 @@ async def _copy(store: ObjectStore, key: str, request: StorageRequest, proxy: st
         size = (await obstore.head_async(store, key))["size"]
         if size <= _MAX_COPY_BYTES:
             with suppress(NotSupportedError):
-                await obstore.copy_async(store, key, target_key, overwrite=not request.if_absent)
+                await obstore.copy_async(store, key, target_key, overwrite=not request.condition.if_absent)
                 written = await obstore.head_async(target, target_key)
                 return result | {"size": written["size"], "etag": written["e_tag"], "checksum": None}
     return result | await _stream_copy(store, key, target, target_key, request)
@@ -177,7 +177,7 @@ async def _stream_copy(
             )
 
     # A multipart upload has no condition "if absent": a writer in between is overwritten.
-    if request.if_absent and await _exists(target, target_key):
+    if request.condition.if_absent and await _exists(target, target_key):
         raise ToolError("storage.conflict", f"copy to {request.target and request.target.location}: it exists already")
     await obstore.put_async(
         target,
@@ -217,14 +217,14 @@ async def _presign(store: ObjectStore, key: str, request: StorageRequest, _: str
             "storage.input", "presign needs a credential that can sign: a key, not a token, and no file URL"
         )
     signing: Any = store
-    signed = await obstore.sign_async(signing, _method(request), key, timedelta(seconds=request.expires_s))
-    return {"url": signed, "method": request.method, "expires_s": request.expires_s}
+    signed = await obstore.sign_async(signing, _method(request), key, timedelta(seconds=request.link.expires_s))
+    return {"url": signed, "method": request.link.method, "expires_s": request.link.expires_s}
 
 
 def _method(request: StorageRequest) -> Literal["GET", "PUT"]:
-    if request.method not in ("GET", "PUT"):
-        raise ToolError("storage.input", f'method "{request.method}" is not known: write GET or PUT')
-    return "PUT" if request.method == "PUT" else "GET"
+    if request.link.method not in ("GET", "PUT"):
+        raise ToolError("storage.input", f'method "{request.link.method}" is not known: write GET or PUT')
+    return "PUT" if request.link.method == "PUT" else "GET"
 
 
 async def _watch(store: ObjectStore, key: str, request: StorageRequest, _: str) -> dict[str, Any]:

@@ -23,29 +23,60 @@ class End(msgspec.Struct, frozen=True):
     fields: dict[str, Any] = {}
 
 
+class ObjectContent(msgspec.Struct, frozen=True):
+    """What `put` writes, and the form in which `get` returns an object."""
+
+    body: bytes = b""
+    media_type: str = ""
+    format: str = "auto"
+
+
+class ReadPart(msgspec.Struct, frozen=True):
+    """The bytes of an object that `get` reads: all of them by default, and at most `max_bytes`."""
+
+    first_byte: int = 0
+    end_byte: int | None = None  # exclusive; None: the end of the object
+    max_bytes: int = MAX_BYTES
+
+
+class WriteCondition(msgspec.Struct, frozen=True):
+    """When an object may be written. `key` is the idempotency key, by which an attempt recognises the object that an
+    earlier attempt has written."""
+
+    if_absent: bool = False
+    if_match: str | None = None  # the ETag that the object must have
+    key: str = ""
+
+
+class ListingOptions(msgspec.Struct, frozen=True):
+    """Which objects `list` and `watch` return; `delete` reads `recursive`."""
+
+    pattern: str = ""
+    recursive: bool | None = None
+    limit: int = LIMIT
+    cursor: Any = None  # `list` continues after this key; `watch` after this state of the folder
+    wait_s: float = 0.0  # how long `watch` waits for a new object
+    interval_s: float = INTERVAL_S
+
+
+class LinkOptions(msgspec.Struct, frozen=True):
+    """The presigned URL that `presign` returns."""
+
+    expires_s: float = EXPIRES_S
+    method: str = "GET"
+
+
 class StorageRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """One operation. `folders` are the folders that file URLs may name; `key` is the idempotency key."""
+    """One operation. `folders` are the folders that file URLs may name."""
 
     op: str
     source: End
     target: End | None = None
-    body: bytes = b""
-    media_type: str = ""
-    if_absent: bool = False
-    if_match: str | None = None
-    first_byte: int = 0
-    end_byte: int | None = None
-    max_bytes: int = MAX_BYTES
-    format: str = "auto"
-    pattern: str = ""
-    recursive: bool | None = None
-    limit: int = LIMIT
-    cursor: Any = None
-    wait_s: float = 0.0
-    interval_s: float = INTERVAL_S
-    expires_s: float = EXPIRES_S
-    method: str = "GET"
-    key: str = ""
+    content: ObjectContent = ObjectContent()
+    part: ReadPart = ReadPart()
+    condition: WriteCondition = WriteCondition()
+    listing: ListingOptions = ListingOptions()
+    link: LinkOptions = LinkOptions()
     folders: tuple[str, ...] = ()
     policy: AddressPolicy = AddressPolicy()
     timeout_s: float = DEFAULT_TIMEOUT_S

@@ -27,7 +27,12 @@ from noetl.tools.storage.request import (
     INTERVAL_S,
     LIMIT,
     End,
+    LinkOptions,
+    ListingOptions,
+    ObjectContent,
+    ReadPart,
     StorageRequest,
+    WriteCondition,
     location_of,
 )
 from noetl.tools.table_files import fetched_table, table_folder, table_in
@@ -51,32 +56,40 @@ def request_of(inputs: Mapping[str, Any], context: ToolContext) -> StorageReques
         raise ToolError(
             "storage.input", 'put needs "data"; to store a file, copy it: {op: copy, url: file:…, target: …}'
         )
+    max_bytes = whole_number(
+        context.spec.get("max_bytes"), "spec.max_bytes", MAX_BYTES, error="storage.input", most=MAX_BYTES
+    )
     return StorageRequest(
         op=op,
         source=source,
         target=_target(inputs.get("target"), source, inputs.get("auth"), context) if op == "copy" else None,
-        body=encode(data, form, kind="storage") if op == "put" else b"",
-        media_type=str(inputs.get("media_type") or _media_type(data, form)),
-        if_absent=inputs.get("if_absent") is True,
-        if_match=inputs.get("if_match"),
-        first_byte=first,
-        end_byte=end,
-        max_bytes=whole_number(
-            context.spec.get("max_bytes"), "spec.max_bytes", MAX_BYTES, error="storage.input", most=MAX_BYTES
+        content=ObjectContent(
+            body=encode(data, form, kind="storage") if op == "put" else b"",
+            media_type=str(inputs.get("media_type") or _media_type(data, form)),
+            format=form,
         ),
-        format=form,
+        part=ReadPart(first, end, max_bytes),
+        condition=WriteCondition(
+            if_absent=inputs.get("if_absent") is True,
+            if_match=inputs.get("if_match"),
+            key=context.task_run.idempotency_key,
+        ),
+        listing=_listing_options(inputs),
+        link=LinkOptions(expires_s=_expires(inputs), method=str(inputs.get("method") or "GET").upper()),
+        folders=context.permissions.data_folders,
+        policy=context.addresses.policy,
+        timeout_s=timeout_s(context, DEFAULT_TIMEOUT_S),
+    )
+
+
+def _listing_options(inputs: Mapping[str, Any]) -> ListingOptions:
+    return ListingOptions(
         pattern=str(inputs.get("pattern") or ""),
         recursive=inputs.get("recursive"),
         limit=whole_number(inputs.get("limit"), "limit", LIMIT, error="storage.input", most=_MAX_LIMIT),
         cursor=inputs.get("cursor"),
         wait_s=_duration(inputs, "wait", 0.0),
         interval_s=max(_duration(inputs, "interval", INTERVAL_S), 0.05),
-        expires_s=_expires(inputs),
-        method=str(inputs.get("method") or "GET").upper(),
-        key=context.task_run.idempotency_key,
-        folders=context.permissions.data_folders,
-        policy=context.addresses.policy,
-        timeout_s=timeout_s(context, DEFAULT_TIMEOUT_S),
     )
 
 
