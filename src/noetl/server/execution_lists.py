@@ -77,7 +77,7 @@ async def failure_groups(services: Services, wanted: Filter) -> FailureGroups:
 
 async def trial_of(services: Services, row: ExecutionRow) -> str | None:
     """draft | step-test; None for a run of a registered playbook."""
-    known = services.registered_nets
+    known = services.caches.registered_nets
     if (row.path, row.net_hash) in known:
         return None
     if row.path.endswith(PATH_ENDING):

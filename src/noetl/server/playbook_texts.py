@@ -207,7 +207,7 @@ async def diagnostics_of(services: Services, row: CatalogRow) -> list[Diagnostic
     process. A version without a text has none."""
     if row.source is None:
         return []
-    cache, key = services.warnings, (row.path, row.version)
+    cache, key = services.caches.warnings, (row.path, row.version)
     if key not in cache:
         checked = await check_text(PlaybookText(source=row.source), for_start=True)
         # Dictionaries keep the order of insertion, so the first key is the oldest.

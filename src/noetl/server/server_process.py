@@ -257,7 +257,7 @@ def background(services: Services) -> list[Coroutine[Any, Any, None]]:
     # The name by which other processes on the store see that this one is alive.
     running = services.control.background_jobs.all(shared_as=own_worker_id())
     running += [_measure_lag(services), housekeeping(services), serve_triggers(services)]
-    running.append(services.queue_depths.serve())
+    running.append(services.caches.queue_depths.serve())
     running += [
         services.notifications.rules.serve(),
         services.listeners.sender.serve(),

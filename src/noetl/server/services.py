@@ -88,6 +88,17 @@ class CommitListeners(msgspec.Struct, frozen=True, kw_only=True):
         return Listeners(watch=watch, stored=(*waited_for, counted, *traced), stop=handle.stop)
 
 
+class ServerCaches(msgspec.Struct, kw_only=True):
+    """What a server keeps in memory to answer sooner. All of it can be read or computed again."""
+
+    histories: StateHistories  # of executions that clients look at
+    step_durations: StepDurations  # of executions that have ended, for the cost of nets
+    queue_depths: QueueDepths  # of the last hour
+    nets: dict[str, Net] = {}  # by hash, those that were started lately
+    warnings: dict[tuple[str, int], list[Any]] = {}  # about the texts of versions, by path and version
+    registered_nets: set[tuple[str, str]] = set()  # paths with hashes of nets that are in the catalogue
+
+
 class Services(msgspec.Struct, kw_only=True):
     """Everything a route may need."""
 
@@ -102,19 +113,14 @@ class Services(msgspec.Struct, kw_only=True):
     library: StoreLibrary  # where nested playbooks are found
     tools: Registry  # those that playbooks may use here
     secret_release: SecretRelease
-    histories: StateHistories  # of executions that clients look at
-    step_durations: StepDurations  # of executions that are over, for the cost of nets
+    caches: ServerCaches
     roster: Roster  # the workers that are known
     access: Access  # state of the gate: tokens, sessions, webhooks, the audit log
     readiness: Readiness
     notifications: Notifications
-    queue_depths: QueueDepths
-    # set once the server is to end: no worker is given an order after that
+    # Set when the server begins to stop: from then on no worker gets an order.
     stopping: bool = False
-    starting: int = 0  # executions being begun at this moment
-    nets: dict[str, Net] = {}  # those started of late
-    warnings: dict[tuple[str, int], list[Any]] = {}  # about texts of versions, by path and version
-    registered_nets: set[tuple[str, str]] = set()  # paths and hashes that are known to be in the catalogue
+    starting: int = 0  # executions whose start is in progress
     calls: dict[str, Any] = {}  # nested playbooks that workers wait for, by task run and lease
 
     @property
@@ -232,12 +238,14 @@ def make_services(
         library=library,
         tools=tools,
         secret_release=secret_release,
-        histories=StateHistories(measured),
-        step_durations=StepDurations(measured),
+        caches=ServerCaches(
+            histories=StateHistories(measured),
+            step_durations=StepDurations(measured),
+            queue_depths=QueueDepths(measured, clock),
+        ),
         roster=roster,
         readiness=Readiness(measured, clock),
         notifications=notifications,
-        queue_depths=QueueDepths(measured, clock),
         access=_access(settings, measured, clock),
     )
 

@@ -238,13 +238,13 @@ async def start_net(
 
 async def net_of(services: Services, row: CatalogRow) -> Net:
     """The net of a version, which can be run here. Problem 422 says why not."""
-    net: Net | None = services.nets.get(row.net_hash)
+    net: Net | None = services.caches.nets.get(row.net_hash)
     if net is None:
         net = from_json(await services.store.net(row.net_hash))
         # Cleared as a whole: it only saves decoding, and a net in use is decoded again at the next start.
-        if len(services.nets) >= 500:
-            services.nets.clear()
-        services.nets[row.net_hash] = net
+        if len(services.caches.nets) >= 500:
+            services.caches.nets.clear()
+        services.caches.nets[row.net_hash] = net
     await _check_runnable(net, services)
     return net
 

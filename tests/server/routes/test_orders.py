@@ -383,7 +383,7 @@ async def test_pools_show_the_number_of_waiting_orders() -> None:
     async with talking(workers=0) as talk:
         worker, _ = await begun(talk)
         await talk.start()
-        await talk.services.queue_depths.count_waiting()
+        await talk.services.caches.queue_depths.count_waiting()
         await turn(worker, capacity=2)
         (pool,) = (await talk.get("/api/pools"))["pools"]
 

@@ -252,5 +252,5 @@ async def cost(request: Request) -> Response:
     if found.net is None:
         raise playbook_problem(found)
     path = asked.path or found.net.path
-    history = await services_of(request).step_durations.recent(path)
+    history = await services_of(request).caches.step_durations.recent(path)
     return Json(await computed(net_cost, found.net, path, history))

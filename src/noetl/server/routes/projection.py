@@ -143,7 +143,7 @@ Path = Annotated[str, Query(pattern=r"^(\d{1,9}(\.\d{1,9}){0,20})?$", descriptio
 
 async def _history(request: Request, execution_id: str) -> StateHistory:
     row = await execution_of(request, execution_id)
-    return await services_of(request).histories.of(row)
+    return await services_of(request).caches.histories.of(row)
 
 
 def _moment(history: StateHistory, at: int | None, since: int) -> int:

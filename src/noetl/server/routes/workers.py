@@ -162,7 +162,7 @@ async def pools(request: Request) -> Response:
     crews, now = await crews_of(services), services.clock.now()
     waiting = await services.store.unclaimed(now=now)
     # A pool needs no declaration: it exists as soon as a worker serves it or an order names it.
-    names = sorted({*crews, *waiting, *services.queue_depths.pools, DEFAULT_POOL})
+    names = sorted({*crews, *waiting, *services.caches.queue_depths.pools, DEFAULT_POOL})
     leased = await services.store.leased(now=now, pools=names)
     return Json(PoolList(pools=[await _view(services, crews.of(name), leased, waiting) for name in names]))
 
@@ -194,5 +194,5 @@ async def _view(services: Services, crew: Crew, leased: Mapping[str, int], waiti
         workers=len(crew.fit),
         kinds=crew.kinds,
         obstacles=await obstacles(services, crew, waiting.get(pool.name, 0)),
-        depths=services.queue_depths.of(pool.name, waiting.get(pool.name, 0)),
+        depths=services.caches.queue_depths.of(pool.name, waiting.get(pool.name, 0)),
     )
