@@ -30,7 +30,7 @@ from noetl.events.side_runs import (
     CompensationStarted,
     Surrounding,
 )
-from noetl.net.net import Transition, pipeline_of, submitting_task
+from noetl.net.net import Compensation, Transition, pipeline_of, submitting_task
 from noetl.net.task import Task, credential_input
 from noetl.templates.scope import Scope
 
@@ -82,25 +82,38 @@ def _add_registrations(
     ctx: dict[str, Any],
 ) -> None:
     """Register the step's own compensation, or else those of the playbooks it called."""
-    path = parts.get("path", ())
     # Never both: the author of the step knows what its playbooks did, and nothing must be undone twice.
-    compensation = step.compensation
-    if compensation is not None:
-        # Derived, and also the id of the event: a decision that is repeated registers the compensation once.
-        registration_id = derived("registration", run.step_run_id, *path)
-        read = _captured_state(execution, ctx, compensation.tasks)
-        own = CompensationRegistered(
-            registration_id=registration_id,
-            owner=run.step_run_id,
-            step=run.step,
-            task=compensation.tasks[0].name,
-            idempotent=compensation.idempotent,
-            pool=run.lease.pool,
-            **read,
-            **parts,
-        )
-        draft.add(own, run=run, event_id=registration_id)
-        return
+    if step.compensation is not None:
+        _register_own(draft, execution, run, step.compensation, parts, ctx)
+    else:
+        _register_children(draft, run, children, parts.get("path", ()))
+
+
+def _register_own(
+    draft: Draft,
+    execution: Execution,
+    run: StepRun,
+    compensation: Compensation,
+    parts: dict[str, Any],
+    ctx: dict[str, Any],
+) -> None:
+    # Derived, and also the id of the event: a decision that is repeated registers the compensation once.
+    registration_id = derived("registration", run.step_run_id, *parts.get("path", ()))
+    registration = CompensationRegistered(
+        registration_id=registration_id,
+        owner=run.step_run_id,
+        step=run.step,
+        task=compensation.tasks[0].name,
+        idempotent=compensation.idempotent,
+        pool=run.lease.pool,
+        **_captured_state(execution, ctx, compensation.tasks),
+        **parts,
+    )
+    draft.add(registration, run=run, event_id=registration_id)
+
+
+def _register_children(draft: Draft, run: StepRun, children: tuple[str, ...], path: tuple[int, ...]) -> None:
+    """Register the nested executions that the step has called; each is undone by its own registrations."""
     for child in children:
         registration_id = derived("registration", child)
         registration = CompensationRegistered(

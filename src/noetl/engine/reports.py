@@ -139,13 +139,7 @@ def _add_entry(
                 return position  # a repeat of what is recorded (EVT-06)
             about["task_run_id"] = entry.task_run_id
             if isinstance(entry, TaskProcessed):
-                event_id = draft.add(without_notes(entry), run=run, **about).event_id
-                if entry.decision.case is not None:
-                    add_notes(draft, run, entry, event_id, **about)
-                if entry.decision.set_ctx:
-                    patch_ctx(draft, execution, run, entry.decision.set_ctx, parent_id=event_id)
-                if entry.deferred:
-                    start_async_task(draft, run, plan.step(run.step), entry, position, event_id=event_id)
+                _add_processed(plan, draft, execution, run, entry, position, about)
                 return position_after(position, entry, timed.at)
             mark = entry_key(entry, run.lease.lease_epoch)
             if mark not in seen_marks:
@@ -170,6 +164,25 @@ def _add_entry(
                 draft.add(entry, run=run, **about)
             draft.add_effect(_close(run))
     return position
+
+
+def _add_processed(
+    plan: Plan,
+    draft: Draft,
+    execution: Execution,
+    run: StepRun,
+    entry: TaskProcessed,
+    position: Position,
+    about: dict[str, Any],
+) -> None:
+    """Add the end of a task run, with what follows from it: notes of case rules, writes to `ctx`, a side run."""
+    event_id = draft.add(without_notes(entry), run=run, **about).event_id
+    if entry.decision.case is not None:
+        add_notes(draft, run, entry, event_id, **about)
+    if entry.decision.set_ctx:
+        patch_ctx(draft, execution, run, entry.decision.set_ctx, parent_id=event_id)
+    if entry.deferred:
+        start_async_task(draft, run, plan.step(run.step), entry, position, event_id=event_id)
 
 
 def _close(run: StepRun) -> CloseOrder:

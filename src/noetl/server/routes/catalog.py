@@ -68,11 +68,7 @@ async def register(request: Request) -> Response:
     200). The body is the YAML text, or JSON with it. 422 with all diagnostics when it has errors; `migration` says
     then whether `POST /api/migrate` would give a text that is accepted."""
     services = services_of(request)
-    require_media_type(request, (*JSON, *YAML))
-    if media_type(request) in JSON:
-        asked = await read(request, Registering)
-    else:
-        asked = Registering(source=playbook_texts.decode_text(await body_of(request)))
+    asked = await _registering_in(request)
     source = await playbook_texts.migrated_text(asked.source) if asked.migrate else asked.source
     result = await playbook_texts.check_text(
         playbook_texts.PlaybookText(source=source, strict=asked.strict or services.settings.strict),
@@ -104,6 +100,14 @@ async def register(request: Request) -> Response:
         absent_credentials=registered.absent_credentials,
     )
     return Json(answer, 201 if registered.created else 200)
+
+
+async def _registering_in(request: Request) -> Registering:
+    """The body of a registration: JSON, or the plain text of a playbook."""
+    require_media_type(request, (*JSON, *YAML))
+    if media_type(request) in JSON:
+        return await read(request, Registering)
+    return Registering(source=playbook_texts.decode_text(await body_of(request)))
 
 
 @router.get("/api/catalog", **openapi_docs(CatalogPage, summary="List playbooks"))

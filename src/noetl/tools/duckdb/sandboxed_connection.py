@@ -11,7 +11,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta, tzinfo
 from importlib.util import find_spec
@@ -223,21 +223,12 @@ _NETWORKS = {
 def locked_connection(call: dict[str, Any], objects: ObjectFiles | None = None) -> Any:
     """A connection for one call, with its configuration locked. It opens `objects` as files."""
     _provide_pytz()
-    limits = {"memory_limit": f"{call['memory_bytes']}B", "threads": str(call["threads"])}
-    config: dict[str, Any] = {**_CONFIG, **limits}
     attached = msgspec.convert(call["attach"], Attachment) if call["attach"] else None
-    if call.get("is_ours"):
-        # This connection serves several calls. DuckDB's cache identifies a file by its name and a time in seconds, and
-        # we write new files under the same name.
-        config["enable_external_file_cache"] = "false"
-    if attached is not None:
-        config |= _FOR_ATTACHING
-        if call.get("has_checked_extensions"):
-            config["allow_unsigned_extensions"] = "true"
     folders = [*call["folders"], *_folders_of(attached)]
     if attached is not None and attached.opens_files:
         # Before DuckDB starts: threads that run already would not be confined.
         confine_files((sys.prefix, sys.base_prefix, *sys.path, *_SYSTEM), (*folders, "/dev/null"))
+    config = _configuration(call, attached)
     connection = retry_while_locked(lambda: duckdb.connect(call["database"] or ":memory:", config=config))
     try:
         connection.execute("SET TimeZone = 'UTC'")
@@ -252,17 +243,40 @@ def locked_connection(call: dict[str, Any], objects: ObjectFiles | None = None) 
             if attached.is_offline:
                 forbid_sockets()
         roots = attached.objects.roots if attached is not None and attached.objects is not None else ()
-        allowed = ", ".join(quoted(folder.rstrip("/") + "/") for folder in (*folders, *roots))
-        connection.execute(f"SET allowed_directories = [{allowed}]")
-        if files := call.get("files"):
-            connection.execute(f"SET allowed_paths = [{', '.join(map(quoted, files))}]")
-        connection.execute("SET enable_external_access = false")
-        # Last: from here on no SQL of the task can undo what was set before.
-        connection.execute("SET lock_configuration = true")
+        _lock(connection, (*folders, *roots), call.get("files"))
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def _configuration(call: dict[str, Any], attached: Attachment | None) -> dict[str, Any]:
+    """The settings that a connection starts with."""
+    config: dict[str, Any] = {
+        **_CONFIG,
+        "memory_limit": f"{call['memory_bytes']}B",
+        "threads": str(call["threads"]),
+    }
+    if call.get("is_ours"):
+        # This connection serves several calls. DuckDB's cache identifies a file by its name and a time in seconds, and
+        # we write new files under the same name.
+        config["enable_external_file_cache"] = "false"
+    if attached is not None:
+        config |= _FOR_ATTACHING
+        if call.get("has_checked_extensions"):
+            config["allow_unsigned_extensions"] = "true"
+    return config
+
+
+def _lock(connection: Any, folders: Sequence[str], files: Sequence[str] | None) -> None:
+    """Allow these folders and files only, and refuse all further changes of settings."""
+    allowed = ", ".join(quoted(folder.rstrip("/") + "/") for folder in folders)
+    connection.execute(f"SET allowed_directories = [{allowed}]")
+    if files:
+        connection.execute(f"SET allowed_paths = [{', '.join(map(quoted, files))}]")
+    connection.execute("SET enable_external_access = false")
+    # Last: from here on no SQL of the task can undo what was set before.
+    connection.execute("SET lock_configuration = true")
 
 
 def _folders_of(attached: Attachment | None) -> tuple[str, ...]:
