@@ -167,9 +167,9 @@ def login_command(server: str | None, name: str | None, ca: str | None) -> None:
         name = name or (chosen if known is not None else _host(url))
         # Read and verify the token before anything is stored: a context with an invalid token is worse than none.
         token = _read_token(url)
-        who = _request_identity(url, token, ca or load_settings().settings.ca or ca_for(url))
+        identity = _request_identity(url, token, ca or load_settings().settings.ca or ca_for(url))
         _keep(name, url, token, ca)
-    click.echo(f"{visible(name)}: {visible(who.subject)}, {who.role} of {url}")
+    click.echo(f"{visible(name)}: {visible(identity.subject)}, {identity.role} of {url}")
 
 
 def _read_token(url: str) -> str:

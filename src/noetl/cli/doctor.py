@@ -308,9 +308,9 @@ def _server(server: str | None, db: str | None) -> Iterator[DoctorFinding]:
     else:
         yield DoctorFinding("clock", "ok", "as the server's")
     with place.client() as client:
-        who = client.who_am_i()
-        yield DoctorFinding("token", "ok", f"{who.subject}, {who.role}")
-        if who.role in ("operator", "author", "admin", "viewer"):
+        identity = client.who_am_i()
+        yield DoctorFinding("token", "ok", f"{identity.subject}, {identity.role}")
+        if identity.role in ("operator", "author", "admin", "viewer"):
             yield workers_finding([worker for worker in client.workers() if worker.live])
             yield from (DoctorFinding("pool", "warning", why) for pool in client.pools() for why in pool.obstacles)
 

@@ -75,8 +75,8 @@ def _trial(row: ExecutionRow, registered: set[str] | None) -> str | None:
     from noetl.operations.step_tests import DRAFT, PATH_ENDING, STEP_TEST
 
     if registered is None:
-        told: str | None = getattr(row, "trial", None)
-        return told
+        trial: str | None = getattr(row, "trial", None)
+        return trial
     if row.path.endswith(PATH_ENDING):
         return STEP_TEST
     return None if row.net_hash in registered else DRAFT

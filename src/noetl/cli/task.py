@@ -201,8 +201,8 @@ def _act(
         # Asked of the server or store that recorded it: on a server the token identifies the user, not --as.
         return task, (await it.who_am_i()).subject, await is_abandoned_run(it, task.execution_id)
 
-    task, who, is_alone = ask(db, act, actor=actor, roles=roles)
-    click.echo(f'{_DONE[action]} task "{visible(task.title)}" as {visible(who)}')
+    task, actor_name, is_alone = ask(db, act, actor=actor, roles=roles)
+    click.echo(f'{_DONE[action]} task "{visible(task.title)}" as {visible(actor_name)}')
     if action == "complete" and is_alone:
         hint = resume_hint(db, task.execution_id)
         click.echo(f"no process runs its execution now; resume it with: {hint}", err=True)

@@ -105,13 +105,13 @@ def start_command(
     }
     with refusals():
         settings = load_settings(flags).settings
-        there = must_reach(server, token_file, ca)
+        server_place = must_reach(server, token_file, ca)
         _warn_of_folders(settings)
         tune_collection()
         # The token has been read, so it can be removed from the environment.
         protect("NOETL_TOKEN")
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
-            left = runner.run(_serve(there, settings, name, labels))
+            left = runner.run(_serve(server_place, settings, name, labels))
         ctx.exit(left)
 
 
@@ -134,7 +134,7 @@ def _detach() -> None:
         )
 
 
-async def _serve(there: ServerPlace, settings: Settings, name: str | None, labels: dict[str, str]) -> int:
+async def _serve(server: ServerPlace, settings: Settings, name: str | None, labels: dict[str, str]) -> int:
     from noetl.base.distribution import own_version
     from noetl.base.tls_trust import trusting
     from noetl.cli.live import print_line
@@ -143,8 +143,8 @@ async def _serve(there: ServerPlace, settings: Settings, name: str | None, label
     from noetl.worker.remote_worker import RemoteWorker, WorkerSpec
 
     spec = WorkerSpec(
-        url=there.url,
-        token=there.token,
+        url=server.url,
+        token=server.token,
         name=name or socket.gethostname(),
         instance=own_instance(),
         pools=settings.pools,
@@ -153,7 +153,7 @@ async def _serve(there: ServerPlace, settings: Settings, name: str | None, label
         drain_s=settings.drain_timeout,
         version=own_version(),
     )
-    record = own_record("worker", spec.name, there.url, pools=",".join(settings.pools))
+    record = own_record("worker", spec.name, server.url, pools=",".join(settings.pools))
     place = None
 
     def registered() -> None:
@@ -162,7 +162,7 @@ async def _serve(there: ServerPlace, settings: Settings, name: str | None, label
         place = leave(record)
 
     worker = RemoteWorker(
-        spec, _tools(settings), say=print_line, verify=trusting(there.ca, spec.url), registered=registered
+        spec, _tools(settings), say=print_line, verify=trusting(server.ca, spec.url), registered=registered
     )
     _stop_on_signal(worker)
     try:

@@ -90,8 +90,8 @@ class TriggerStore:
     async def keep_dead_letter(self, trigger: SourceTrigger, letter: DeadLetter) -> None:
         name = _letter_name(trigger, letter.item_id)
         for _ in range(_TRIES):
-            there = await self._key_values.get(DEAD_LETTER, name)
-            over = there.version if there is not None else 0
+            stored = await self._key_values.get(DEAD_LETTER, name)
+            over = stored.version if stored is not None else 0
             if await self._key_values.put(DEAD_LETTER, name, msgspec.json.encode(letter), over=over, at=letter.at):
                 return
 
@@ -258,9 +258,9 @@ class TriggerTurns:
             raise RefusedError(item.refusal)
         if len(msgspec.json.encode(item.value)) > LONGEST_BYTES:
             raise RefusedError(f"it has more than {LONGEST_BYTES:,} bytes, which is too large for a start")
-        told = {"name": trigger.name, "kind": trigger.kind, "item_id": item.item_id}
+        trigger_fields = {"name": trigger.name, "kind": trigger.kind, "item_id": item.item_id}
         try:
-            await self._starter.start(trigger, execution_id, {"item": item.value, "trigger": told})
+            await self._starter.start(trigger, execution_id, {"item": item.value, "trigger": trigger_fields})
         except ConflictError:  # another server has started it
             return progress
         running = (*progress.running, execution_id)

@@ -80,7 +80,7 @@ Names = Literal["dotted", "legacy"]
 
 def shown_event(event: Event, names: Names = "dotted") -> dict[str, Any]:
     """An event as clients read it, under its name of today or the older one (EVT-02, EVT-05)."""
-    told = readable(event)
+    fields = readable(event)
     if names == "legacy":
-        told["event_type"] = told["name"] = legacy_name(event.event_type, status_of(event.payload))
-    return told
+        fields["event_type"] = fields["name"] = legacy_name(event.event_type, status_of(event.payload))
+    return fields

@@ -82,17 +82,17 @@ def _days(day: str, month: str, weekday: str) -> tuple[str, str] | None:
     if day == "*":
         return ("", "") if month == "*" else None
     if day.upper() == "L":
-        said = "the last day"
+        day_words = "the last day"
     elif (numbers := _numbers(day)) is not None and "-" not in day:
-        said = "the " + _joined_words([_ordinal(number) for number in numbers])
+        day_words = "the " + _joined_words([_ordinal(number) for number in numbers])
     else:
         return None
     if month == "*":
-        return (f"on {said} of every month",) * 2
+        return (f"on {day_words} of every month",) * 2
     months = _numbers(month, _MONTH_NAMES)
     if months is None or "-" in month:
         return None
-    return (f"on {said} of {_joined_words([_MONTHS[number - 1] for number in months])}",) * 2
+    return (f"on {day_words} of {_joined_words([_MONTHS[number - 1] for number in months])}",) * 2
 
 
 def _weekdays(weekday: str) -> tuple[str, str] | None:

@@ -157,16 +157,16 @@ async def _differences(store: Store, execution_id: str) -> list[str]:
         stored = await _stored_rows(store, execution_id)
         try:
             events = await store.events(execution_id)
-            told = _derived_rows(derived_rows(events), _unverifiable_fields(stored, events)) if events else None
+            derived = _derived_rows(derived_rows(events), _unverifiable_fields(stored, events)) if events else None
         except (NoetlError, AssertionError) as problem:
             return [f"its log cannot be read: {problem}"]
         # An execution that runs may commit between the two reads. Then its rows and its log are of different times, and
         # a difference is no damage.
-        if told is None or (await store.positions([execution_id])).get(execution_id) == len(events):
+        if derived is None or (await store.positions([execution_id])).get(execution_id) == len(events):
             break
-    if told is None:
+    if derived is None:
         return ["it has no events"]
-    names = [name for name in _Rows.__struct_fields__ if getattr(stored, name) != getattr(told, name)]
+    names = [name for name in _Rows.__struct_fields__ if getattr(stored, name) != getattr(derived, name)]
     return [f"its {name} in the store and as its log tells them differ" for name in names]
 
 

@@ -88,16 +88,16 @@ class MemoryKeyValues:
         return [self._things[key] for key in sorted(self._things) if key[0] == kind and key[1].startswith(starts)]
 
     async def put(self, kind: str, name: str, body: bytes, *, over: int, at: float) -> KeyValue | None:
-        there = self._things.get((kind, name))
-        if (there.version if there else 0) != over:
+        stored = self._things.get((kind, name))
+        if (stored.version if stored else 0) != over:
             return None
         thing = KeyValue(kind=kind, name=name, version=over + 1, body=body, updated_at=at)
         self._things[kind, name] = thing
         return thing
 
     async def delete(self, kind: str, name: str, *, version: int | None = None) -> bool:
-        there = self._things.get((kind, name))
-        if there is None or version not in (None, there.version):
+        stored = self._things.get((kind, name))
+        if stored is None or version not in (None, stored.version):
             return False
         del self._things[kind, name]
         return True
@@ -313,8 +313,8 @@ def next_row(playbook: Registration, newest: CatalogRow | None) -> CatalogRow:
     """The row after the newest one. ReplacedError unless that is the one the registration is over."""
     version = newest.version if newest is not None else 0
     if playbook.over not in (None, version):
-        there = f"its newest version is {version}" if version else "there is no version of it"
-        message = f'"{playbook.path}" has changed since this text was opened: {there}'
+        found = f"its newest version is {version}" if version else "there is no version of it"
+        message = f'"{playbook.path}" has changed since this text was opened: {found}'
         raise ReplacedError(message, path=playbook.path, version=version)
     return CatalogRow(
         path=playbook.path,

@@ -261,8 +261,8 @@ def foreign(name: str, dialect: str, site: TemplateSite | None = None) -> str | 
     if site is not None and name in visible(site, dialect):
         return None
     if dialect == V2_CASE:
-        there = _CONDITION_NAMES if site is TemplateSite.CASE_WHEN else _ACTION_NAMES if site in _ACTIONS else {}
-        return there.get(name) or _CASE_NAMES.get(name)
+        replacements = _CONDITION_NAMES if site is TemplateSite.CASE_WHEN else _ACTION_NAMES if site in _ACTIONS else {}
+        return replacements.get(name) or _CASE_NAMES.get(name)
     if name == "vars":
         return "ctx" if dialect == V10 else None
     routing = site in (TemplateSite.ARC, TemplateSite.SET_CTX_STEP, TemplateSite.EMIT, TemplateSite.HANDLER)

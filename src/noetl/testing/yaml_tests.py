@@ -252,7 +252,7 @@ def read_test_file(file: Path) -> PlaybookTestFile:
         raise RefusedError(f"{file}: this is a binary file, and a file of tests is YAML text") from None
     findings = Findings()
     root = read_yaml(source, findings)
-    said = [(found.span, f"{found.message}; {found.hint}" if found.hint else found.message) for found in findings]
+    mistakes = [(found.span, f"{found.message}; {found.hint}" if found.hint else found.message) for found in findings]
     if isinstance(root, Mapping) and root.get("workflow") is not None and root.get("tests") is None:
         beside = file.with_name(f"{file.stem}{TEST_SUFFIX}")
         raise RefusedError(
@@ -261,10 +261,10 @@ def read_test_file(file: Path) -> PlaybookTestFile:
         )
     if root is not None:
         found = [*shape_mistakes(root, PlaybookTestFile), *meaning_mistakes(root, load_kinds())]
-        said += [(mistake.node.span, mistake.text) for mistake in found]
-    if said:
-        said.sort(key=lambda one: (one[0].line, one[0].column))
-        raise RefusedError("\n".join(f"{file}:{at.line}:{at.column}: {text}" for at, text in said))
+        mistakes += [(mistake.node.span, mistake.text) for mistake in found]
+    if mistakes:
+        mistakes.sort(key=lambda one: (one[0].line, one[0].column))
+        raise RefusedError("\n".join(f"{file}:{at.line}:{at.column}: {text}" for at, text in mistakes))
     return msgspec.convert(data(root), PlaybookTestFile)
 
 

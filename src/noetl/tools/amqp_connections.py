@@ -115,9 +115,9 @@ class AmqpConnections:
 
     def holder(self, owner: str, token: str) -> tuple[OwnedConnection, HeldChannel] | None:
         """The channel that received the messages of a receipt; None once it is closed."""
-        for (who, _), owned in self._open.items():
+        for (of_owner, _), owned in self._open.items():
             held = owned.held.get(token)
-            if who == owner and held is not None and not held.channel.is_closed:
+            if of_owner == owner and held is not None and not held.channel.is_closed:
                 return owned, held
         return None
 

@@ -127,8 +127,8 @@ class RestCatalog:
             return ToolError(
                 "lake.error", without_secrets(secrets, problem.message), retryable=problem.retryable, code=code
             )
-        said = _mapping(_mapping(data).get("error")).get("message") or _mapping(data).get("error_description") or ""
-        message = without_secrets(secrets, self._context.mask(str(said)))[:300]
+        written = _mapping(_mapping(data).get("error")).get("message") or _mapping(data).get("error_description") or ""
+        message = without_secrets(secrets, self._context.mask(str(written)))[:300]
         message = "".join(char if char.isprintable() else " " for char in message)
         kind = "lake.denied" if status in (401, 403) else "lake.error"
         text = f"the catalogue at {self._host} answered {status}" + (f": {message}" if message else "")

@@ -308,7 +308,7 @@ async def keys_of(stream: JetStreamContext, bucket: str, *, timeout_s: float) ->
     finally:
         await consumer.unsubscribe()
         await stream.delete_consumer(kept_in, info.name)
-    return sorted(key for key, there in is_there.items() if there)
+    return sorted(key for key, exists in is_there.items() if exists)
 
 
 def _is_removal(message: Msg) -> bool:

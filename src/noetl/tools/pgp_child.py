@@ -116,16 +116,16 @@ def _private(request: PgpRequest, use: Any) -> Any:
 
 def _failure(problem: Exception, request: PgpRequest) -> ToolError:
     # The library adds a backtrace of its native code to every message.
-    said = str(problem).partition("Stack backtrace")[0].partition("\n")[0]
+    message = str(problem).partition("Stack backtrace")[0].partition("\n")[0]
     if getattr(problem, "errno", None) == errno.EFBIG or "File too large" in str(problem):
         return ToolError(
             LIMIT, f"{request.name} gives more than {request.max_bytes} bytes: raise spec.max_bytes if it may"
         )
-    if "Signature verification failed" in said:
+    if "Signature verification failed" in message:
         return ToolError(DENIED, f"{request.name} has no valid signature of the keys in signers")
-    if "No key to decrypt" in said:
+    if "No key to decrypt" in message:
         return ToolError(DENIED, f"{request.name} is not encrypted for the key or the password of auth")
-    plain = said.replace(request.source, request.name).replace(request.target, "the target")
+    plain = message.replace(request.source, request.name).replace(request.target, "the target")
     if request.op == "encrypt":
         return ToolError("pgp.error", f"{request.name} cannot be encrypted: {plain}")
     return ToolError(DATA, f"{request.name} is no whole OpenPGP message, or was changed: {plain}")

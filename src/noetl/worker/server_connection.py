@@ -62,8 +62,8 @@ def refusal(status: int, reason: str, content: bytes, url: str) -> ServerRefused
         case 401:
             words = f"{detail}: give a valid token with NOETL_TOKEN or --token-file"
         case 404 if not problem:
-            there = urlsplit(url)
-            words = f"there is no {there.path} at {there.hostname}: is this a NoETL server?"
+            parts = urlsplit(url)
+            words = f"there is no {parts.path} at {parts.hostname}: is this a NoETL server?"
         case _:
             words = str(detail)
     return ServerRefusedError(f"the server refused ({status}): {words}", status, problem)
@@ -190,9 +190,9 @@ class ServerClock:
             return
         try:
             # An HTTP date has no fractions of a second: on average it is half a second too early.
-            there = float(date) if date[:1].isdigit() else parsedate_to_datetime(date).timestamp() + 0.5
+            server_time = float(date) if date[:1].isdigit() else parsedate_to_datetime(date).timestamp() + 0.5
         except (TypeError, ValueError):
             return
-        ahead_s = there - self._own.now()
+        ahead_s = server_time - self._own.now()
         if abs(ahead_s - self.ahead_s) > _TOLERANCE_S:
             self.ahead_s = ahead_s if abs(ahead_s) > _TOLERANCE_S else 0.0

@@ -86,7 +86,7 @@ async def check_call(call: PlaybookCall, plan: Plan, execution: Execution, store
         raise refused(f'"{call.path}" was not started: the task does not call it with these arguments')
 
 
-def stands_at(call: PlaybookCall, plan: Plan, execution: Execution) -> bool:
+def is_at_task_run(call: PlaybookCall, plan: Plan, execution: Execution) -> bool:
     """Whether the order is at the task run of the call."""
     run, lease = execution.run_of(call.order_id), execution.lease_of(call.order_id)
     if run is None or lease is None or run.step_run_id != call.step_run_id:
@@ -121,7 +121,7 @@ def _positions(run: StepRun, lease: StepLease | Range) -> Iterator[tuple[Positio
         return
     for path, begun in run.loop.begun.items():
         if begun.order_id == lease.order_id:
-            yield begun.stands(), path
+            yield begun.current_position(), path
 
 
 def _hooks(run_id: str, task: Task) -> Iterator[tuple[str, Task]]:

@@ -23,7 +23,7 @@ from noetl.control.claiming.orders import needs_of
 from noetl.control.commit.decisions import AwaitedChildren
 from noetl.control.commit.loaded_executions import LoadedExecution
 from noetl.control.executions import Executions
-from noetl.control.nested.call_grants import refused, stands_at
+from noetl.control.nested.call_grants import is_at_task_run, refused
 from noetl.control.secrets.release import SecretRelease
 from noetl.engine.commands import Start
 from noetl.engine.execution import Execution
@@ -136,7 +136,7 @@ class NestedCalls:
             return
         if (lease.worker_id, lease.lease_epoch) != (call.worker_id, call.lease_epoch):
             raise refused("nothing was given up: the order is held by another worker")
-        if not stands_at(call, loaded.plan, loaded.execution):
+        if not is_at_task_run(call, loaded.plan, loaded.execution):
             raise refused("nothing was given up: the order is not at this task run")
         await self.give_up(call, reason)
 

@@ -225,8 +225,8 @@ async def keep(store: Store, message: MessageRow) -> bool:
         )
     if await store.waits.keep(message):
         return True
-    there = await store.waits.message(message.message_id)
-    if there is not None and _body(there) != _body(message):
+    stored = await store.waits.message(message.message_id)
+    if stored is not None and _body(stored) != _body(message):
         raise SettledError(f"another message was sent as {message.message_id}: give this one an id of its own")
     return False
 

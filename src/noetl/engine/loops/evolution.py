@@ -94,14 +94,14 @@ def on_task_note(loop: LoopRun, payload: TaskStarted | KeychainRefreshed | HookF
     """Something of the task under way."""
     iteration = loop.begun[payload.path]
     # With the epoch of the lease: the next holder of the range reports these entries once more, and both are true.
-    iteration.told = (*iteration.told, entry_key(payload, loop.ranges[iteration.order_id].lease_epoch))
+    iteration.task_events = (*iteration.task_events, entry_key(payload, loop.ranges[iteration.order_id].lease_epoch))
     iteration.in_task = iteration.in_task or isinstance(payload, TaskStarted)
 
 
 def on_task_processed(loop: LoopRun, payload: TaskProcessed, at: float) -> None:
     iteration = loop.begun[payload.path]
-    iteration.position = iteration.stands()
-    iteration.last, iteration.last_at, iteration.in_task, iteration.told = payload, at, False, ()
+    iteration.position = iteration.current_position()
+    iteration.last, iteration.last_at, iteration.in_task, iteration.task_events = payload, at, False, ()
     iteration.passed_over = iteration.passed_over or payload.is_passed_over
     if payload.decision.set_ctx:
         note_writes(loop, payload.path, payload.decision.set_ctx)
@@ -109,7 +109,7 @@ def on_task_processed(loop: LoopRun, payload: TaskProcessed, at: float) -> None:
 
 def on_case_started(loop: LoopRun, payload: CaseStarted) -> None:
     iteration = loop.begun[payload.path]
-    iteration.position = position_after_entry(iteration.stands(), payload.decision)
+    iteration.position = position_after_entry(iteration.current_position(), payload.decision)
     iteration.last = None
     if payload.decision.set_ctx:
         note_writes(loop, payload.path, payload.decision.set_ctx)

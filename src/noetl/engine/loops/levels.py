@@ -259,7 +259,7 @@ def iterations_of(plan: Plan, run: StepRun, span: Range) -> Iterations:
 
 def _resumed_iterations(loop: LoopRun, span: Range) -> dict[int, Resumed]:
     return {
-        path[-1]: Resumed(position=begun.stands(), interrupted=begun.in_task, writes=dict(begun.writes))
+        path[-1]: Resumed(position=begun.current_position(), interrupted=begun.in_task, writes=dict(begun.writes))
         for path, begun in loop.begun.items()
         if begun.order_id == span.order_id
     }

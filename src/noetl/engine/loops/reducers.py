@@ -170,7 +170,7 @@ class ConflictCheck:
         region = loop.region_of(frame)
         if region is None or region.last_wins:
             return None
-        mine: dict[str, Write] = {}
+        own_writes: dict[str, Write] = {}
         for patch in patches:
             for key, value in patch.items():
                 # Two iterations of one report may contradict each other before either is in the state.
@@ -180,8 +180,8 @@ class ConflictCheck:
                 # The same value twice is no contradiction (O-15).
                 if old is not None and old.path[: frame.strand] != path[: frame.strand] and old.value != value:
                     return key
-                mine[key] = Write(path, value)
-        self._fresh |= mine
+                own_writes[key] = Write(path, value)
+        self._fresh |= own_writes
         return None
 
 

@@ -69,7 +69,7 @@ class _RangeReport:
         # to be known now.
         self._left = span.left
         self._stopped: list[Path] = []
-        self._told: dict[Path, set[str]] = {}  # by iteration, the entries of this report on the running task
+        self._new_marks: dict[Path, set[str]] = {}  # by iteration, the entries of this report on the running task
         self._cased: set[Path] = set()  # iterations of v2-case that this report begins
         # Judged for the whole report at once: entries of one report are one moment, whichever comes first in it.
         self._refused = self._conflicts(command.report.entries)
@@ -116,8 +116,8 @@ class _RangeReport:
     def _begin(self, entry: IterationStarted, at: float) -> None:
         path = entry.path
         # A report may only speak of iterations of its own order.
-        mine = path[:-1] == self._span.path and path[-1] == entry.index and entry.index in self._span
-        if not mine or path in self._moved or path in self._loop.begun or self._frame.ended[entry.index]:
+        is_own = path[:-1] == self._span.path and path[-1] == entry.index and entry.index in self._span
+        if not is_own or path in self._moved or path in self._loop.begun or self._frame.ended[entry.index]:
             return
         self._add(entry, at)
         self._moved[path] = (self._run.progress.position.visit, self._run.progress.position.attempt)
@@ -129,8 +129,8 @@ class _RangeReport:
         if not isinstance(entry, TaskProcessed):
             # Within one task run several notes are possible, so the position alone does not tell a repeat.
             mark = entry_key(entry, self._span.lease_epoch)
-            here, begun = self._told.setdefault(path, set()), self._loop.begun.get(path)
-            if mark not in here and (begun is None or mark not in begun.told):
+            here, begun = self._new_marks.setdefault(path, set()), self._loop.begun.get(path)
+            if mark not in here and (begun is None or mark not in begun.task_events):
                 here.add(mark)
                 self._add(entry, at, entry.task_run_id)
             return
@@ -271,7 +271,7 @@ class Consequences:
         if path in self._stands:
             return self._stands[path]
         begun = self._begun(path)
-        return begun.stands() if begun is not None else self._run.progress.position
+        return begun.current_position() if begun is not None else self._run.progress.position
 
     def _ctx(self, path: Path) -> dict[str, Any]:
         """`ctx` as the iteration sees it."""

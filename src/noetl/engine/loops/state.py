@@ -22,16 +22,16 @@ class OpenIteration(msgspec.Struct, kw_only=True):
     order_id: str
     position: Position
     # The task processed since `position`, and the time. Most iterations end with it, so it is folded into the position
-    # only on request (`stands`).
+    # only on request (`current_position`).
     last: TaskProcessed | None = None
     last_at: float = 0.0
     in_task: bool = False  # its task has been started and not processed
     passed_over: bool = False  # a task of it failed, and `do: continue` went on
-    told: tuple[str, ...] = ()  # marks of what was reported of the task under way
+    task_events: tuple[str, ...] = ()  # marks of the reported entries of the task in progress
     writes: dict[str, Any] = {}  # its own to `ctx` (SCOPE-06)
     children: tuple[str, ...] = ()  # nested executions that can be compensated
 
-    def stands(self) -> Position:
+    def current_position(self) -> Position:
         """The position of its pipeline."""
         return position_after(self.position, self.last, self.last_at) if self.last is not None else self.position
 

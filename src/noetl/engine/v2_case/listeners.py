@@ -59,8 +59,8 @@ def add_notes(
     """Tell what followed from the entry recorded as `event_id`."""
     case, path = entry.decision.case, getattr(entry, "path", ())
     for note in case.notes if case else ():
-        told = msgspec.structs.replace(note, path=path) if path else note
-        draft.add(told, run=run, **{**about, "parent_id": event_id})
+        placed = msgspec.structs.replace(note, path=path) if path else note
+        draft.add(placed, run=run, **{**about, "parent_id": event_id})
 
 
 def deliver_events(

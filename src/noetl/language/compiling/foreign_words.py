@@ -256,6 +256,6 @@ def _note_misread(
     if below and below[0] in fields:
         hint = f"write {read.root}.{below[0]}"
     else:
-        there = f"; it has {', '.join(sorted(fields))}" if fields else ""
-        hint = f"write {read.root}.data for the whole result{there}"
+        known = f"; it has {', '.join(sorted(fields))}" if fields else ""
+        hint = f"write {read.root}.data for the whole result{known}"
     compilation.note("W_FOREIGN_NAME", place, message, hint)

@@ -63,14 +63,14 @@ def check_unwritten_variables(playbook: Playbook, compilation: Compilation) -> P
     if written_names is None:
         return playbook
     roots = ("ctx", "vars") if playbook.dialect is Dialect.V2_CASE else ("ctx",)
-    told: set[str] = set()
+    reported: set[str] = set()
     for written in written_texts(playbook, compilation):
         template = parsed(written.text)
         for read in template.references if template else ():
             name = str(read.path[0]) if read.path else ""
-            if read.root not in roots or name in written_names | told or name not in {*declared, _WRITABLE}:
+            if read.root not in roots or name in written_names | reported or name not in {*declared, _WRITABLE}:
                 continue
-            told.add(name)
+            reported.add(name)
             place = key_in(written.scalar, read.root, read.path[:1], playbook.source)
             message = f"nothing writes {read.root}.{name}, so it is null"
             hint = "write workload.NAME" if name == _WRITABLE else f"the input of the run is workload.{name}"

@@ -64,13 +64,13 @@ def word_in(scalar: Scalar, plain: str, offset: int, length: int, source: Source
     """The place of a word outside of templates; `plain` is the text of the scalar without its templates."""
     word = re.compile(re.escape(plain[offset : offset + length]))
     raw = source.cut(scalar.span) if source is not None else ""
-    here = [found.start() for found in word.finditer(plain)]
-    there = [found.start() for found in word.finditer(_WHOLE.sub(lambda hidden: " " * len(hidden[0]), raw))]
+    places_in_text = [found.start() for found in word.finditer(plain)]
+    places_in_source = [found.start() for found in word.finditer(_WHOLE.sub(lambda hidden: " " * len(hidden[0]), raw))]
     # The source may have the word once more, in an escape or in a comment at the head of a block: then the counts
     # differ.
-    if offset not in here or len(here) != len(there):
+    if offset not in places_in_text or len(places_in_text) != len(places_in_source):
         return _first_line(scalar)
-    at = there[here.index(offset)]
+    at = places_in_source[places_in_text.index(offset)]
     return DiagnosticPosition(scalar.path, _span(scalar.span, raw, at, at + length))
 
 

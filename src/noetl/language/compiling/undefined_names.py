@@ -290,9 +290,9 @@ def _note_undeclared(
         return  # `_slip` has the better message
     place = key_in(written.scalar, read.root, read.path[:1], playbook.source)
     shown = sorted(declared)[:_SHOWN] + ["…"] * (len(declared) > _SHOWN)
-    there = f"it declares {', '.join(shown)}" if declared else "it declares none"
+    known = f"it declares {', '.join(shown)}" if declared else "it declares none"
     message = f'"workload" has no "{key}", which {written.what} reads: it is null unless the start gives it'
-    hint = f"{there}; add {key}: null under workload, or write | default(…)"
+    hint = f"{known}; add {key}: null under workload, or write | default(…)"
     compilation.note("W_WORKLOAD_KEY", place, message, hint)
 
 
@@ -366,8 +366,8 @@ def _note_key(
 ) -> None:
     place = key_in(written.scalar, read.root, read.path[: read.path.index(key) + 1], playbook.source)
     guess = nearest_word(key, known)
-    there = f"there are {', '.join(sorted(known))}"
-    hint = f'did you mean "{guess}"? Else write | default(…)' if guess else f"{there}; or write | default(…)"
+    choices = f"there are {', '.join(sorted(known))}"
+    hint = f'did you mean "{guess}"? Else write | default(…)' if guess else f"{choices}; or write | default(…)"
     if (read.root, key) in _MEANT:
         hint = f"write {_MEANT[read.root, key]}"
     holder = f"outcome.{read.path[0]}" if read.root == "outcome" and key != read.path[0] else read.root

@@ -254,9 +254,9 @@ def _waits(step: Transition) -> Iterator[BoxMark]:
     if step.signal is not None:
         yield BoxMark("⚑", "signal", words(step.signal.name))
     if step.human_task is not None:
-        who = step.human_task.role or step.human_task.user
+        assignee = step.human_task.role or step.human_task.user
         title = words(step.human_task.title) if step.human_task.title else "a decision"
-        yield BoxMark("☺", "human", f"{title}, by {words(who)}" if who else title)
+        yield BoxMark("☺", "human", f"{title}, by {words(assignee)}" if assignee else title)
 
 
 def _side_marks(step: Transition) -> Iterator[BoxMark]:

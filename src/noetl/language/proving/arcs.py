@@ -183,7 +183,7 @@ def _timed_out(step: Transition) -> Iterator[StepEdge]:
 
 
 def arc_cycles(
-    net: Net, graph: Graph, told: Collection[frozenset[int]] = ()
+    net: Net, graph: Graph, reported: Collection[frozenset[int]] = ()
 ) -> tuple[list[PlacedFinding], list[CycleReason]]:
     """Cycles without a reason to end, and the reasons of the others. A cycle whose steps have all been reported is
     not reported again."""
@@ -200,7 +200,7 @@ def arc_cycles(
         # The arcs that have a reason not to be taken forever are left out: a cycle of the other arcs has no reason to
         # end.
         endless = cycles({name: [e.target for e in around if e.source == name and not why[e]] for name in inside})
-        fresh = [names for names in endless if not any({order[name] for name in names} <= one for one in told)]
+        fresh = [names for names in endless if not any({order[name] for name in names} <= one for one in reported)]
         found += [_endless(graph, names, [e for e in around if not why[e]]) for names in fresh]
         if not endless:
             distinct = dict.fromkeys(reason for reason in why.values() if reason)

@@ -83,12 +83,12 @@ def _declared_dialect(root: Mapping, findings: Findings) -> Dialect | None:
 
 
 def _conflict(root: Mapping, findings: Findings, named: str, *, by_option: bool) -> None:
-    who = "--dialect" if by_option else "metadata.dialect"
+    source = "--dialect" if by_option else "metadata.dialect"
     findings.add(
         "E_API_VERSION",
         root.values["apiVersion"],
-        f'apiVersion {API_V10} is the dialect v10, and {who} says "{named}"',
-        f"write apiVersion: {API_V2}, or leave {who} out",
+        f'apiVersion {API_V10} is the dialect v10, and {source} says "{named}"',
+        f"write apiVersion: {API_V2}, or leave {source} out",
     )
 
 

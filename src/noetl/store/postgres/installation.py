@@ -60,8 +60,8 @@ class PostgresCatalog:
 
 async def _register_playbook(connection: Any, playbook: Registration) -> CatalogRow:
     await connection.execute(QUERIES["lock_path"], playbook.path)  # versions count without a gap
-    there = await connection.fetchrow(QUERIES["select_newest_version"], playbook.path)
-    newest = struct_of(CatalogRow, there) if there else None
+    newest_row = await connection.fetchrow(QUERIES["select_newest_version"], playbook.path)
+    newest = struct_of(CatalogRow, newest_row) if newest_row else None
     # Looked up again under the lock: another server may have registered the same text since.
     if newest is not None and newest.net_hash == playbook.net_hash:
         values = (playbook.origin or newest.origin, playbook.path, newest.version)

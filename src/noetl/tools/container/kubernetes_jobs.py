@@ -81,12 +81,12 @@ class KubernetesJobs:
     def _check_waiting(self, task: ContainerTask, state: dict[str, Any], pod: dict[str, Any], looks: int) -> None:
         waiting = state.get("waiting") if isinstance(state.get("waiting"), dict) else {}
         assert isinstance(waiting, dict)
-        reason, said = str(waiting.get("reason") or ""), self._api.readable_text(str(waiting.get("message") or ""))
+        reason, detail = str(waiting.get("reason") or ""), self._api.readable_text(str(waiting.get("message") or ""))
         if reason in _IMAGE_PROBLEMS:
-            message = f'the image "{task.image}" could not be pulled: {said or reason}'
+            message = f'the image "{task.image}" could not be pulled: {detail or reason}'
             raise ToolError("container.image", message, retryable=True, code=reason)
         if reason in _START_PROBLEMS and looks > _PATIENCE:
-            raise ToolError("container.error", f"the pod does not start: {said or reason}", code=reason)
+            raise ToolError("container.error", f"the pod does not start: {detail or reason}", code=reason)
         if _phase(pod) in ("Failed", "Succeeded"):
             raise self._lost_pod_error(self._why(pod))
 

@@ -182,10 +182,10 @@ class ServiceApi:
         return "".join(sign if sign.isprintable() else " " for sign in self._context.mask(text))[:500]
 
     def _refused(self, status: int, answer: Any) -> ToolError:
-        said = answer.get("message") if isinstance(answer, dict) else None
+        message = answer.get("message") if isinstance(answer, dict) else None
         reason = answer.get("reason") if isinstance(answer, dict) else None
         kind = "container.denied" if status in (401, 403) else "container.error"
-        why = self.readable_text(str(said or "it said nothing that can be read"))
+        why = self.readable_text(str(message or "it said nothing that can be read"))
         return ToolError(
             kind,
             f"{self.service} answered {status}: {why}",

@@ -72,10 +72,10 @@ def _column(
 ) -> TableColumn:
     known = found.get(wanted.source.lower())
     if known is None and (request.source.format not in _OPTIONAL or wanted.type is None) and source.columns:
-        there = ", ".join(f'"{name}"' for name, _ in source.columns[:50])
+        columns = ", ".join(f'"{name}"' for name, _ in source.columns[:50])
         raise ToolError(
             "convert.input",
-            f'{request.source.name} has no column "{wanted.source}"; it has {there}',
+            f'{request.source.name} has no column "{wanted.source}"; it has {columns}',
             column=wanted.source,
         )
     kind = _type(connection, wanted) if wanted.type is not None else known[1] if known is not None else "VARCHAR"

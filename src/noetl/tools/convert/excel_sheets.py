@@ -70,9 +70,9 @@ def _check_size(file: TableFile) -> None:
 
 def _unreadable(file: TableFile, problem: Exception) -> ToolError:
     cause = problem.__cause__ or problem.__context__
-    said = f"{type(cause or problem).__name__}: {problem}".replace(file.path, file.name)
+    reason = f"{type(cause or problem).__name__}: {problem}".replace(file.path, file.name)
     hint = "; an .xls of old Excel must be saved as .xlsx, one with a password without it"
-    return ToolError(DATA, f"{file.name} is no workbook that can be read ({said}){hint}")
+    return ToolError(DATA, f"{file.name} is no workbook that can be read ({reason}){hint}")
 
 
 def _sheet(book: Any, file: TableFile) -> Any:

@@ -314,8 +314,8 @@ def stage_records(path: Path, file: TableFile, folder: Path) -> Path:
         raise ToolError(DATA, f"{file.name} is not JSON: {problem}") from None
     for part in (file.record or "").removeprefix("$.").split("."):
         if not isinstance(value, dict) or part not in value:
-            there = f"it has {', '.join(list(value)[:20])}" if isinstance(value, dict) else f"there is a {_kind(value)}"
-            raise ToolError(DATA, f'{file.name} has no "{part}" of the path {file.record}: {there}')
+            found = f"it has {', '.join(list(value)[:20])}" if isinstance(value, dict) else f"there is a {_kind(value)}"
+            raise ToolError(DATA, f'{file.name} has no "{part}" of the path {file.record}: {found}')
         value = value[part]
     records = [value] if isinstance(value, dict) else value
     if not isinstance(records, list) or not all(isinstance(one, dict) for one in records):

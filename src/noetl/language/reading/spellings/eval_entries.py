@@ -47,16 +47,18 @@ def _write_directive(node: Mapping, rewriting: Rewriting) -> Mapping:
     if "do" in node or len(words) != 1:
         return node
     (word,) = words
-    said, rest = node.values[word], model.without_keys(node, word)
+    argument, rest = node.values[word], model.without_keys(node, word)
     more: dict[str, Node] = {}
-    if word == "jump" and isinstance(said, Scalar) and isinstance(said.value, str):
-        more["to"] = said
+    if word == "jump" and isinstance(argument, Scalar) and isinstance(argument.value, str):
+        more["to"] = argument
     # Only a retry has bounds; a key in both places is left to the reader, which refuses it.
     elif (
-        isinstance(said, Mapping) and not said.values.keys() & rest.values.keys() and (word == "retry" or not len(said))
+        isinstance(argument, Mapping)
+        and not argument.values.keys() & rest.values.keys()
+        and (word == "retry" or not len(argument))
     ):
-        more |= said.values
-    elif not (isinstance(said, Scalar) and said.value in (True, None)):
+        more |= argument.values
+    elif not (isinstance(argument, Scalar) and argument.value in (True, None)):
         return node
     rewriting.note(node.keys[word], f'"{word}" without do', f"do: {word}")
     node = model.with_value(rest, "do", model.made_text(word, node.keys[word]), node.keys[word])

@@ -127,11 +127,11 @@ def _name_errors(node: Mapping, rewriting: Rewriting) -> Mapping:
         if rewriting.dialect is model.V2_CASE:
             if holder is spec and word == "on_error":
                 continue
-            said = model.made_text("continue" if goes_on else "fail", value)
+            directive = model.made_text("continue" if goes_on else "fail", value)
             rewriting.note(key, f'"{word}" of a loop', "loop.spec.on_error")
             # Without its key first: the spec may be the very mapping that held it.
             loop = rest if holder is loop else model.with_value(loop, "spec", rest)
-            return model.with_value(node, "loop", model.with_path(loop, ("spec", "on_error"), said, key))
+            return model.with_value(node, "loop", model.with_path(loop, ("spec", "on_error"), directive, key))
         mode = inner_node(node, "spec", "policy", "failure")
         if mode is not None:
             return node
@@ -144,8 +144,8 @@ def _name_errors(node: Mapping, rewriting: Rewriting) -> Mapping:
 
 def _error_word(node: Mapping) -> str | None:
     for key, values in (("on_error", ("continue", "fail")), ("fail_fast", (True, False))):
-        said = node.get(key)
-        if isinstance(said, Scalar) and said.value in values:
+        setting = node.get(key)
+        if isinstance(setting, Scalar) and setting.value in values:
             return key
     return None
 

@@ -156,26 +156,26 @@ class Rewriting(msgspec.Struct):
     # No note is written: the word is one of the document's own dialect.
     quiet: bool = False
 
-    told: dict[Span, Diagnostic] = msgspec.field(default_factory=dict)  # the last note of each place
+    last_notes: dict[Span, Diagnostic] = msgspec.field(default_factory=dict)  # the last note of each place
 
     def note(self, place: PositionedDiagnostic, found: str, instead: str) -> None:
-        """Tell that `found` was read as `instead`."""
+        """Note that `found` was read as `instead`."""
         if not self.quiet:
             now = Diagnostic("I_ALIAS", place.path, place.span, f"{found}{_IS_READ}{instead}", f"write {instead}")
-            self.told[place.span] = now
+            self.last_notes[place.span] = now
             self.findings.extend([now])
 
     def note_end(self, place: PositionedDiagnostic, found: str, instead: str, written: str) -> None:
         """Note the final form of a word that may have been rewritten before: the authored word, its final form, and
         how to write that. Intermediate advice is omitted."""
-        before = self.told.get(place.span)
+        before = self.last_notes.get(place.span)
         if self.quiet or before is None:
             self.note(place, found, instead)
-            before = self.told.get(place.span)
+            before = self.last_notes.get(place.span)
         if not self.quiet and before is not None:
             message = f"{before.message.partition(_IS_READ)[0]}{_IS_READ}{instead}"
-            self.told[place.span] = msgspec.structs.replace(before, message=message, hint=f"write {written}")
-            self.findings.replace(before, self.told[place.span])
+            self.last_notes[place.span] = msgspec.structs.replace(before, message=message, hint=f"write {written}")
+            self.findings.replace(before, self.last_notes[place.span])
 
 
 Rewrite = Callable[[Mapping, Rewriting], Mapping]

@@ -122,21 +122,21 @@ def _name_token_request(node: Mapping, rewriting: Rewriting) -> Mapping:
     if not isinstance(body, Mapping) or not body.values.keys() <= _TOKEN_FIELDS or data is None:
         return node
     # Anything else in the request would be left out.
-    said = {key: value.value for key, value in {**node.values, **body.values}.items() if isinstance(value, Scalar)}
+    fields = {key: value.value for key, value in {**node.values, **body.values}.items() if isinstance(value, Scalar)}
     headers = node.get("headers")
     given = (
         [one.value for one in headers.values.values() if isinstance(one, Scalar)]
         if isinstance(headers, Mapping)
         else []
     )
-    if said.get("method", "POST") != "POST" or said.get("grant_type", "client_credentials") != "client_credentials":
+    if fields.get("method", "POST") != "POST" or fields.get("grant_type", "client_credentials") != "client_credentials":
         return node
     if any(value != _FORM for value in given):
         return node
     rewriting.note(node.keys[word], f'"{word}" and "{data}" of oauth2', "token_url, client_id, client_secret")
     rest = model.without_keys(model.with_key(node, word, "token_url"), data, "method", "headers")
     # Beside a request `scope` is how far the token is shared, not what it is for, which is in the request.
-    rest = model.without_keys(rest, "scope") if said.get("scope") in _SHARED_BY else rest
+    rest = model.without_keys(rest, "scope") if fields.get("scope") in _SHARED_BY else rest
     for key, _, value in body.items():
         rest = rest if key == "grant_type" else model.with_value(rest, key, value)
     return rest
@@ -194,8 +194,8 @@ def _declared_inputs(block: Node | None) -> Iterator[tuple[Scalar, Mapping]]:
 
 
 def _is_required(held: Mapping) -> bool:
-    said = held.get("required")
-    given = isinstance(said, Scalar) and said.value in (True, "true", "True", "yes")
+    flag = held.get("required")
+    given = isinstance(flag, Scalar) and flag.value in (True, "true", "True", "yes")
     values = [held.get(word) for word in _DEFAULTS]
     return given and _is_input(held) and not any(one is not None and data(one) is not None for one in values)
 

@@ -46,8 +46,8 @@ _name_error_word = model.renames(
 def _error_word(node: Mapping) -> str | None:
     """The key that says what follows an error, if its value is one that a task can follow."""
     for key, values in (("on_error", ("continue", "fail", "break")), ("continue_on_error", (True, False))):
-        said = node.get(key)
-        if isinstance(said, Scalar) and said.value in values:
+        setting = node.get(key)
+        if isinstance(setting, Scalar) and setting.value in values:
             return key
     return None
 
@@ -62,12 +62,12 @@ def _move_error_word(node: Mapping) -> Mapping:
         return node
     if not (policy is None or (isinstance(policy, Mapping) and "on_error" not in policy)):
         return node
-    said, place = holder.values[word], holder.keys[word]
-    if isinstance(said, Scalar) and isinstance(said.value, bool):
-        said = model.made_text("continue" if said.value else "fail", said)
+    setting, place = holder.values[word], holder.keys[word]
+    if isinstance(setting, Scalar) and isinstance(setting.value, bool):
+        setting = model.made_text("continue" if setting.value else "fail", setting)
     rest = model.without_keys(holder, word)
     node = rest if holder is node else model.with_value(node, "spec", rest)
-    return model.with_path(node, ("spec", "policy", "on_error"), said, place)
+    return model.with_path(node, ("spec", "policy", "on_error"), setting, place)
 
 
 def _write_error_rule(node: Mapping, rewriting: Rewriting) -> Mapping:
@@ -77,12 +77,12 @@ def _write_error_rule(node: Mapping, rewriting: Rewriting) -> Mapping:
     policy = spec.get("policy") if isinstance(spec, Mapping) else None
     if "kind" not in node or not isinstance(spec, Mapping) or not isinstance(policy, Mapping):
         return node
-    said, rules = policy.get("on_error"), policy.get("rules")
-    then = _error_directive(said) if said is not None else None
-    if then is None or said is None or not (rules is None or isinstance(rules, Sequence)):
+    setting, rules = policy.get("on_error"), policy.get("rules")
+    then = _error_directive(setting) if setting is not None else None
+    if then is None or setting is None or not (rules is None or isinstance(rules, Sequence)):
         return node
     rewriting.note(policy.keys["on_error"], "on_error of a task", f"a rule {{when: {model.ON_ERROR}, then: …}}")
-    rule = model.made_mapping([("when", model.made_text(model.ON_ERROR, said)), ("then", then)], said)
+    rule = model.made_mapping([("when", model.made_text(model.ON_ERROR, setting)), ("then", then)], setting)
     others = list(rules) if rules is not None else []
     # The rule for errors precedes an else, which would match them first.
     last = len(others) - (bool(others) and isinstance(others[-1], Mapping) and "else" in others[-1])
@@ -91,10 +91,10 @@ def _write_error_rule(node: Mapping, rewriting: Rewriting) -> Mapping:
     return model.with_value(node, "spec", model.with_value(spec, "policy", policy))
 
 
-def _error_directive(said: Node) -> Mapping | None:
-    if isinstance(said, Scalar) and said.value in ("continue", "fail", "break"):
-        return model.made_mapping([("do", said)], said)
-    return said if isinstance(said, Mapping) and "do" in said else None
+def _error_directive(setting: Node) -> Mapping | None:
+    if isinstance(setting, Scalar) and setting.value in ("continue", "fail", "break"):
+        return model.made_mapping([("do", setting)], setting)
+    return setting if isinstance(setting, Mapping) and "do" in setting else None
 
 
 def _write_admission(node: Mapping, rewriting: Rewriting) -> Mapping:
