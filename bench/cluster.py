@@ -1,7 +1,7 @@
 """The group `cluster`: W1-W4, W6, W9 and W10 over HTTP, with PostgreSQL, NATS, one server and one worker.
 
 Everything is durable as PostgreSQL comes (fsync on). Server, worker, database and whoever asks share the machine's
-cores, so the processor time of server and worker is told beside.
+cores, so the processor time of server and worker is printed beside them.
 """
 
 from __future__ import annotations
@@ -65,11 +65,11 @@ async def _work(made: Cluster, quick: bool) -> list[Row]:
 async def _ran(line: Connection, name: str, payload: dict[str, Any] | None = None) -> float:
     """Seconds from asking to the answer with its end."""
     began = time.perf_counter()
-    told = await line.post("/api/executions", {"path": f"bench/{name}", "payload": payload or {}, "wait": 60})
-    while told["status"] == "running":
+    view = await line.post("/api/executions", {"path": f"bench/{name}", "payload": payload or {}, "wait": 60})
+    while view["status"] == "running":
         await asyncio.sleep(0.05)
-        told = await line.get(f"/api/executions/{told['execution_id']}")
-    assert told["status"] == "completed", told
+        view = await line.get(f"/api/executions/{view['execution_id']}")
+    assert view["status"] == "completed", view
     return time.perf_counter() - began
 
 
@@ -146,13 +146,13 @@ def _loaded(made: Cluster, quick: bool) -> Iterator[Row]:
     began, ended = asyncio.run(_at_a_rate(made, seconds))
     number = _STARTS_PER_S * seconds
     yield rate(f"W9 5-step executions at a fixed rate, {seconds} s", 5 * number / (ended - began), 500, "steps/s")
-    told = made.sql(
+    p99_s = made.sql(
         "SELECT percentile_disc(0.99) WITHIN GROUP (ORDER BY c.ts - s.ts)"
         " FROM noetl.event AS s JOIN noetl.event AS c USING (execution_id, step_run_id)"
         " JOIN noetl.execution AS x USING (execution_id)"
         " WHERE s.event_type = 'step.scheduled' AND c.event_type = 'token.claimed' AND x.path = 'bench/chain_5'"
     )
-    yield row("W9 dispatch, p99", 1000 * float(told), 200, "ms")
+    yield row("W9 dispatch, p99", 1000 * float(p99_s), 200, "ms")
 
 
 async def _at_a_rate(made: Cluster, seconds: int) -> tuple[float, float]:

@@ -137,8 +137,8 @@ class Connection:
             + data
         )
         head = (await self._reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
-        told = dict(line.lower().split(": ", 1) for line in head[1:] if ": " in line)
-        answer = await self._reader.readexactly(int(told.get("content-length", "0")))
+        fields = dict(line.lower().split(": ", 1) for line in head[1:] if ": " in line)
+        answer = await self._reader.readexactly(int(fields.get("content-length", "0")))
         if not head[0].split()[1].startswith("2"):
             raise RuntimeError(f"{path}: {head[0]}: {answer[:300]!r}")
         return msgspec.json.decode(answer) if answer else None

@@ -88,11 +88,11 @@ async def run(url: str, token: str, number: int, payload: dict[str, str], shape:
                 body = {"path": "bench/memory", "payload": payload, "wait": 60}
                 while (answer := await client.post("/api/executions", json=body)).status_code == 429:
                     await asyncio.sleep(1)
-                told = answer.json()
-                while told["status"] == "running":  # longer than a start waits
+                view = answer.json()
+                while view["status"] == "running":  # longer than a start waits
                     await asyncio.sleep(1)
-                    told = (await client.get(f"/api/executions/{told['execution_id']}")).json()
-                assert told["status"] == ENDS.get(shape, "completed"), told
+                    view = (await client.get(f"/api/executions/{view['execution_id']}")).json()
+                assert view["status"] == ENDS.get(shape, "completed"), view
 
         await asyncio.gather(*(call() for _ in range(CALLERS.get(shape, USUAL_CALLERS))))
 
@@ -103,13 +103,13 @@ async def measure(shape: str, counts: list[int]) -> None:
         command = [sys.executable, "-m", "noetl.cli.main", "server", "start", "--port", "0", "--db", f"{folder}/s.db"]
         command += ["--workers-in-process", "4", "--token-file", str(token_file)]
         environment = {**os.environ, "NOETL_HOME": folder}
-        told = Path(folder) / "told"
-        with told.open("w") as output:
+        reports = Path(folder) / "told"
+        with reports.open("w") as output:
             process = subprocess.Popen(command, env=environment, stdout=output, stderr=subprocess.STDOUT)
         try:
-            while not (found := re.search(r"NoETL at (http://[\d.]+:\d+)", told.read_text())):
+            while not (found := re.search(r"NoETL at (http://[\d.]+:\d+)", reports.read_text())):
                 if process.poll() is not None:
-                    raise RuntimeError(f"the server ended: {told.read_text()[-2000:]}")
+                    raise RuntimeError(f"the server ended: {reports.read_text()[-2000:]}")
                 await asyncio.sleep(0.1)
             url = found[1]
             token = token_file.read_text().strip()

@@ -191,7 +191,7 @@ def traced(cdp: CDPSession, page: Page) -> Iterator[list[tuple[float, float]]]:
     found: list[tuple[float, float]] = []
     chunks: list[dict[str, Any]] = []
     done: list[bool] = []
-    cdp.on("Tracing.dataCollected", lambda told: chunks.extend(told["value"]))
+    cdp.on("Tracing.dataCollected", lambda event: chunks.extend(event["value"]))
     cdp.on("Tracing.tracingComplete", lambda _: done.append(True))
     cdp.send(
         "Tracing.start", {"transferMode": "ReportEvents", "traceConfig": {"includedCategories": CATEGORIES.split(",")}}

@@ -122,15 +122,15 @@ class _Bad:
     async def again_and_again(self) -> None:
         async with Connection(self._server.url, self._server.token) as line:
             while not self.enough.is_set():
-                told = await _begun(line, self._path, self._payload)
+                view = await _begun(line, self._path, self._payload)
                 self.begun.set()
-                while told["status"] == "running" and not self.enough.is_set():
+                while view["status"] == "running" and not self.enough.is_set():
                     await asyncio.sleep(_LOOK_S)
-                    told = await line.get(f"/api/executions/{told['execution_id']}")
-            if told["status"] == "running":
+                    view = await line.get(f"/api/executions/{view['execution_id']}")
+            if view["status"] == "running":
                 with suppress(RuntimeError):  # it has ended meanwhile
-                    await line.post(f"/api/executions/{told['execution_id']}/cancel", {})
-                await _over(line, told)
+                    await line.post(f"/api/executions/{view['execution_id']}/cancel", {})
+                await _over(line, view)
 
 
 # P12
@@ -162,12 +162,12 @@ async def bounded(server: Server, sample: Callable[[], Sample], *, number: int, 
 
 def _sample(made: Cluster) -> Sample:
     count = " + ".join(f"(SELECT count(*) FROM noetl.{name})" for name in ("orders", "wait", "request"))
-    told = made.sql(
+    rows = made.sql(
         "SELECT (SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()) - 1,"
         " (SELECT sum(pg_total_relation_size(relid)) FROM pg_stat_user_tables) / 1048576.0,"
         f" {count}"
     )
-    connections, store_mib, open_rows = map(float, told.split("|"))
+    connections, store_mib, open_rows = map(float, rows.split("|"))
     return Sample(made.pss_mib(made.server), connections, store_mib, open_rows)
 
 
@@ -180,17 +180,17 @@ async def recovery(
     """A slow task; its worker is killed, another takes it up; then it is cancelled. `workers` by their ids, with what
     kills each. The tool writes the ids of its own process and of its worker into `folder`."""
     async with Connection(server.url, server.token) as line:
-        told = await _begun(line, "bench/slow", {"folder": str(folder)})
+        view = await _begun(line, "bench/slow", {"folder": str(folder)})
         _, first = await _seen(folder, lambda worker: worker in workers)
         began = time.perf_counter()
         workers[first]()
         tool, _ = await _seen(folder, lambda worker: worker in workers and worker != first)
         retaken = time.perf_counter() - began
-        await line.post(f"/api/executions/{told['execution_id']}/cancel", {})
+        await line.post(f"/api/executions/{view['execution_id']}/cancel", {})
         began = time.perf_counter()
         await _until(lambda: not _lives(tool))
         stopped = time.perf_counter() - began
-        await _over(line, told)
+        await _over(line, view)
     return [
         row("P9 a worker is killed: its task runs again, past its lease", max(retaken - ttl_s, 0.0), 5, "s"),
         row("P10 an execution is cancelled: its tool has ended", stopped, HEARTBEAT_S + 5, "s"),
@@ -234,10 +234,10 @@ async def _begun(line: Connection, path: str, payload: dict[str, Any], *, wait_s
     return await line.post("/api/executions", asked)
 
 
-async def _over(line: Connection, told: Any) -> None:
-    while told["status"] == "running":
+async def _over(line: Connection, view: Any) -> None:
+    while view["status"] == "running":
         await asyncio.sleep(_LOOK_S)
-        told = await line.get(f"/api/executions/{told['execution_id']}")
+        view = await line.get(f"/api/executions/{view['execution_id']}")
 
 
 async def by_many(server: Server, number: int, work: Callable[[Connection], Awaitable[None]]) -> Sequence[None]:

@@ -62,6 +62,6 @@ async def _open(made: Cluster, number: int) -> None:
 
 async def _run_one(made: Cluster) -> None:
     async with Connection(made.url, made.token) as line:
-        told = await line.post("/api/executions", {"path": "bench/chain_1", "payload": {}, "wait": 60})
-    if told["status"] != "completed":
-        raise RuntimeError(f"the execution after the restart is {told['status']}")
+        view = await line.post("/api/executions", {"path": "bench/chain_1", "payload": {}, "wait": 60})
+    if view["status"] != "completed":
+        raise RuntimeError(f"the execution after the restart is {view['status']}")

@@ -51,8 +51,8 @@ def suspects() -> tuple[Case, list[Case]]:
     """The ordinary template, and the expressions that seemed dearest with a small budget, all with a whole one."""
     found: list[str] = []
     for kind in hostile_templates.KINDS:
-        told = hostile_templates.report(kind, _SIZE, max_steps=4_000, cpu_limit_s=900, part="0/7")
-        dearest = sorted(told.cases, key=lambda case: -case.step_us)
+        report = hostile_templates.report(kind, _SIZE, max_steps=4_000, cpu_limit_s=900, part="0/7")
+        dearest = sorted(report.cases, key=lambda case: -case.step_us)
         found += [case.expression for case in dearest[:_SUSPECTS]]
     scope = {**hostile_templates.values(_SIZE), "name": "x"}
     cases = [hostile_templates.measured(expression, scope, MAX_STEPS) for expression in (ORDINARY, *found)]

@@ -143,10 +143,10 @@ def _run(name: str, command: list[str], folder: Path) -> list[dict[str, Any]]:
     wall = time.monotonic() - began
     what = f"{ROWS} rows PostgreSQL, Parquet, PostgreSQL: {name}"
     figures = (("s", wall), ("s", cpu), ("MiB", memory / (1 << 20)))
-    told = ("", ", processor time", ", peak memory")
+    suffixes = ("", ", processor time", ", peak memory")
     return [
         {"group": "tools", "what": what + more, "value": value, "unit": unit}
-        for (unit, value), more in zip(figures, told, strict=True)
+        for (unit, value), more in zip(figures, suffixes, strict=True)
     ]
 
 

@@ -45,8 +45,8 @@ def blocking_modules() -> dict[Path, str]:
 def _with_origin(text: str, source: str) -> str:
     """The first docstring says where the module comes from instead of how it becomes another one."""
     first, rest = text.split("\n", 1)
-    told = rest[rest.index('"""') + 3 :]
-    return f'{_HEAD.format(source=source)}\n\n{first.removeprefix(chr(34) * 3)}\n"""{told}'
+    body = rest[rest.index('"""') + 3 :]
+    return f'{_HEAD.format(source=source)}\n\n{first.removeprefix(chr(34) * 3)}\n"""{body}'
 
 
 def _format(folder: Path) -> None:

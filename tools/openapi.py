@@ -29,8 +29,8 @@ def application() -> FastAPI:
 
 def description() -> dict[str, Any]:
     """As the server tells it, but for the version of the package, which changes without it."""
-    told: dict[str, Any] = application().openapi()
-    return {**told, "info": {**told["info"], "version": "0"}}
+    schema: dict[str, Any] = application().openapi()
+    return {**schema, "info": {**schema["info"], "version": "0"}}
 
 
 def written() -> str:

@@ -120,8 +120,8 @@ def main() -> None:
     name, size = workload()
     with state_folder("restate") as folder, restate(folder) as base:
         seconds = asyncio.run(measured(base, name, size))
-    told = subprocess.run([SERVER, "--version"], capture_output=True, text=True).stdout.split()
-    report(seconds, f"Restate {told[1] if len(told) > 1 else '?'}, SDK {version('restate-sdk')}")
+    words = subprocess.run([SERVER, "--version"], capture_output=True, text=True).stdout.split()
+    report(seconds, f"Restate {words[1] if len(words) > 1 else '?'}, SDK {version('restate-sdk')}")
 
 
 if __name__ == "__main__":

@@ -53,8 +53,8 @@ def _unpacked_shell() -> str | None:
         unpacked = debian_environment(SHELL, SHELL, "chromium-common") / "usr/lib/chromium" / SHELL
     except pytest.skip.Exception:  # another system, or no way to its packages: the one on the path will do
         return None
-    told = subprocess.run([unpacked, "--version"], capture_output=True, check=False)
-    return str(unpacked) if told.returncode == 0 else None
+    version = subprocess.run([unpacked, "--version"], capture_output=True, check=False)
+    return str(unpacked) if version.returncode == 0 else None
 
 
 def _apt_get(*arguments: str) -> None:

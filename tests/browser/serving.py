@@ -29,12 +29,12 @@ class Site:
         self.api.post("catalog", json={"source": text}).raise_for_status()
 
     def start(self, path: str, **payload: Any) -> str:
-        told = self.api.post("executions", json={"path": path, "payload": payload})
-        return str(told.raise_for_status().json()["execution_id"])
+        started = self.api.post("executions", json={"path": path, "payload": payload})
+        return str(started.raise_for_status().json()["execution_id"])
 
     def ended(self, execution_id: str) -> str:
         """How it ended, once it has."""
-        return str(self._until(execution_id, lambda told: told["finished_at"] is not None)["status"])
+        return str(self._until(execution_id, lambda view: view["finished_at"] is not None)["status"])
 
     def until_waiting(self, execution_id: str, step: str) -> None:
         """Return once the step waits for an external event."""
@@ -45,9 +45,9 @@ class Site:
 
     def _until(self, execution_id: str, holds: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
         for _ in self._looks():
-            told: dict[str, Any] = self.api.get(f"executions/{execution_id}").raise_for_status().json()
-            if holds(told):
-                return told
+            view: dict[str, Any] = self.api.get(f"executions/{execution_id}").raise_for_status().json()
+            if holds(view):
+                return view
         raise AssertionError("unreachable")
 
     @staticmethod
@@ -72,8 +72,8 @@ def site(folder: Path, **settings: Any) -> Iterator[Site]:
     try:
         line = process.stdout.readline()
         assert line, "the server ended before it listened"
-        told = json.loads(line)
-        found = Site(told["url"], told["token"])
+        message = json.loads(line)
+        found = Site(message["url"], message["token"])
         yield found
         found.api.close()
     finally:

@@ -55,8 +55,10 @@ def _survived(grounds: Cluster, postgres: Postgres, broker: Nats, effects: Effec
     freezing = threading.Thread(target=freeze_some, args=(grounds, over))
     freezing.start()
     try:
-        told = survive(grounds, postgres, broker, effects, executions=executions, rounds=2, pause_s=2.0, within_s=900.0)
-        return str(told)
+        counts = survive(
+            grounds, postgres, broker, effects, executions=executions, rounds=2, pause_s=2.0, within_s=900.0
+        )
+        return str(counts)
     finally:
         over.set()
         freezing.join()

@@ -72,22 +72,22 @@ def playbooks() -> list[Playbook]:
 
 
 def _read(path: Path) -> Playbook:
-    told = quick_yaml.loaded(path.read_text())
-    forms = [key for key in told if key.partition(",")[0] in DIALECTS]
-    unknown = set(told) - {"about", "workload", "ctx", "workbook", "answers", "expect", "moved", "instead", *forms}
+    texts = quick_yaml.loaded(path.read_text())
+    forms = [key for key in texts if key.partition(",")[0] in DIALECTS]
+    unknown = set(texts) - {"about", "workload", "ctx", "workbook", "answers", "expect", "moved", "instead", *forms}
     assert not unknown, f"{path.name}: {unknown}"
-    if "v10" in told and "v10-io" not in told:
-        told["v10-io"] = quick_yaml.written(in_v10_io(quick_yaml.loaded(told["v10"])))
+    if "v10" in texts and "v10-io" not in texts:
+        texts["v10-io"] = quick_yaml.written(in_v10_io(quick_yaml.loaded(texts["v10"])))
         forms.append("v10-io")
-    written = {form: _document(told, form) for form in forms}
-    more = (told.get(key, {}) for key in ("moved", "instead"))
-    return Playbook(path.stem, written, told.get("answers", {}), told["expect"], *more)
+    written = {form: _document(texts, form) for form in forms}
+    more = (texts.get(key, {}) for key in ("moved", "instead"))
+    return Playbook(path.stem, written, texts.get("answers", {}), texts["expect"], *more)
 
 
-def _document(told: dict[str, Any], form: str) -> str:
+def _document(texts: dict[str, Any], form: str) -> str:
     """The whole text of one form. Other words are accepted under noetl.io/v2, whose shape says the dialect."""
-    shared = {key: told[key] for key in ("workload", "ctx", "workbook") if key in told}
-    steps = "".join(f"  {line}\n" for line in told[form].splitlines())
+    shared = {key: texts[key] for key in ("workload", "ctx", "workbook") if key in texts}
+    steps = "".join(f"  {line}\n" for line in texts[form].splitlines())
     dialect, _, other_words = form.partition(",")
     head = _HEADS[dialect]
     if other_words:
@@ -170,10 +170,10 @@ def _answers(given: Any) -> list[Any]:
     return [_answer(one) for one in (given if isinstance(given, list) else [given])]
 
 
-def _answer(told: dict[str, Any]) -> Any:
+def _answer(response: dict[str, Any]) -> Any:
     """One answer: `{ok: value}`, `{echo: name}` of an arg, `{http: body}`, `{rows: […]}`, `{status: 503}`,
     `{raise: words}`; `{unless: {name: value}, echo: …}` fails where an arg has that value."""
-    match told:
+    match response:
         case {"unless": bad, "echo": name}:
             return lambda inputs, context: _unless(bad, inputs, context, inputs["args"][name])
         case {"echo": name}:
@@ -186,10 +186,10 @@ def _answer(told: dict[str, Any]) -> Any:
         case {"rows": rows}:
             return ToolResult(result={"data": rows, "row_count": len(rows), "columns": []}, wrapped=True)
         case {"status": status}:
-            return ToolError("http.status", f"status {status}", status=status, headers=told.get("headers", {}))
+            return ToolError("http.status", f"status {status}", status=status, headers=response.get("headers", {}))
         case {"raise": words}:
             return ToolError("py.exception", words)
-    raise AssertionError(f"no such answer: {told}")
+    raise AssertionError(f"no such answer: {response}")
 
 
 def _unless(bad: dict[str, Any], inputs: Any, context: ToolContext, value: Any) -> Any:

@@ -64,8 +64,8 @@ def undisturbed(play: Play, folder: Path) -> Undisturbed:
     done = noetl("run", play.file, "--db", STORE, "-o", "json", *play.arguments, cwd=folder)
     took_s = time.monotonic() - before
     assert done.code == 0, done.stderr
-    told = done.json()
-    return Undisturbed(told, log_of(folder), max(took_s - told["duration_s"], 0.1))
+    view = done.json()
+    return Undisturbed(view, log_of(folder), max(took_s - view["duration_s"], 0.1))
 
 
 def survived(
@@ -78,32 +78,32 @@ def survived(
             if _outlives(victim, moments, usual):
                 break
             victim.send_signal(by)
-            told = ended(victim)
+            ending = ended(victim)
             kills.append(log_of(folder))
             before = kills[-2] if len(kills) > 1 else {}
-            assert by is signal.SIGKILL or _is_polite(told, before, kills[-1]), told
+            assert by is signal.SIGKILL or _is_polite(ending, before, kills[-1]), ending
     done = noetl(*_command(play, folder), "-o", "json", cwd=folder)
     assert done.code == 0, f"{done.stdout}\n{done.stderr}"
-    told = done.json()
-    del told["diagnostics"]  # of the text, not of the run
-    replayed = asyncio.run(resume(told["execution_id"], db=folder / STORE))
-    return Survived(told, replayed, tuple(kills), log_of(folder))
+    ending = done.json()
+    del ending["diagnostics"]  # of the text, not of the run
+    replayed = asyncio.run(resume(ending["execution_id"], db=folder / STORE))
+    return Survived(ending, replayed, tuple(kills), log_of(folder))
 
 
 # The message of an interpreter that is interrupted before our code runs; its exit code is 1 then.
 _STARTING = ("Fatal Python error: init", "Could not import runpy module")
 
 
-def _is_polite(told: Ended, before: Log, log: Log) -> bool:
+def _is_polite(ending: Ended, before: Log, log: Log) -> bool:
     """Whether an interrupted run has ended properly; its hint names only a resumable execution."""
-    if told.code == -signal.SIGINT:  # the interpreter itself was still starting, or exiting after all output
-        return log == before or PlaybookProcessed.event_type in told.stdout
-    if told.stderr.startswith(_STARTING):
+    if ending.code == -signal.SIGINT:  # the interpreter itself was still starting, or exiting after all output
+        return log == before or PlaybookProcessed.event_type in ending.stdout
+    if ending.stderr.startswith(_STARTING):
         return log == before
-    hinted = told.stderr.partition("--resume ")[2].strip()
-    unheard = told.stderr.count("Exception ignored in")  # by the interpreter, in the middle of an import
-    is_quiet = told.stderr.count("Traceback") == unheard
-    return told.code in (0, INTERRUPTED) and is_quiet and (not hinted or hinted in log)
+    hinted = ending.stderr.partition("--resume ")[2].strip()
+    unheard = ending.stderr.count("Exception ignored in")  # by the interpreter, in the middle of an import
+    is_quiet = ending.stderr.count("Traceback") == unheard
+    return ending.code in (0, INTERRUPTED) and is_quiet and (not hinted or hinted in log)
 
 
 def _command(play: Play, folder: Path) -> tuple[str, ...]:

@@ -85,11 +85,11 @@ class Popen(subprocess.Popen[AnyStr]):
             return
         request = Request(words[3:], environment, os.path.abspath(cwd or "."), bool(start_new_session))
         standard = [at if pipe == -1 else pipe for at, pipe in enumerate((pipes[0], pipes[3], pipes[5]))]
-        self.end, told = os.pipe()
+        self.end, written_end = os.pipe()
         try:
-            self.pid = template().fork(request, (standard[0], standard[1], standard[2], told))
+            self.pid = template().fork(request, (standard[0], standard[1], standard[2], written_end))
         finally:
-            os.close(told)
+            os.close(written_end)
             self._close_pipe_fds(*pipes)  # type: ignore[attr-defined]
         self._child_created = True
 

@@ -42,9 +42,9 @@ def write(name: str) -> None:
 
 
 def _plain(event: Event) -> dict[str, Any]:
-    told = {name: getattr(event, name) for name in Event.__struct_fields__}
+    fields = {name: getattr(event, name) for name in Event.__struct_fields__}
     payload = json.loads(encode_payload(event.payload))
-    return {**told, "source": event.source.value, "event_type": event.event_type, "payload": payload}
+    return {**fields, "source": event.source.value, "event_type": event.event_type, "payload": payload}
 
 
 if __name__ == "__main__":

@@ -81,8 +81,8 @@ def by_run(events: Sequence[Event]) -> list[Any]:
     for paths in runs.values():
         if (own := paths.get("()", [])).count("loop.scheduled") > 1:
             own.sort()  # parts of a loop are handed out beside each other, too
-    told: list[Any] = sorted((steps[run_id], sorted(paths.items())) for run_id, paths in runs.items())
-    return [*told, *sorted(rest.items())]
+    path_rows: list[Any] = sorted((steps[run_id], sorted(paths.items())) for run_id, paths in runs.items())
+    return [*path_rows, *sorted(rest.items())]
 
 
 def path_of(event: Event) -> tuple[int, ...]:

@@ -209,9 +209,9 @@ class Processes(Here):
         self._desk_url = desk_url
 
     def environment(self, **more: str) -> dict[str, str]:
-        told = super().environment(**more)
+        variables = super().environment(**more)
         path = os.pathsep.join(str(one) for one in (REPOSITORY / "src", REPOSITORY))  # this tree, wherever it lies
-        return {**told, "TEST_DESK": self._desk_url, "PYTHONPATH": path}
+        return {**variables, "TEST_DESK": self._desk_url, "PYTHONPATH": path}
 
     def spawn(self, *arguments: str, **more: str) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "tests.placements.process", *arguments]

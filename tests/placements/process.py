@@ -35,13 +35,13 @@ class Asking:
         about = {name: getattr(context.task_run, name) for name in ("execution_id", "step", "task", "attempt")}
         while True:
             asked = msgspec.json.encode({**about, "kind": self._kind, "inputs": dict(inputs)}, enc_hook=str)
-            told = await self._http.post("/", content=asked)
-            if told.status_code == YOURSELF:
+            response = await self._http.post("/", content=asked)
+            if response.status_code == YOURSELF:
                 return await self._tool.run(inputs, context)
-            if told.status_code != LATER:
+            if response.status_code != LATER:
                 break
             await asyncio.sleep(0.02)
-        answer = told.json()
+        answer = response.json()
         if (error := answer.get("error")) is not None:
             raise ToolError(error["kind"], error["message"], **error["details"])
         return ToolResult(**answer)

@@ -22,7 +22,7 @@ workflow:
 
 async def until_status(talk: Talk, execution_id: str, status: str) -> dict[str, Any]:
     async with asyncio.timeout(60):
-        while (told := await talk.get(f"/api/executions/{execution_id}"))["status"] != status:
+        while (view := await talk.get(f"/api/executions/{execution_id}"))["status"] != status:
             await asyncio.sleep(0.02)
-    found: dict[str, Any] = told
+    found: dict[str, Any] = view
     return found

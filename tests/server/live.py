@@ -25,8 +25,8 @@ class Remote(Talk):
         self._clients = [self.client]
 
     def with_token(self, token: str | None, **headers: str) -> WorkerClient:
-        told = {**({"authorization": f"Bearer {token}"} if token else {}), **headers}
-        return WorkerClient(base_url=self._served.url, headers=told, timeout=500, trust_env=False)
+        all_headers = {**({"authorization": f"Bearer {token}"} if token else {}), **headers}
+        return WorkerClient(base_url=self._served.url, headers=all_headers, timeout=500, trust_env=False)
 
 
 @asynccontextmanager

@@ -55,8 +55,8 @@ class Talk:
         self._clients: list[httpx2.AsyncClient] = [self.client]
 
     def with_token(self, token: str | None, **headers: str) -> WorkerClient:
-        told = {**({"authorization": f"Bearer {token}"} if token else {}), **headers}
-        return WorkerClient(transport=httpx2.ASGITransport(self._app), base_url=BASE, headers=told, timeout=30)
+        all_headers = {**({"authorization": f"Bearer {token}"} if token else {}), **headers}
+        return WorkerClient(transport=httpx2.ASGITransport(self._app), base_url=BASE, headers=all_headers, timeout=30)
 
     async def as_role(self, role: Role, **more: Any) -> httpx2.AsyncClient:
         if role is Role.WORKER:
@@ -71,8 +71,8 @@ class Talk:
         """A worker of a token of its own, registered for the pools of that token."""
         client = await self.as_role(Role.WORKER, **more)
         assert isinstance(client, WorkerClient)
-        told = {"name": name, "instance": "1", "pools": more.get("pools", ("default",))}
-        answer = await client.post("/api/workers", json=told)
+        registration = {"name": name, "instance": "1", "pools": more.get("pools", ("default",))}
+        answer = await client.post("/api/workers", json=registration)
         assert answer.status_code == 201, answer.text
         client.worker_id = answer.json()["worker_id"]
         return client
@@ -86,8 +86,8 @@ class Talk:
     async def register(self, text: str = HELLO) -> dict[str, Any]:
         answer = await self.client.post("/api/catalog", content=playbook(text), headers={"content-type": "text/yaml"})
         assert answer.status_code in (200, 201), answer.text
-        told: dict[str, Any] = answer.json()
-        return told
+        body: dict[str, Any] = answer.json()
+        return body
 
     async def start(
         self, path: str = "tests/test", payload: dict[str, Any] | None = None, wait: float = 0
@@ -95,15 +95,15 @@ class Talk:
         asked = {"path": path, "payload": payload or {}, "wait": wait}
         answer = await self.client.post("/api/executions", json=asked)
         assert answer.status_code == 201, answer.text
-        told: dict[str, Any] = answer.json()
-        return told
+        body: dict[str, Any] = answer.json()
+        return body
 
     async def ran(self, text: str = HELLO, payload: dict[str, Any] | None = None) -> str:
         """The id of an execution that has ended."""
         path = (await self.register(text))["path"]
-        told = await self.start(path, payload, wait=LONGEST_S)
-        assert told["status"] != "running", told
-        return str(told["execution_id"])
+        started = await self.start(path, payload, wait=LONGEST_S)
+        assert started["status"] != "running", started
+        return str(started["execution_id"])
 
     async def get(self, url: str, status: int = 200, **more: Any) -> Any:
         answer = await self.client.get(url, **more)

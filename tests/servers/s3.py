@@ -29,14 +29,14 @@ class ObjectServer:
 
     def named(self, monkeypatch: pytest.MonkeyPatch) -> str:
         """The URL of a bucket here, with what the driver reads from its environment."""
-        told = {
+        headers = {
             "ENDPOINT": self.url,
             "ALLOW_HTTP": "true",
             "REGION": "x",
             "ACCESS_KEY_ID": "k",
             "SECRET_ACCESS_KEY": "s",
         }
-        for name, value in told.items():
+        for name, value in headers.items():
             monkeypatch.setenv(f"AWS_{name}", value)
         return "s3://bucket"
 

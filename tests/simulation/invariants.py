@@ -42,12 +42,12 @@ def epochs_go_up(log: list[Event]) -> None:
 
 
 def refusals_are_told_once(log: list[Event]) -> None:
-    told = Counter(
+    counts = Counter(
         (one.order_id, one.lease_epoch, one.worker_id)
         for event in log
         if isinstance(one := event.payload, ReportRefused)
     )
-    assert set(told.values()) <= {1}, f"a refused report was recorded {max(told.values())} times"
+    assert set(counts.values()) <= {1}, f"a refused report was recorded {max(counts.values())} times"
 
 
 def begins_for_the_first_time(log: list[Event], task_run_id: str, worker_id: str) -> None:

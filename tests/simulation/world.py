@@ -176,8 +176,8 @@ class SimulatedServer:
         except Exception as problem:  # a defect of the server or of this stand-in: to its peers it looks like silence
             self._world.broken = self._world.broken or AssertionError(f"{target} broke {self.node.name}: {problem!r}")
             raise
-        told = {"noetl-asked": f"{came_at:.6f}", "noetl-now": f"{self._world.clock.now():.6f}"}
-        return Reply(200, "OK", told, answer)
+        headers = {"noetl-asked": f"{came_at:.6f}", "noetl-now": f"{self._world.clock.now():.6f}"}
+        return Reply(200, "OK", headers, answer)
 
     def _request(self, token: str) -> Any:
         """The parts of a request that route checks read."""

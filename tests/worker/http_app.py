@@ -105,9 +105,9 @@ def app_of(server: WireServer) -> Any:
 
     @app.post("/api/workers")
     async def register(request: Request) -> Response:
-        told = msgspec.json.decode(await request.body())
-        worker_id = f"{told['name']}:1:2"
-        server.workers[worker_id] = told
+        body = msgspec.json.decode(await request.body())
+        worker_id = f"{body['name']}:1:2"
+        server.workers[worker_id] = body
         return _json({"worker_id": worker_id})
 
     @app.delete("/api/workers/{worker_id}")
@@ -117,32 +117,32 @@ def app_of(server: WireServer) -> Any:
 
     @app.post("/api/orders/turn")
     async def turn(request: Request, wait_s: float = 0) -> Response:
-        told = read_turn(await request.body())
-        server.turns.append(told)
-        if server.unreadable(told):
+        turn = read_turn(await request.body())
+        server.turns.append(turn)
+        if server.unreadable(turn):
             return _json({"detail": "what is this?"}, 422)
         server.waiting += 1
         try:
-            return _json(await answered(request, told, wait_s))
+            return _json(await answered(request, turn, wait_s))
         finally:
             server.waiting -= 1
 
-    async def answered(request: Request, told: Turn, wait_s: float) -> TurnAnswer:
-        answer = await for_workers.turn(told)
+    async def answered(request: Request, turn: Turn, wait_s: float) -> TurnAnswer:
+        answer = await for_workers.turn(turn)
         until = asyncio.get_running_loop().time() + wait_s
         while wait_s and not answer.orders and asyncio.get_running_loop().time() < until:
             if await request.is_disconnected():
                 break
             await asyncio.sleep(0.01)
-            answer = await for_workers.turn(told)
+            answer = await for_workers.turn(turn)
         return answer
 
     @app.post("/api/orders/heartbeat")
     async def heartbeat(request: Request) -> Response:
-        told = msgspec.json.decode(await request.body())
-        server.beats.append(told["leases"])
-        lost = await for_workers.renew(told["worker_id"], told["leases"])
-        return _json({"lost": sorted(lost | (server.lost & told["leases"].keys())), "stop": []})
+        body = msgspec.json.decode(await request.body())
+        server.beats.append(body["leases"])
+        lost = await for_workers.renew(body["worker_id"], body["leases"])
+        return _json({"lost": sorted(lost | (server.lost & body["leases"].keys())), "stop": []})
 
     @app.post("/api/orders/secret")
     async def secret(request: Request) -> Response:

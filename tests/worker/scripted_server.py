@@ -45,5 +45,5 @@ class Server:
 
 
 def plain(body: bytes, *headers: str, status: str = "200 OK") -> bytes:
-    told = "".join(f"{header}\r\n" for header in (*headers, f"Content-Length: {len(body)}"))
-    return f"HTTP/1.1 {status}\r\n{told}\r\n".encode() + body
+    head = "".join(f"{header}\r\n" for header in (*headers, f"Content-Length: {len(body)}"))
+    return f"HTTP/1.1 {status}\r\n{head}\r\n".encode() + body
