@@ -1,4 +1,4 @@
-"""Diagnostics: what the checker tells an author, each with a code, a place and a hint (VAL-19).
+"""Diagnostics: the messages of the checker to an author, each with a code, a place and a hint (VAL-19).
 
 A code is written once, in `CODES`; its letter gives the severity. Packages below the command line only collect
 diagnostics; how they are printed is the business of `cli/report.py`.
@@ -30,7 +30,7 @@ class Span(msgspec.Struct, frozen=True, gc=False):
 
 
 NOWHERE = Span(1, 1, 1, 1)
-TEST_SUFFIX = ".test.yaml"  # of a file of tests, which lies beside its playbook and is none
+TEST_SUFFIX = ".test.yaml"  # the ending of a file of tests, which is beside its playbook and is no playbook
 
 
 class Source(msgspec.Struct, frozen=True):
@@ -55,8 +55,8 @@ def is_template(text: str) -> bool:
 
 
 def is_unicode(text: str) -> bool:
-    """Whether it can be written as UTF-8. Half of a surrogate pair cannot: an escape may have made it, and bytes on a
-    command line that are no text become some."""
+    """Whether it can be written as UTF-8. Half of a surrogate pair cannot: it may come from an escape, or from bytes on
+    a command line that are not UTF-8."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -71,7 +71,7 @@ class Severity(StrEnum):
 
 
 class PositionedDiagnostic(Protocol):
-    """Anything that knows where it was written: nodes of a document, mostly."""
+    """Anything with a position in the text; mostly nodes of a document."""
 
     @property
     def path(self) -> str: ...
@@ -126,7 +126,7 @@ class Findings:
         self.extend([Diagnostic(code, place.path, place.span, message, hint, witness)])
 
     def replace(self, old: Diagnostic, new: Diagnostic) -> None:
-        """Say something else than before; neither is an error."""
+        """Replace one finding by another; neither may be an error."""
         self._found[self._found.index(old)] = new
 
     def extend(self, found: Iterable[Diagnostic]) -> None:
@@ -264,9 +264,9 @@ CODES: dict[str, str] = {
 }
 
 
-# The known word that a misspelt one was probably meant to be. Comparing two words costs the product of their lengths,
-# and a text may have thousands of wrong words beside thousands of names that are alike. So the work is bounded, for
-# each word and for each text: past that, nothing is guessed.
+# The known word that was probably meant by a misspelt one. Comparing two words costs the product of their lengths, and
+# a text may have thousands of misspelt words and thousands of similar names. So the work is bounded for each word and
+# each text; beyond the bound there is no suggestion.
 
 # Letters of one word times letters of the other. A million take some 60 ms where all words are alike, mostly far less.
 MOST_OF_WORD = 1_000_000
@@ -286,7 +286,7 @@ def guesses_of_one_text() -> Iterator[None]:
 
 
 def may_compare(work: int) -> bool:
-    """Whether so much may be compared; it counts for the text."""
+    """Whether a comparison of this cost is within the bound; the cost is counted for the text."""
     left = _letters_left.get()
     if work > MOST_OF_WORD or (left is not None and work > left[0]):
         return False
@@ -297,7 +297,7 @@ def may_compare(work: int) -> bool:
 
 def nearest_word(word: str, known: Collection[str], *, cutoff: float = 0.6) -> str | None:
     """The nearest of the known words; None if none is near, or if finding it would take too long."""
-    # Counted before the lengths are added up: a word may have ten thousand neighbours.
+    # The number is checked before the lengths are added up: there may be ten thousand known words.
     if len(word) * len(known) > MOST_OF_WORD or not may_compare(len(word) * sum(map(len, known))):
         return None
     # Imported here, since only a failing check needs it.

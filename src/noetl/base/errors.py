@@ -1,4 +1,5 @@
-"""Exceptions, by whose promise was broken: the playbook's, a tool's, a backend's, or ours (docs/style.md §5)."""
+"""Exceptions. The class says whose promise was broken: the playbook's, a tool's, a backend's, or ours (docs/style.md
+§5)."""
 
 from __future__ import annotations
 
@@ -14,8 +15,9 @@ class NoetlError(Exception):
 
 
 def first_error(several: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The one error of a task group that says most: one of ours if there is any; the others are what it broke."""
-    # Breadth first: what ended the group stands at the top, and groups nest by task group.
+    """The most useful error of a task group: one of ours if there is any, since the others are usually its
+    consequences."""
+    # Breadth first: the error that ended the group is at the top level; nested groups come from inner task groups.
     pending: list[BaseException] = [several]
     leaves: list[BaseException] = []
     while pending:
@@ -73,7 +75,7 @@ class ForbiddenError(RefusedError):
 
 
 class SettledError(RefusedError):
-    """It is over, or has changed since it was looked at: look again."""
+    """It has ended, or has changed since the caller read it: read it again."""
 
 
 class ReplacedError(RefusedError):
@@ -86,7 +88,7 @@ class ReplacedError(RefusedError):
 
 
 class NotEndedError(RefusedError):
-    """It has not ended, so that there is no result of it yet."""
+    """It has not ended, so it has no result yet."""
 
 
 class NoRerunError(RefusedError):
@@ -140,11 +142,11 @@ class StoreUnwritableError(StoreOutageError):
 
 
 class AbsentError(BackendError):
-    """The store answers, and what it should have is not in it: asking again is no help."""
+    """The store answers but lacks something that it should have; a retry does not help."""
 
 
 class UnfitError(BackendError):
-    """A text that the store cannot hold, such as one with a NUL; nothing was changed, and asking again is no help."""
+    """A text that the store cannot hold, such as one with a NUL; nothing was changed, and a retry does not help."""
 
 
 class UnreadableError(BackendError):
@@ -156,12 +158,12 @@ class UnreadableError(BackendError):
 
 
 class Outage:
-    """The state of one thing. `lost` and `back` are what the log says when it changes."""
+    """The state of one dependency. `lost` and `back` are the log messages for its changes."""
 
     def __init__(self, log: logging.Logger, lost: str, back: str) -> None:
         self._log, self._lost, self._back = log, lost, back
         self._is_on = False
-        # On the monotonic clock. A failure that began before it is older news, and starts no outage.
+        # On the monotonic clock. A failure of an operation that began earlier is out of date, and starts no outage.
         self._worked_at = float("-inf")
 
     @property
@@ -179,14 +181,14 @@ class Outage:
         self._log.warning("%s: %s", self._lost, str(problem) or type(problem).__name__)
 
     def worked(self) -> None:
-        """Something could be done."""
+        """Record a success."""
         self._worked_at = time.monotonic()
         if self._is_on:
             self._is_on = False
-            self._log.warning("%s", self._back)  # as loud as the loss, so that both are seen or none
+            self._log.warning("%s", self._back)  # the same level as for the loss, so that a reader sees both or none
 
 
 def log_failure(log: logging.Logger, problem: BaseException, text: str, *values: object) -> None:
-    """Write what could not be done for one record, unless nothing can be done now: the store is in an outage."""
+    """Log the failure for one record, unless the store is in an outage: then every record fails."""
     if not isinstance(problem, StoreOutageError):
         log.warning(f"{text}: %s", *values, problem)

@@ -1,6 +1,6 @@
-"""UUIDv7 for what people start, digests for what follows from it (TOK-06, O-05).
+"""UUIDv7 for what people start, digests for ids that are derived (TOK-06, O-05).
 
-A digest of its cause makes a repeated decision collide with the first one instead of adding a second.
+An id is a digest of its cause, so a repeated decision gives the same id and adds nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ try:  # Python's own, where it has one: half the time of OpenSSL's for texts as 
 except ImportError:
     from hashlib import sha256
 
-SEPARATOR = "\x1f"  # of the parts of an identity
+SEPARATOR = "\x1f"  # separates the parts of an id
 
 
 def uuid7(seconds: float, randomness: bytes | None = None) -> str:

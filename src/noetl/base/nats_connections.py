@@ -13,7 +13,7 @@ CONNECT_S = 5
 
 
 async def ignore(problem: Exception) -> None:
-    """The call that meets the problem raises it."""
+    """Ignore errors in the background: the next call raises them."""
 
 
 async def connect_client(
@@ -39,7 +39,7 @@ async def connect_client(
 
 
 async def leave(client: Client) -> None:
-    """Close also what a refused connection leaves open; the client itself forgets."""
+    """Close the connection, and also the socket of a refused one, which the client itself leaves open."""
     transport = getattr(client, "_transport", None)
     if transport is not None:
         transport.close()

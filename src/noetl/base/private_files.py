@@ -23,13 +23,13 @@ def make_folder(folder: Path) -> None:
             os.mkdir(one, FOLDER_MODE)
         except FileExistsError:
             continue  # another process has created it meanwhile
-        os.chmod(one, FOLDER_MODE)  # a umask may have taken something of it
+        os.chmod(one, FOLDER_MODE)  # the umask may have removed rights
 
 
 def make_file(path: Path) -> None:
     """Make an empty file, if there is none."""
     try:
-        # With its rights at once. The mode passes through the umask, which can only take rights away.
+        # With its rights from the start. The umask can only remove rights.
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
     except FileExistsError:
         return
@@ -42,7 +42,7 @@ def make_file(path: Path) -> None:
 def create(path: Path) -> BinaryIO:
     """Open a file for writing; existing content is discarded."""
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, FILE_MODE)
-    # A file that was there keeps its old rights when it is opened; it is about to hold something private.
+    # An existing file keeps its rights when it is opened, so they are set here before anything private is written.
     os.fchmod(handle, FILE_MODE)
     return os.fdopen(handle, "wb")
 

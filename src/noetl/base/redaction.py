@@ -22,7 +22,7 @@ from noetl.base.secret_forms import SHORTEST, dumped_forms, forms_of, json_escap
 MASK = "***"
 TELLING = 12  # characters of a secret that was cut off; fewer, and less than half of it, are let through
 
-# the marks that programs put where they truncate a text (PostgreSQL: the columns of a failing row), besides its end
+# the marks that programs write where they truncate a text (PostgreSQL: the columns of a failing row)
 _ENDS = ("…", " …", "...", "\ufffd")
 _JSON_ENDS = (b'"', *(end.encode() for end in _ENDS))
 _LONGEST_END = max(len(end) for end in _JSON_ENDS)
@@ -117,7 +117,8 @@ def _tree(words: list[str]) -> str:
 
 
 class Redactor:
-    """Masks a fixed set of secrets. Secrets shorter than SHORTEST are not masked: they would match ordinary text."""
+    """Masks a fixed set of secrets. Secrets shorter than SHORTEST are not masked, since they would match ordinary
+    text."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
         texts = {text for secret in secrets for text in (secret, secret.strip())}  # headers lose the blanks around
@@ -171,7 +172,7 @@ class Mask:
 
     @property
     def redactor(self) -> Redactor:
-        """Made when it is asked for: a task that reads fifty secrets learns them one by one."""
+        """Made on demand: a task that reads fifty secrets adds them one by one."""
         if self._redactor is None:
             self._redactor = _redactor(self._texts)
         return self._redactor

@@ -1,5 +1,5 @@
-"""The forms that a secret takes on its way through programs: encoded for URLs, JSON, HTML, SQL, shells, headers, mail
-and dumps. Other transformations (reversing, hashing, truncating) are not recognised.
+"""The forms that programs give a secret: encoded for URLs, JSON, HTML, SQL, shells, headers, mail and dumps. Other
+transformations (reversing, hashing, truncating) are not recognised.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _html_escaped(text: str, *, quote: bool) -> str:
 def forms_of(secret: str) -> set[str]:
     """Every form of `secret` that is masked, itself included; none is shorter than SHORTEST."""
     body = secret.encode("utf-8", "surrogatepass")
-    # Masking goes by value, so each way of writing the value has to be known beforehand.
+    # Masking compares values, so every form of the value has to be known beforehand.
     forms = {secret, body.hex(), body.hex().upper(), *_base64_forms(body)}
     forms |= {form(secret) for form in _TEXT_FORMS} | {repr(body)[2:-1], secret.upper(), secret.lower()}
     forms |= set(_encoded_twice(secret, body))
@@ -75,9 +75,9 @@ def _nested(forms: Iterable[str]) -> set[str]:
 
 
 def _encoded_twice(text: str, body: bytes) -> Iterator[str]:
-    """What two programs make of it, one after the other: an address in an address (and once more, as redirects of a
-    sign-in do), text of a page in a page, a secret of Kubernetes that was encoded before, base64 in an address, and the
-    commands of PowerShell."""
+    """The forms that two programs give it, one after the other: an address in an address (and once more, as redirects
+    of a sign-in do), text of a page in a page, a secret of Kubernetes that was encoded before, base64 in an address,
+    and the commands of PowerShell."""
     for once in (quote(text, safe=""), quote_plus(text), quote(text)):
         twice = quote(once, safe="")
         yield from (twice, quote(twice, safe=""))

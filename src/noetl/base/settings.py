@@ -51,14 +51,13 @@ def config_folder() -> Path:
 
 
 def _folder_of_user(variable: str, usual: str) -> Path:
-    """What platformdirs gives on Linux. Importing it for that, with the modules for temporary files that it needs, took
-    a fiftieth of a cold `noetl run`."""
+    """The same folder as from platformdirs on Linux. Importing that package took a fiftieth of a cold `noetl run`."""
     chosen = os.environ.get(variable, "")
     return Path(chosen if os.path.isabs(chosen) else Path.home() / usual) / "noetl"
 
 
 def state_folder() -> Path:
-    """Where processes that were started leave word of themselves."""
+    """The folder for the records of started servers and workers."""
     return home() / "run"
 
 
@@ -184,7 +183,7 @@ _WORDS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false":
 
 
 class Loaded(msgspec.Struct, frozen=True):
-    """The settings that hold, and for each where its value was found."""
+    """The effective settings, and where the value of each was found."""
 
     settings: Settings
     origins: dict[str, str]
@@ -228,7 +227,7 @@ def _project_file(folder: Path) -> Path | None:
         if (place / "noetl.toml").is_file():
             return place / "noetl.toml"
         if (project := place / "pyproject.toml").is_file():
-            # Most projects do not speak of us: theirs need not be parsed at the start of every command.
+            # Most projects have no settings of NoETL: their files need not be parsed at the start of every command.
             return project if b"noetl" in _content(project) and _table(project) else None
     return None
 
@@ -272,7 +271,7 @@ def _checked(table: Mapping[str, Any], origin: str) -> dict[str, Any]:
 
 
 def _from_variables(variables: Mapping[str, str], origin: str) -> dict[str, Any]:
-    """Settings among variables. Others may carry our prefix too, so only what looks like a slip is an error."""
+    """Settings among variables. Other programs may use our prefix too, so only a likely misspelling is an error."""
     found: dict[str, Any] = {}
     for variable, text in variables.items():
         name = variable.removeprefix(PREFIX).lower()
@@ -316,7 +315,7 @@ def _type_words(wanted: Any) -> str:
 
 
 def _lines(file: Path) -> dict[str, str]:
-    """The variables of a `.env` file: KEY=value, `#` begins a comment, quotes around a value fall away."""
+    """The variables of a `.env` file: KEY=value, `#` begins a comment, quotes around a value are removed."""
     found = {}
     for line in file.read_text("utf-8").splitlines():
         key, sign, value = line.strip().removeprefix("export ").partition("=")

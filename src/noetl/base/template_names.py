@@ -1,7 +1,7 @@
-"""Names in templates: finding them and giving them others, token by token.
+"""Names in templates: finding and renaming them, token by token.
 
-Works on text as it stands in the document, so that quotes, spacing and everything that is not a name stay as they were
-written. This module does not know the meaning of a name.
+It works on the text of the document, so that quotes, spacing and everything that is not a name stay as written. This
+module does not know the meaning of a name.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Trust: whose certificates are believed when we talk to a server over TLS."""
+"""Trust: which certificates are trusted in a TLS connection to a server."""
 
 from __future__ import annotations
 

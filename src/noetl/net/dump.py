@@ -20,8 +20,8 @@ _WIDTH = 110
 # Text that YAML would read as the same text without quotes; anything else is written as JSON text.
 _PLAIN = re.compile(r"[A-Za-z_./][\w./ -]*(?<! )\Z")
 _WORDS = frozenset({"true", "false", "null", "yes", "no", "on", "off", "~"})
-_FIRST = ("name", "kind", "when", "do", "to", "target")  # said first, since they say what the rest is about
-_ALWAYS = ("do", "allow")  # said even when it is the default: a rule that says nothing reads like a mistake
+_FIRST = ("name", "kind", "when", "do", "to", "target")  # written first, since they identify the element
+_ALWAYS = ("do", "allow")  # written even if it is the default: a rule without a directive would look like a mistake
 
 
 def dump(net: Net) -> str:

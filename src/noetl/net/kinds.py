@@ -1,8 +1,8 @@
 """Tool kinds as the checker sees them: names, inputs and schemas, no code (docs/style.md §1). Also the pieces of JSON
 Schema that inputs of several kinds share.
 
-The compiler is handed a table of these, so that checking a file imports no driver. `noetl.tools` builds the table;
-the editor's JSON Schema and docs/tools/ are made from the same declarations. Schemas describe rendered values;
+The compiler gets a table of these, so that checking a file imports no driver. `noetl.tools` builds the table; the
+editor's JSON Schema and docs/tools/ are made from the same declarations. Schemas describe rendered values;
 `noetl.language.grammar` adds "or a template" to each of them.
 """
 
@@ -62,9 +62,9 @@ class ToolKind(msgspec.Struct, frozen=True, kw_only=True):
     """The inputs and options of a kind.
 
     `one_of`: groups of inputs of which at least one must be present. `plugin`: the kind is of a plug-in that cannot be
-    imported here; text says what would run it. `unwraps`: the payload of its result is the `data` member (O-22).
-    `result_keys`: members that each of its results has; none where they are not known.
-    `defaults`: kind defaults of the effective spec (SPEC-02). `open_inputs`: further keys are passed on unchecked.
+    imported here; the text says what would run it. `unwraps`: the payload of its result is the `data` member (O-22).
+    `result_keys`: members that each of its results has; none where they are not known. `defaults`: kind defaults of the
+    effective spec (SPEC-02). `open_inputs`: further keys are passed on unchecked.
     """
 
     name: str
@@ -83,7 +83,7 @@ class ToolKind(msgspec.Struct, frozen=True, kw_only=True):
     policy_doc: str = ""  # executor.spec.policy.NAME holds hints for all its tasks: their description
     # Values of `op` that submit a job which runs on after the task has ended; "" where `op` is left out (SRV-11).
     job_ops: tuple[str, ...] = ()
-    trigger: TriggerKind | None = None  # playbooks can be started by what its tool finds
+    trigger: TriggerKind | None = None  # items that its tool finds can start playbooks
 
     @property
     def takes_anything(self) -> bool:

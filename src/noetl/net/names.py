@@ -2,7 +2,7 @@
 
 Steps, tasks and iterators; the keys of `workload`, of the `args` that steps and arcs give, and of all writes to `ctx`.
 A name that is none of these, and no word of the dialect, is never defined. An input counts if the playbook declares it
-under `workload`; a start may bring more, which is then found by its value.
+under `workload`. A start may bring others; these are found at run time.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ class Timeout(_Data, frozen=True, kw_only=True, omit_defaults=True):
 
 class Compensation(_Data, frozen=True, kw_only=True, omit_defaults=True):
     tasks: tuple[Task, ...]
-    # Whether it may be run again when its worker was lost in the middle; else an operator has to look (SAGA-03).
+    # Whether it may run again after its worker was lost; otherwise an operator has to decide (SAGA-03).
     idempotent: bool = False
 
 
@@ -156,7 +156,7 @@ class Transition(_Data, frozen=True, kw_only=True, omit_defaults=True):
     args: Authored | None = None  # defaults, under the arguments that the token brings
     set_ctx: Authored | None = None  # step-level set_ctx, and the vars block of v2-case
     result: StepResult | None = None  # None: kept by its size
-    # What the step waits for when its tasks have ended; the first that comes ends the others.
+    # What the step waits for when its tasks have ended; the first one that ends withdraws the others.
     timer: Timer | None = None
     message: Message | None = None
     signal: Signal | None = None
@@ -191,7 +191,7 @@ class Transition(_Data, frozen=True, kw_only=True, omit_defaults=True):
 class KeychainEntry(_Data, frozen=True, kw_only=True, omit_defaults=True):
     name: str
     kind: str
-    # How the resolver finds it: a path, fields, a scope. Never a value.
+    # Where the resolver finds it: a path, fields, a scope. Never a value.
     lookup: dict[str, Any] = {}
 
 
@@ -245,7 +245,7 @@ class Net(_Data, frozen=True, kw_only=True, omit_defaults=True):
 # Notifications: notices of a playbook about its executions to people and other programs (NTF-01).
 
 EVENTS = ("failed", "completed", "cancelled", "late", "task_assigned", "task_overdue")
-# The options of each kind of destination; the first is the one it cannot do without.
+# The options of each kind of destination; the first one is required.
 DESTINATIONS = {
     "email": ("to", "auth", "cc", "bcc", "from", "reply_to"),
     "webhook": ("url", "auth", "headers"),
@@ -320,8 +320,7 @@ def _all_tasks(step: Transition) -> Iterator[Task]:
 
 
 def pipeline_of(step: Transition) -> Iterator[Task]:
-    """Those that an order of the step may run: neither compensation nor handlers, which are run by orders of their
-    own."""
+    """The tasks that an order of the step may run; compensations and handlers have orders of their own."""
     return with_hooks(_own_tasks(step))
 
 

@@ -1,6 +1,7 @@
 """Secret reads: which keychain entries a task's templates read, and which credentials a net names (KEY-03, VAL-21).
 
-Asked before a task is prepared, so that only what it reads is fetched, and a playbook without secrets fetches nothing.
+Computed before a task is prepared, so that only the secrets that it reads are fetched, and none for a playbook without
+secrets.
 """
 
 from __future__ import annotations
@@ -75,8 +76,8 @@ def auths_in(inputs: Any) -> Iterator[Any]:
 
 
 def credential_name(auth: Any) -> str | None:
-    """The credential that an `auth` names, `auth: name` or `auth: {credential: name}`. An address is itself, also one
-    such as `host=db password=…`: it must never be asked for, or shown, as a name."""
+    """The credential that an `auth` names, `auth: name` or `auth: {credential: name}`. An address, also one such as
+    `host=db password=…`, is no name: it must never be looked up or shown as one."""
     name = auth.get("credential") if isinstance(auth, Mapping) else auth
     return name if isinstance(name, str) and name and not _ADDRESS.search(name) else None
 

@@ -1,8 +1,8 @@
 """Resolvers: each finds the material of one kind of keychain entry. Built-in kinds and plug-ins have the same contract
 (KEY-07).
 
-A resolver runs in the server. It is given where it may look, keeps nothing it finds, and says in its errors what was
-looked for and where, never what was found.
+A resolver runs in the server. It reads only from its `Sources`, keeps no value, and names in its errors what it looked
+for and where, never a value.
 """
 
 from __future__ import annotations

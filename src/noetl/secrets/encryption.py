@@ -69,11 +69,12 @@ class MasterKeys:
             raise BackendError(f"master key {key_id} is needed and not here (here: {here})") from None
 
     def fingerprint(self, value: bytes) -> str:
-        """Equal for equal values under one newest key, and worthless to guess from without it."""
+        """Equal for equal values while the newest key is the same. Without that key, nobody can test guesses against
+        it."""
         return hmac.digest(_derived_key(self.key(self.newest_id), b"fingerprint"), value, "sha256").hex()[:16]
 
     def with_new_key(self) -> MasterKeys:
-        """These keys and a new one, which is in the file before anything is sealed with it."""
+        """These keys and a new one. The new key is written to the file before anything is sealed with it."""
         if self.file is None:
             raise RefusedError(f"the master key comes from {VARIABLE}: add a new one there, after the old, then rotate")
         key = os.urandom(SIZE)
@@ -172,7 +173,7 @@ def _create(path: Path, key: bytes) -> None:
     """Make the file, readable by its owner only; when another process was faster, its key is the one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{os.urandom(6).hex()}")
-    # Its rights from the first moment: a chmod afterwards would leave it readable for an instant.
+    # With its rights from the start: a later chmod would leave it readable for a moment.
     handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         _write(handle, _HEAD.encode() + _line(key))
@@ -280,5 +281,5 @@ def digest_of(secret: str) -> str:
 
 
 def are_same(given: str, kept: str) -> bool:
-    """Whether two texts are equal, in a time that does not tell where they differ."""
+    """Whether two texts are equal, in a time that does not depend on where they differ."""
     return hmac.compare_digest(given.encode("utf-8", "surrogatepass"), kept.encode("utf-8", "surrogatepass"))

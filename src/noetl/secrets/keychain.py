@@ -1,8 +1,8 @@
 """The keychain of a server: names to materials, for requests being evaluated and for workers that hold an order. Also
 opening one for a program on a user's own machine.
 
-Nothing stored is kept after it was handed out. A token that was fetched (one with `refresh_after`) is kept in memory
-until it is due, since every fetch costs its endpoint a call.
+Stored values are not cached. A token that was fetched (one with `refresh_after`) is kept in memory until it is due,
+since every fetch costs its endpoint a call.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def _warn_if_short(entry: KeychainEntry, found: Material) -> None:
 
 
 def _checked(entry: KeychainEntry, found: Material) -> Material:
-    """Values other than UTF-8 text and plain data could be neither used nor masked."""
+    """Refuse values that are neither UTF-8 text nor plain data: they could be neither used nor masked."""
     try:
         msgspec.json.encode(found.fields)
     # A plug-in may return anything; a value that cannot be sent to a worker is refused here, without showing it.
@@ -179,7 +179,7 @@ def open_sources(vault: Vault, clock: Clock) -> Sources:
 
 
 class _LaterKeys(MasterKeys):
-    """Master keys, read from where they are when one is first asked for."""
+    """Master keys, read when one is first needed."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         super().__init__([])
@@ -205,7 +205,7 @@ def read_file(path: str) -> str:
     if not file.is_file():
         raise RefusedError("there is no such file")
     with file.open("rb") as opened:
-        # One byte more than allowed tells a larger file, without reading all of it.
+        # One byte more than allowed shows that the file is too large, without reading all of it.
         body = opened.read(MAX_BYTES + 1)
     if len(body) > MAX_BYTES:
         raise RefusedError(f"it has more than {MAX_BYTES} bytes")

@@ -1,5 +1,5 @@
-"""Kinds of keychain entries: those that make what a request carries (`bearer`, `basic`, `oauth2`, design.md §5), those
-that read a value where it lies, and those that read the vault (KEY-07).
+"""Kinds of keychain entries: those that make the credential of a request (`bearer`, `basic`, `oauth2`, design.md §5),
+those that read a value from its place, and those that read the vault (KEY-07).
 
 The parts of the first (`token`, `username`, `password`, `client_id`, …) are written as text, or as where to find them:
 `{env: VAR}`, `{file: PATH}`, `{credential: NAME, field: FIELD}`. Missing parts come from `auth` (or `credential`), from
@@ -131,7 +131,7 @@ _OAUTH2 = ("token_url", "scope", "audience", "auth_method")
 
 
 async def _client(entry: KeychainEntry, sources: Sources) -> Fields:
-    """The stored client a token is asked for with."""
+    """The stored OAuth client with which a token is requested."""
     name = word(entry, "credential") or entry.name
     found = await sources.vault.fields(name) if sources.vault is not None else None
     if found is None:
@@ -209,7 +209,7 @@ class StoredResolver:
 
 
 class PostgresResolver:
-    """The same, and it must be one that a postgres task can connect with."""
+    """Like `credential`, but the type must be one with which a postgres task can connect."""
 
     async def resolve(self, entry: KeychainEntry, sources: Sources) -> Material:
         found = await stored(entry, sources, _stored_name(entry))

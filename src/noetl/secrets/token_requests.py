@@ -33,7 +33,7 @@ class TokenRequests:
         self._guard = guard
 
     async def __call__(self, url: str, form: dict[str, str], login: tuple[str, str] | None) -> tuple[int, Any]:
-        """The status and the parsed body; None for one that is no JSON."""
+        """The status and the parsed body; the body is None if it is not JSON."""
         await self._check(url)
         headers: Headers = {"content-type": "application/x-www-form-urlencoded", "accept": "application/json"}
         if login:
@@ -45,7 +45,7 @@ class TokenRequests:
             return status, None
 
     async def _check(self, url: str) -> None:
-        """RefusedError where the endpoint may not be asked, or not without TLS."""
+        """RefusedError if the endpoint must not be called, or not without TLS."""
         parts = urlsplit(url)
         if parts.scheme not in _PORTS or not parts.hostname:
             raise RefusedError("a token endpoint begins with https://")
@@ -102,7 +102,7 @@ async def _read_body(answer: Any) -> bytes:
 
 DEFAULT_LIFE_S = 300.0  # where the endpoint does not say (RFC 6749 §5.1 leaves it open)
 MARGIN_S = 60.0  # how long before its end a token is renewed, at most a tenth of its life
-# The endpoint's own code of an error, and nothing else of its words: those may repeat what was sent.
+# Only the error code of the endpoint: its message may repeat the secret that was sent.
 _CODE = re.compile(r"[\w.-]{1,60}\Z")
 
 

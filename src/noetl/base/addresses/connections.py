@@ -1,7 +1,7 @@
-"""Guarded HTTP connections: only to addresses that the guard has given (`noetl.base.addresses`).
+"""Guarded HTTP connections: only to addresses that the guard has checked (`noetl.base.addresses`).
 
 It sits below the connection pool, so that nothing above can open a connection that was not checked: no redirect, no
-second lookup, no odd spelling. The name stays what it was for the Host header and for TLS.
+second lookup, no odd spelling. The Host header and TLS still use the name.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from httpcore2 import (
 from noetl.base.addresses.policy import Address, AddressGuard, BlockedError
 from noetl.base.addresses.proxies import Proxy
 
-NEXT_ADDRESS_S = 3.0  # how long one of several addresses may keep the others waiting
+NEXT_ADDRESS_S = 3.0  # for one of several addresses, before the next one is tried
 
 
 def connection_pool(

@@ -46,7 +46,7 @@ PRIVATE_4: tuple[IPv4Network, ...] = tuple(
         *("224.0.0.0/4", "240.0.0.0/4"),
     )
 )
-PUBLIC_6 = IPv6Network("2000::/3")  # all that is given out; the rest is private, special or nothing yet
+PUBLIC_6 = IPv6Network("2000::/3")  # all assigned public addresses; the others are private, special or unassigned
 PRIVATE_6 = tuple(IPv6Network(text) for text in ("2001::/23", "2001:db8::/32", "3fff::/20"))
 
 _MAPPED = IPv6Network("::ffff:0:0/96")
@@ -133,7 +133,7 @@ def is_private(address: Address) -> bool:
     if isinstance(address, IPv4Address):
         return _within(address, PRIVATE_4)
     if address in _MAPPED or address in _NAT64:
-        return False  # only a way of writing the IPv4 address, which is judged too
+        return False  # only another form of the IPv4 address, which is checked too
     return address not in PUBLIC_6 or _within(address, PRIVATE_6)
 
 
@@ -214,7 +214,7 @@ class UnresolvedError(ToolError):
 
 
 async def resolved(host: str, port: int) -> Sequence[Address]:
-    """Every address of a host, as the system's resolver tells them, in its order."""
+    """Every address of a host from the resolver of the system, in its order."""
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as problem:
@@ -225,7 +225,7 @@ async def resolved(host: str, port: int) -> Sequence[Address]:
 
 
 class AddressGuard:
-    """An AddressPolicy and a resolver: the one door through which connections find their addresses."""
+    """An AddressPolicy and a resolver. All connections get their addresses from it."""
 
     def __init__(self, policy: AddressPolicy = OPEN, *, resolve: Resolve = resolved) -> None:
         self.policy = policy
@@ -237,7 +237,8 @@ class AddressGuard:
         addresses = [written] if written is not None else await self._resolve(host, port)
         if not addresses:
             raise UnresolvedError("it has no address")
-        for address in addresses:  # one bad one is enough: a mixed answer is how a guard is fooled
+        # One forbidden address is enough: an answer with both kinds may be meant to get past the guard.
+        for address in addresses:
             if why := self.policy.refusal(host, address):
                 raise BlockedError(f"{address} is {why}" if written is not None else f"it is at {address}, {why}")
         return addresses
@@ -261,7 +262,7 @@ class AddressGuard:
             raise UnresolvedError(f"{what} cannot be reached: the host was not found ({problem.message})") from None
 
     def allow_socket(self, what: str, path: str) -> None:
-        """Nothing where a Unix socket may be reached, else BlockedError."""
+        """Return if a Unix socket may be reached, else raise BlockedError."""
         if why := self.policy.socket_refusal(path):
             raise BlockedError(f"{what} is blocked: {path} is {why}")
 

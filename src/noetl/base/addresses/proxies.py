@@ -1,4 +1,4 @@
-"""Outbound proxies: by which way an http request leaves this machine, as its operator says.
+"""Outbound proxies: which proxy an http request takes, as the operator has configured it.
 
 The setting `proxy` is for both schemes. Without it the variables HTTP_PROXY, HTTPS_PROXY and ALL_PROXY hold, in either
 case. `no_proxy`, or the variable NO_PROXY, names hosts that are reached directly; this machine always is.
@@ -18,7 +18,7 @@ _PORTS = {"http": 80, "https": 443}
 
 
 class Proxy(msgspec.Struct, frozen=True, kw_only=True):
-    """A proxy as it is connected to. `login` is a secret."""
+    """The address of a proxy, and the login there, which is a secret."""
 
     scheme: str
     host: str
@@ -51,7 +51,7 @@ DIRECT = OutboundProxies()
 
 
 def outbound_proxies(proxy: str | None, no_proxy: Sequence[str], environment: Mapping[str, str]) -> OutboundProxies:
-    """The proxies that hold. RefusedError names what is none, without its password."""
+    """The configured proxies. RefusedError names an invalid one, without its password."""
     # A setting replaces the variable as a whole: if the two were joined, an operator could not remove an entry.
     exempt = tuple(no_proxy) or tuple(_host_list(_variable(environment, "no_proxy") or ""))
     if proxy:

@@ -1,7 +1,7 @@
 """The constructs of a document in any dialect, for the detection of its dialect (DIA-02).
 
-Looks only at places where the language puts its own keys. Task inputs, `workload` and `args` may hold any key and do
-not reveal the dialect; so do the roadmap blocks (DIA-03).
+Looks only at places where the language puts its own keys. Task inputs, `workload` and `args` may hold any key, so they
+say nothing about the dialect; nor do the roadmap blocks (DIA-03).
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def label(item: Mapping) -> Scalar | None:
 
 
 def sugar(item: Mapping) -> Scalar | None:
-    """The key of a choose, while or until; a task may have one of these words as its label."""
+    """The key of a choose, while or until; a label of a task may be one of these words, too."""
     for word in SUGAR:
         value = item.get(word)
         if value is not None and not (isinstance(value, Mapping) and "kind" in value):

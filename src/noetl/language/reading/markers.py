@@ -1,7 +1,7 @@
 """Markers: the constructs that only one dialect has, as a table (DIA-02, DIA-03).
 
 A strong marker decides; each row says what it is called, which dialect it belongs to, where it is found, and what the
-other dialects write instead. The order of rows means nothing: the document's own order does.
+other dialects write instead. The order of the rows does not matter; the order in the document does.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _OUTPUT = re.compile(r"\{[{%][^}]*(?<![.\w'\"])output\b(?!\s*=[^=])(?!['\"])")
 
 
 class Marker(msgspec.Struct, frozen=True):
-    """One construct of one dialect; `instead` is what each of the others writes. Where the table of spellings has it
-    (`spelling`), other dialects read it too, and it only decides where nothing of theirs is found."""
+    """One construct of one dialect; `instead` is what each of the others writes. If the table of spellings has it
+    (`spelling`), other dialects read it too, and it decides only if no marker of another dialect is found."""
 
     name: str
     dialect: Dialect
@@ -145,7 +145,7 @@ def _names_something(node: Node, word: str) -> bool:
             named = (node.get(name) for name in ("step", "name", "iterator", "element"))
             if any(isinstance(one, Scalar) and one.value == word for one in named):
                 return True
-            # Keys of tasks and steps are words of the language, no names that an author gave.
+            # Keys of tasks and steps belong to the language: they are not names that an author gave.
             if word in node and "kind" not in node and "step" not in node:
                 return True
             return any(_names_something(value, word) for value in node.values.values())

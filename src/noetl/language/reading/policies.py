@@ -176,7 +176,7 @@ def _check_directive_keys(reading: ReadContext, node: Mapping, besides: Collecti
 
 
 def _check_company(reading: ReadContext, node: Mapping, do: str) -> None:
-    """`to` belongs to jump, the bounds to retry, `error` to fail: elsewhere they would be ignored without a word."""
+    """`to` belongs to jump, the bounds to retry, `error` to fail: elsewhere they would be ignored silently."""
     for key, key_node, _ in node.items():
         owner = _OWNERS.get(key, do)
         if owner != do:

@@ -22,7 +22,7 @@ _JOIN_FORMS = "write all, any, active, {count: 2}, or {mode: any, rest: ignore |
 
 
 def check_step_options(reading: shared_checks.ReadContext, spec: Mapping | None) -> None:
-    """Note every shared option of `spec` that holds what it cannot mean."""
+    """Report every shared option of `spec` with an invalid value."""
     if spec is None:
         return
     if "join" in spec:
@@ -174,7 +174,7 @@ def _events(reading: shared_checks.ReadContext, node: Node, what: str) -> None:
 
 
 def _limits(reading: shared_checks.ReadContext, node: Node, what: str) -> None:
-    """Bounds of an execution (O-33). An unknown name bounds nothing, so it gets a diagnostic."""
+    """Bounds of an execution (O-33). An unknown name would have no effect, so it gets a diagnostic."""
     block = shared_checks.mapping(reading, node, _CODE, what, f"{what}: {{max_payload_bytes: 65536}}")
     for key, key_node, value in block.items() if block else ():
         if key.startswith("max_"):
@@ -204,7 +204,7 @@ def check_dedupe(reading: shared_checks.ReadContext, node: Node, what: str, code
         reading.error(code, shared_checks.opening(block), f"{what} needs a key", f"{what}: {{key: …}}")
 
 
-# Parts whose shape says less than their check.
+# Parts that need more than a check of their shape.
 _OWN_CHECKS: dict[str, Check] = {
     "timeouts": _timeouts,
     "limits": _limits,
@@ -235,7 +235,7 @@ _ON_ERROR = (
 )
 _ELSEWHERE = dict.fromkeys(("on_error", "on_failure"), _ON_ERROR)
 _CONTROL_HINT = "rules for the outcome of a task are in task.spec.policy.rules"
-# Mappings whose keys are the author's own words or tool kinds; a key "fail" in them is no action.
+# Mappings whose keys are names of the author or tool kinds; a key "fail" in them is no action.
 _FREE = ("reducers", "attributes", "data", "hints", "timeouts", "resources", "backends")
 
 
@@ -267,7 +267,7 @@ def read_scope_policy(reading: shared_checks.ReadContext, node: Node | None, sco
 
 def _tool_policies(reading: shared_checks.ReadContext, policy: Mapping, scope: str) -> tuple[str, ...]:
     """The keys of an executor's policy that name a tool kind with hints of its own. Only keys that no scope has are
-    looked up: asking for plug-ins costs more than reading a small file."""
+    looked up: searching for plug-ins costs more than reading a small file."""
     if scope != "executor":
         return ()
     return tuple(key for key in policy.values if not owner_of(key) and has_policy(reading.kinds, key))
@@ -308,6 +308,6 @@ def _actions(node: Node) -> Iterator[Scalar]:
         for key, key_node, value in node.items():
             if key in CONTROL:
                 yield key_node
-            # Admission has rules too, which allow and deny in place of acting.
+            # Admission has rules too, but they allow or deny and contain no actions.
             elif key != "admit" and key not in _FREE:
                 yield from _actions(value)

@@ -135,7 +135,7 @@ def _firsts(found: list[Found]) -> list[Found]:
 def _report_mixture(found: list[Found], findings: Findings) -> None:
     places = ", ".join(f'"{one.at.path}" is {one.marker.dialect}' for one in found)
     count = "two" if len(found) == 2 else "three"
-    # v10-io is v10 with words of its own: the two do not exclude each other, and both write what v10 writes.
+    # v10-io is v10 with a few other keys: the two do not exclude each other.
     at = next(one for one in found if one.marker.dialect.rules is not found[0].marker.dialect.rules)
     first, second = found[0].marker, at.marker
     hint = (
@@ -246,7 +246,7 @@ def read_playbook(
         v10_api=isinstance(api_version, Scalar) and api_version.value == API_V10,
     )
     rewriting = Rewriting(dialect=found, findings=findings, v10_api=reading.v10_api)
-    # Spellings are rewritten before reading, so that each reader knows one word for each thing.
+    # Spellings are rewritten before reading, so that each reader needs only the canonical keys.
     playbook = _READERS[reading.dialect](respelled(root, rewriting), reading)
     if playbook is not None:
         playbook = replace(playbook, dialect=found, source=source, strict=strict)

@@ -168,7 +168,7 @@ def _read_named_step(reading: ReadContext, item: Node, index: int, read_step: St
         return read_step(reading, item, name)
     if "step" not in item:
         reading.error("E_STEP_NAME", opening(item), f"workflow[{index}] has no name", "- step: name")
-    # Read all the same, so that its other mistakes are seen; without a name nothing can lead to it.
+    # It is still read, so that its other mistakes are reported; without a name no arc can lead to it.
     read_step(reading, item, Scalar("", item.span, item.path))
     return None
 

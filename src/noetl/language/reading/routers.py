@@ -52,7 +52,7 @@ def check_else_order(reading: ReadContext, rules: Sequence) -> None:
 
 
 def read_condition(reading: ReadContext, node: Node, what: str = "when") -> Scalar | None:
-    """A guard; one that is wrong but can be shown is kept, so that its rule or arc does not vanish."""
+    """A guard. An invalid one is kept if possible, so that its rule or arc is not lost."""
     read = shared_checks.guard(reading, node, what)
     if read is None and isinstance(node, Scalar) and isinstance(node.value, str):
         return node
@@ -188,7 +188,7 @@ _LIST = "next: [{step: …, when: …}]"
 
 
 def read_router(reading: ReadContext, node: Node | None) -> RouterSyntax | None:
-    """v10's `next`. An older shape is refused, and read all the same, so that its targets still count."""
+    """v10's `next`. An older shape is refused but still read, so that its targets count."""
     if node is None or (isinstance(node, Scalar) and node.value is None):
         return None
     if not isinstance(node, Mapping):
@@ -225,7 +225,7 @@ def read_unguarded(reading: ReadContext, node: Node | None, what: str) -> None:
 
 
 def _read_older_shape(node: Node) -> RouterSyntax | None:
-    """The targets of a name or a list of steps; other mistakes in it are not reported on top."""
+    """The targets of a name or a list of steps; further mistakes in it are not reported."""
     items = node.items if isinstance(node, Sequence) else (node,)
     found = ((item, item.get("step") if isinstance(item, Mapping) else item) for item in items)
     arcs = tuple(
@@ -298,7 +298,7 @@ _OPTION_CODE = "E_SPEC_OPTION"
 
 
 def check_arc_options(reading: ReadContext, spec: Mapping | None) -> None:
-    """Note every option of an arc that it does not have, or that holds what it cannot mean."""
+    """Report every unknown option of an arc, and every option with an invalid value."""
     if spec is None:
         return
     handled = (*CONTROL, "guard", "mode", "policy")

@@ -1,7 +1,7 @@
 """Functions that every reader shares: reading keys, words, guards, numbers and times, with the messages for mistakes.
 
-A reader never stops at a mistake: it notes it, takes the nearest sensible value or none, and goes on, so that an
-author sees everything at once (VAL-19). A literal is checked here; the value of a template is known at run time only.
+A reader never stops at a mistake: it reports it, uses the nearest sensible value or none, and continues, so that an
+author sees all mistakes at once (VAL-19). A literal is checked here; the value of a template is known at run time only.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def distance(a: str, b: str) -> int:
 
 def is_within(a: str, b: str, reach: int) -> bool:
     """Whether at most `reach` edits lie between two words."""
-    # By their lengths first: a word may be as long as the text.
+    # The lengths are compared first: a word may be as long as the text.
     return abs(len(a) - len(b)) <= reach and distance(a, b) <= reach
 
 
@@ -94,7 +94,8 @@ def snake_case(word: str) -> str:
     return _HUMP.sub("_", word).replace("-", "_").lower()
 
 
-# Words of other systems for whether, when or how often something runs: with one ignored it would run otherwise.
+# Keys of other systems that decide whether, when or how often something runs. If such a key were ignored, the playbook
+# would behave differently.
 DECIDING = frozenset(
     {"depends_on", "needs", "after", "if", "condition", "unless", "switch", "loop"}
     | {"foreach", "for_each", "for", "each", "with_items", "iterate"}
@@ -154,8 +155,8 @@ def check_keys(
     handled: Collection[str] = (),
     elsewhere: Table[str, str] | None = None,
 ) -> None:
-    """Note every key of `node` that the construct does not have in this dialect. `what` names it where its own name
-    would not say which one is meant."""
+    """Note every key of `node` that the construct does not have in this dialect. `what` names the construct in messages
+    if its own name would be ambiguous."""
     known = construct.names(reading.dialect.rules)
     closed = construct.unknown is Unknown.REFUSED
     what = what or construct.what
@@ -189,7 +190,7 @@ def mapping(reading: ReadContext, node: Node | None, code: str, what: str, hint:
     """`node` as a mapping; anything else but null or absence is noted."""
     if node is None or isinstance(node, Mapping):
         return node
-    # Null is what YAML gives for a key with nothing behind it: as if it were not there.
+    # YAML reads a key without a value as null; it counts as a missing key.
     if not (isinstance(node, Scalar) and node.value is None):
         reading.error(code, node, f"{what} must be a mapping, and this is {describe(node)}", hint)
     return None
@@ -215,8 +216,8 @@ def text(reading: ReadContext, node: Node | None, code: str, what: str, hint: st
 
 
 def option(spec: Mapping | None, key: str) -> Node | None:
-    """The value of a key in a spec. An empty spec says nothing, and is false like any empty mapping: `spec and …`
-    would give the spec itself."""
+    """The value of a key in a spec. Not `spec and …`: an empty spec is false, and the expression would return the spec
+    itself."""
     return spec.get(key) if spec is not None else None
 
 
@@ -329,7 +330,7 @@ def count(reading: ReadContext, node: Node | None, code: str, what: str, least: 
 
 
 def fixed_count(reading: ReadContext, node: Node | None, code: str, what: str) -> None:
-    """A whole number of at least 1, and no template: it is read where there is nothing to render one with."""
+    """A whole number of at least 1, and no template: at this place there is no scope to render one."""
     if node is not None and is_templated(node):
         reading.error(code, node, f"{what} must be a whole number of at least 1, and this is a template")
     else:
@@ -347,7 +348,7 @@ def whole_number(reading: ReadContext, node: Node | None, code: str, what: str) 
 
 
 def plain_text(reading: ReadContext, node: Node | None, code: str, what: str) -> str | None:
-    """Words for people (desc, version): any scalar, as text; null and absence are nothing."""
+    """Text for people (desc, version): any scalar, as text; None if it is null or missing."""
     if node is None or (isinstance(node, Scalar) and node.value is None):
         return None
     if isinstance(node, Scalar):

@@ -104,7 +104,7 @@ _FIELDS = {
 def cron_reason(problem: str, expression: str) -> str:
     """The mistake in a cron schedule, with the allowed values."""
     fields = expression.split()
-    # The parser refuses 30 February with the words that it has for the 32nd.
+    # The parser refuses 30 February with the same message as the 32nd of a month.
     if problem == "Bad day-of-month" and len(fields) == 5 and fields[3] != "*" and _parses([*fields[:3], "*", "*"]):
         return "that day never comes: its months have fewer days"
     return _FIELDS.get(problem, problem[:1].lower() + problem[1:])
@@ -140,7 +140,7 @@ def _zone_exists(reading: ReadContext, node: Scalar) -> bool:
     try:
         ZoneInfo(name)
     except (LookupError, ValueError, OSError):
-        # Only for a near miss: among hundreds of zones something always looks alike.
+        # Only for a small typing mistake: among hundreds of zones there is always a similar one.
         guess = nearest_word(name, available_timezones()) if is_typo(name, available_timezones()) else None
         hint = f'did you mean "{guess}"?' if guess else "write a zone like America/New_York"
         reading.error(_TRIGGER_CODE, opening(node), f'"{name}" is not a time zone', hint)
@@ -245,7 +245,7 @@ def _of_mapping(reading: ReadContext, block: Mapping) -> tuple[DestinationSyntax
 
 
 def _missing_option(kind: str, options: Mapping) -> str | None:
-    """An option that it cannot do without. The URL of a webhook may be in its credential."""
+    """A required option that is missing. The URL of a webhook may be in its credential."""
     if kind == "webhook":
         return None if "url" in options or "auth" in options else "url"
     needed = ("to", "auth") if kind == "email" else ("auth",)

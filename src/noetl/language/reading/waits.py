@@ -365,7 +365,7 @@ def _handlers(reading: ReadContext, nodes: Sequence, read_tasks: ReadTasks) -> t
         when = guard(reading, block.get("when"))
         then = block.get("then")
         tasks = read_tasks(reading, then, "an event handler's then") if then is not None else ()
-        # Only now is it dropped: all mistakes in it have been noted.
+        # It is dropped only here, after all mistakes in it have been reported.
         if event is not None:
             handlers.append(playbook.HandlerSyntax(node=block, event=event, when=when, tasks=tasks))
     return tuple(handlers)

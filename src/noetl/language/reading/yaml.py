@@ -1,4 +1,4 @@
-"""Reading YAML: text in, a tree of nodes with places out, or diagnostics that say why not (DOC-01).
+"""Reading YAML: text in, a tree of nodes with places out, or diagnostics that explain the failure (DOC-01).
 
 One lazy pass over parser events, so that hostile text is refused before it costs anything (reliability.md §2.7):
 nothing is composed, constructed or expanded that `yaml_tree.py` has not allowed. This module does not know the meaning
@@ -144,7 +144,7 @@ def explain(error: yaml.YAMLError, places: Places, opened: int | None = None) ->
     words = str(getattr(error, "problem", None) or getattr(error, "reason", None) or "this cannot be read")
     at = getattr(mark, "index", getattr(error, "position", end))
     complaint = Complaint(places, min(at, end), min(getattr(began, "index", at), end), opened)
-    # First what can be seen: the parser often complains about something that only follows from it.
+    # First the visible mistakes: the parser often reports only a consequence of them.
     for seen in (_bare_template, _tab, _on_event):
         problem = seen(complaint)
         if problem is not None:
@@ -175,7 +175,7 @@ def _bare_template(complaint: Complaint) -> YamlProblem | None:
 
 
 def _quoted_template(before: str, text: str) -> str:
-    """The line as it should be; in a flow collection only the template itself, for the rest is another matter."""
+    """The corrected line; in a flow collection only the corrected template."""
     if "{" in before or "[" in before:
         end = max(text.rfind("}}"), text.rfind("%}"))
         return f"quote it: {quoted(text[: end + 2] if end >= 0 else text)}"

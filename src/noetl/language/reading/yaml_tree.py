@@ -1,8 +1,8 @@
 """The tree builder: parser events to nodes, with an explicit stack and a budget for everything.
 
 It keeps going after what can be skipped (a second key of one name, a tag, a merge key), so that an author sees all of
-them; it stops at what cannot, or must not, be read on: a limit of reliability.md §2.7, or a second document.
-Each limit is far above what a playbook needs and far below what hurts a server that reads strangers' files."""
+them; it stops where it cannot or must not continue: at a limit of reliability.md §2.7, or at a second document. Each
+limit is far above what a playbook needs and far below what hurts a server that reads strangers' files."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Spellings: the words that people write for what the language calls something else, and one table of them.
+"""Spellings: other keys and shapes that people write, and the one table that translates them.
 
 In: a document as it was written. Out: the same document in the words of its dialect, with a note for every change. So
-the readers have to know one word only for each thing. `docs/conventions.md`, `docs/migration.md` and `noetl migrate`
-use the same table. Refuses to know: the meaning of a value. Read `respelling.py` (the table and the walk), `steps.py`.
+the readers need to know only the canonical form. `docs/conventions.md`, `docs/migration.md` and `noetl migrate` use the
+same table. Refuses to know: the meaning of a value. Read `respelling.py` (the table and the walk), `steps.py`.
 """

@@ -1,4 +1,4 @@
-"""Entries of `eval` and directives in other words: `else: continue`, an entry without `expr`, `goto`, nested sets."""
+"""Other spellings of `eval` entries and directives: `else: continue`, an entry without `expr`, `goto`, nested sets."""
 
 from __future__ import annotations
 

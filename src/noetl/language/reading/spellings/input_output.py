@@ -1,6 +1,6 @@
 """v10-io: v10 with `input` for `args`, `set` for `set_ctx` and `set_iter`, `output` for the outcome.
 
-Everything else is v10. These are the words of a dialect of their own, so they draw no notes one by one.
+Everything else is v10. These keys belong to a dialect of their own, so there is no note for each of them.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ def _set_on_task(node: Mapping, rewriting: Rewriting) -> Mapping:
 
 
 def with_task_writes(node: Mapping, key: str, writes: list[tuple[str, Node]]) -> Mapping:
-    """A task with `writes`, which stood under `key`, in its rules; the task itself where it has no place for them."""
+    """A task with `writes`, which was written under `key`, moved into its rules; the unchanged task if its rules have
+    no place for them."""
     policy = inner(node, "spec", "policy")
     rules = inner(policy, "rules")
     if not writes or "kind" not in node or (policy is not None and not isinstance(rules, Sequence)):
@@ -86,7 +87,7 @@ def _writes_of(node: Mapping, rewriting: Rewriting) -> list[tuple[str, Node]]:
 
 
 def _with_task_writes(rule: Node, writes: list[tuple[str, Node]]) -> Node:
-    """A rule that goes on after a success also sets what the task sets; its own values win."""
+    """A rule that continues after a success also sets what the task sets; its own values win."""
     if not isinstance(rule, Mapping):
         return rule
     held = rule.get("else")
@@ -176,7 +177,7 @@ def _is_else(node: Node) -> bool:
 
 
 def _is_success(node: Node) -> bool:
-    """Whether an entry can be taken after a success, as far as its text tells."""
+    """Whether an entry can match a success, as far as its text shows."""
     when = node.get("expr") if isinstance(node, Mapping) else None
     return not (isinstance(when, Scalar) and "error" in str(when.value))
 

@@ -1,4 +1,4 @@
-"""Loops in other words: keys beside `spec`, `collection` and `element`, `concurrency`, the mode `async`."""
+"""Other spellings of loops: keys beside `spec`, `collection` and `element`, `concurrency`, the mode `async`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _rename_batch_size(node: Mapping, rewriting: Rewriting) -> Mapping:
 
 
 def _read_bound(node: Mapping, rewriting: Rewriting) -> Mapping:
-    """A loop that says how many iterations run at once means that several do."""
+    """A loop that limits the iterations that run at once is parallel."""
     # v2-case has another word for the bound (C-08).
     name = "batch_size" if rewriting.dialect is model.V2_CASE else "max_in_flight"
     number = node.get("parallel")
@@ -62,7 +62,7 @@ def _with_parallel(node: Mapping, place: Scalar) -> Mapping:
 
 
 def _name_end(node: Mapping, rewriting: Rewriting) -> Mapping:
-    """`until` is looked at after each iteration, as `complete_when` is."""
+    """`until` is evaluated after each iteration, like `complete_when`."""
     if "until" in node and not _is_option(node, "complete_when"):
         rewriting.note(node.keys["until"], "loop.until", "loop.spec.complete_when")
         return model.moved_into(node, "spec", "until", "complete_when")
@@ -95,9 +95,9 @@ _ITERATORS = ("as", "var", "item", "variable", "iterator_name", "element_name")
 
 
 def _name_collection(node: Mapping, rewriting: Rewriting) -> Mapping:
-    """Other words for what is looped over and for its element; one element without a name is called `item`."""
+    """Other keys for the collection and its element; an element without a name is called `item`."""
     own = {"in": "iterator", "collection": "element"}
-    # The words that are added follow those that are there: a loop in two spellings is refused.
+    # New keys come after the existing ones: a loop in two spellings is refused.
     held = next((key for key in own if key in node), "in")
     names = dict.fromkeys(_COLLECTIONS, held) | dict.fromkeys(_ITERATORS, own[held])
     if held == "collection" and "iterator" in node:
@@ -114,7 +114,7 @@ def _name_collection(node: Mapping, rewriting: Rewriting) -> Mapping:
 
 
 def _name_errors(node: Mapping, rewriting: Rewriting) -> Mapping:
-    """`on_error: continue`, or `fail_fast: false`, of a loop: its step goes on when items have failed."""
+    """`on_error: continue`, or `fail_fast: false`, of a loop: its step continues when items have failed."""
     loop = node.get("loop")
     spec = loop.get("spec") if isinstance(loop, Mapping) else None
     for holder in (loop, spec):
@@ -160,7 +160,7 @@ def _name_loop(node: Mapping, rewriting: Rewriting) -> Mapping:
         )
         if "loop" not in node and (is_loop or is_value):
             rewriting.note(node.keys[key], f'"{key}" of a step', "loop: {in: …, iterator: …}")
-            # Cased now, as the row for the errors of a loop comes next.
+            # Keys are in snake case from here on: the row for the errors of a loop comes next.
             return with_snake_keys(model.with_key(node, key, "loop"), rewriting)
     return node
 

@@ -1,4 +1,4 @@
-"""Model: one accepted spelling, what a rewriting carries along, and the changes it makes to trees."""
+"""Model: one accepted spelling, the state of a rewriting, and functions that change trees."""
 
 from __future__ import annotations
 

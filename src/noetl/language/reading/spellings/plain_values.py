@@ -1,5 +1,5 @@
-"""Values of the language's own keys in other shapes: a length of time by its units, `timeout_seconds: 30` and its
-kin, numbers and booleans in quotes, a timer as its duration alone, and a trigger as its schedule alone."""
+"""Other shapes of values: a length of time by its units, keys with a unit such as `timeout_seconds: 30`, numbers and
+booleans in quotes, a timer written as its duration, and a trigger written as its schedule."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _duration_with_unit(node: Mapping, key: str, rewriting: Rewriting) -> Mappin
 
 
 def _plain(key: str, value: Node) -> Scalar | None:
-    """The value as the language writes it; None where it is so already, or is none of its own."""
+    """The value in its canonical form; None if it has that form already, or does not belong to the language."""
     if key in _LENGTHS and isinstance(value, Mapping):
         return length(value)
     if not isinstance(value, Scalar) or not isinstance(value.value, str):

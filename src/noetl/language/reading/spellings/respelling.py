@@ -1,5 +1,5 @@
-"""Respelling: a document in the words of its dialect, every construct visited from the outside in. Also the table of
-every accepted spelling with its v10 form, which the pages and `noetl migrate` read too."""
+"""Respelling: rewrites a document to the canonical keys of its dialect, every construct from the outside in. Also the
+table of every accepted spelling with its v10 form, which the pages and `noetl migrate` read too."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def respelled(root: Mapping, rewriting: Rewriting, repairs: Rows[Spelling] = ())
 
 
 def respelled_step(step: Mapping, rewriting: Rewriting) -> Mapping:
-    """One step in the words of the rewriting's dialect, independent of the dialect of the others."""
+    """One step with the canonical keys of the rewriting's dialect, independent of the dialect of the other steps."""
     return _Visitor(rewriting, ()).step(step)
 
 

@@ -1,4 +1,4 @@
-"""`retry` blocks of v10 as rules of the task's policy, and the other words of a retry in any dialect.
+"""`retry` blocks of v10 as rules of the task's policy, and other spellings of a retry in any dialect.
 
 A block has its v2-case meaning: on errors unless it has a condition, with a growing delay by default. A block without a
 v10 form is left unchanged, and the v10 reader refuses it.
@@ -90,7 +90,7 @@ def _in_outcome_names(node: Node) -> Node:
 
 
 def rules_of(retry: Node) -> list[Mapping] | None:
-    """The rules of a whole `retry` block, or None when one of its policies cannot be said in v10."""
+    """The rules of a whole `retry` block, or None if v10 has no form for one of its policies."""
     items = [retry] if isinstance(retry, Mapping) else list(retry) if isinstance(retry, Sequence) else []
     rules = [rule_of(item, listed=item is not retry) if isinstance(item, Mapping) else None for item in items]
     found = [rule for rule in rules if rule is not None]
@@ -142,10 +142,10 @@ def _write_rules(node: Mapping, rewriting: Rewriting) -> Mapping:
     end = next((i for i, rule in enumerate(listed) if isinstance(rule, Mapping) and "else" in rule), len(listed))
     # Before the else, which would take the errors first.
     listed[end:end] = added
-    # A retry under a condition leaves other errors open, and with a policy they would pass.
+    # A retry with a condition does not handle the other errors, and with a policy these would be accepted.
     if policy is None and any("when" in _flat_policy(one) for one in _policies(retry)):
         listed.append(model.fail_rule(retry))
-    # Beside other rules the place matters, and the rewrite knows it.
+    # With other rules the order matters, and the rewrite keeps it.
     rule = "a rule with do: retry in spec.policy.rules"
     written = rule if policy else f"spec: {{policy: {{rules: {model.flow_text(listed)}}}}} in the task"
     rewriting.note_end(node.keys["retry"], '"retry"', rule, written)

@@ -1,5 +1,5 @@
-"""Other words of a `retry` block: `retry_when`, `interval`, `backoff_factor`, `max_retries`, lists of status codes, and
-`retries` without a block. They are named before the rows of `retries.py` read the block, in v10 as in v2-case.
+"""Other spellings of a `retry` block: `retry_when`, `interval`, `backoff_factor`, `max_retries`, lists of status codes,
+and `retries` without a block. They are rewritten before the rows of `retries.py` read the block, in v10 and in v2-case.
 
 Also the words of `spec.retry`, which a tool repeats by itself.
 """
@@ -60,7 +60,7 @@ def _name_words(node: Mapping, rewriting: Rewriting) -> Mapping:
 
 
 def _switched(node: Mapping, retry: Scalar, rewriting: Rewriting) -> Mapping:
-    """`retry: true`, which says that there is a retry and not how often, and `retry: false`."""
+    """`retry: true`, which does not say how often, and `retry: false`."""
     if not retry.value:
         rewriting.note(node.keys["retry"], "retry: false", "a step or task without retry")
         return model.without_keys(node, "retry")
@@ -129,7 +129,7 @@ def _open_backoff(node: Mapping, rewriting: Rewriting) -> Mapping:
         return node
     rewriting.note(node.keys["backoff"], "backoff as a mapping", "backoff, delay and max_delay of the retry")
     names = dict(found)
-    # A mode says all that a factor would: two of them could differ.
+    # A mode determines the factor: a written factor could contradict it.
     if "backoff" in names and "backoff_multiplier" in names and data(names["backoff_multiplier"]) in (1, 2):
         names.pop("backoff_multiplier")
     for name, value in names.items():

@@ -1,4 +1,4 @@
-"""The root in other words: `steps`, `inputs`, `credentials`, keychain entries by name; `auto` of the executor."""
+"""Other spellings at the root: `steps`, `inputs`, `credentials`, keychain entries by name; `auto` of the executor."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from noetl.language.reading.spellings.tool_words import name_kind, name_tool
 
 
 def _drop_auto(node: Mapping, rewriting: Rewriting) -> Mapping:
-    """`auto` leaves it to the deployment, as saying nothing does."""
+    """`auto` leaves the choice to the deployment, as does a missing key."""
     for key in ("kind", "profile"):
         value = node.get(key)
         if isinstance(value, Scalar) and value.value in ("auto", "default"):
-            # Words of its own: there is nothing to write instead.
+            # The message says only to remove it: there is no replacement.
             message = f"executor.{key}: {value.value} is what leaving it out means"
             rewriting.findings.add("I_ALIAS", value, message, f"leave {key} out")
             node = model.without_keys(node, key)
@@ -34,7 +34,7 @@ def _move_timeout(node: Mapping, rewriting: Rewriting) -> Mapping:
             rewriting.note(node.keys[key], f"executor.{key}", "executor.spec.timeout")
             node = model.moved_into(node, "spec", key, "timeout")
         spec = node.get("spec")
-        # Looked at again, as the key may just have been moved there.
+        # Read again, since the key may just have been moved there.
         if key == "timeout_s" and isinstance(spec, Mapping) and key in spec and "timeout" not in spec:
             rewriting.note(spec.keys[key], f"executor.spec.{key}", "executor.spec.timeout")
             node = model.with_value(node, "spec", model.with_key(spec, key, "timeout"))
@@ -78,7 +78,7 @@ def _named_entry(block: Mapping, name: str) -> Node:
 
 
 def _name_static_fields(node: Mapping, rewriting: Rewriting) -> Mapping:
-    """`map` of a static entry without a value has nothing to map: it holds the fields themselves."""
+    """The `map` of a static entry without a value cannot be a mapping of names: it holds the fields themselves."""
     kind = node.get("kind")
     if not (isinstance(kind, Scalar) and kind.value == "static") or "value" in node or "values" in node:
         return node
@@ -135,7 +135,7 @@ def _name_token_request(node: Mapping, rewriting: Rewriting) -> Mapping:
         return node
     rewriting.note(node.keys[word], f'"{word}" and "{data}" of oauth2', "token_url, client_id, client_secret")
     rest = model.without_keys(model.with_key(node, word, "token_url"), data, "method", "headers")
-    # Beside a request `scope` is how far the token is shared, not what it is for, which is in the request.
+    # Beside a request, `scope` says how far the token is shared; the scope of the token itself is in the request.
     rest = model.without_keys(rest, "scope") if fields.get("scope") in _SHARED_BY else rest
     for key, _, value in body.items():
         rest = rest if key == "grant_type" else model.with_value(rest, key, value)
@@ -218,7 +218,7 @@ def _default(held: Node, place: Scalar, listed: bool) -> Node:
 
 def with_listed_steps(root: Mapping) -> Mapping:
     """`root` with its steps where every dialect has them, so that their shapes can tell which one it is."""
-    # Notes go nowhere: the same rows are applied again, with notes, once the dialect is known.
+    # The notes are dropped: the same rows are applied again, with notes, once the dialect is known.
     quiet = Rewriting(dialect=Dialect.V10, findings=Findings())
     root = _list_steps(renames("a playbook", {"steps": "workflow"})(root, quiet), quiet)
     steps = root.get("workflow")
@@ -293,7 +293,7 @@ def _entry(node: Node, rewriting: Rewriting) -> Node:
 
 
 SPELLINGS = (
-    # Before the row that leaves nothing of a declaration but its default.
+    # Before the row that reduces a declaration to its default.
     Spelling(
         id="root-required",
         where=Where.DOCUMENT,

@@ -1,4 +1,4 @@
-"""Ways out of a step in other words: `next` as a name or a list, `parallel` for `inclusive`, `cond` for `when`;
+"""Other spellings of the arcs of a step: `next` as a name or a list, `parallel` for `inclusive`, `cond` for `when`;
 arcs with `to` for `step`, `with` for `args`, `else`, or the event that an arc is for as `on`."""
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def _name_keys(node: Mapping, rewriting: Rewriting) -> Mapping:
     if isinstance(flag, Scalar) and flag.value is True and "when" not in node:
         rewriting.note(node.keys["default"], "default: true of an arc", "an arc without when")
         node = model.without_keys(node, "default")
-    # `data` and its kin are args only where they hold names with values.
+    # `data` and similar keys are args only if they hold names with values.
     words = {key: new for key, new in _WORDS.items() if new == "step" or isinstance(node.get(key), Mapping)}
     return model.renames("an arc", words)(node, rewriting)
 

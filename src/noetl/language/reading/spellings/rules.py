@@ -1,4 +1,4 @@
-"""Rules and options in other words.
+"""Other spellings of rules and options.
 
 Rules: `cond` for `when`, `set` for `set_ctx`, lists of `{name, value}`, `fixed` backoff. Options: `timeout_s`,
 policies of a step beside its `policy`, and inputs that the compiler finds.
@@ -40,7 +40,7 @@ def _merged_mapping(items: Sequence) -> Mapping | None:
     keys: dict[str, Scalar] = {}
     values: dict[str, Node] = {}
     for item in items:
-        # Not where one key has two values, nor a list of tasks, which is the `then` of a choose.
+        # Not if one key has two values, and not for a list of tasks, which is the `then` of a choose.
         if not isinstance(item, Mapping) or keys.keys() & item.keys.keys() or "kind" in item:
             return None
         keys |= item.keys
@@ -90,7 +90,7 @@ def with_writes(node: Mapping, written: Mapping, rewriting: Rewriting) -> Mappin
     parts: dict[str, list[tuple[str, Scalar, Node]]] = {"set_ctx": [], "set_iter": []}
     for name, key, value in written.items():
         scope, _, rest = name.partition(".")
-        # A bare name goes to where the step reads it from.
+        # A bare name is written to the namespace from which the step reads it.
         is_iter = scope == "iter" if rest else name in rewriting.iter_names
         target = "set_iter" if is_iter else "set_ctx"
         parts[target].append((rest if scope in ("ctx", "iter") and rest else name, key, value))

@@ -1,6 +1,6 @@
 """Policies in other shapes: rules straight under `spec`, admission as a condition or a list, `else: true`, limits.
 
-Steps and tasks in other words: `vars`, `description`, labels.
+Other spellings of steps and tasks: `vars`, `description`, labels.
 """
 
 from __future__ import annotations
@@ -237,7 +237,7 @@ _KIND_WORDS = {
     **dict.fromkeys(("print", "echo"), "log"),
     **dict.fromkeys(("start", "end", "pass", "dummy", "empty"), "noop"),
 }
-# Kinds that people write with capitals, as other systems do.
+# Kinds that other systems write with capitals.
 OWN_KINDS = frozenset(
     {"http", "python", "postgres", "duckdb", "sql", "noop", "log", "playbook", "workbook", "secrets", "shell", "script"}
     | {"snowflake", "container", "transfer", "email", "slack", "kafka", "redis", "storage", "artifact"}

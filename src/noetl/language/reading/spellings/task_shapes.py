@@ -1,8 +1,8 @@
 """Steps and tasks in other shapes, and steps that name the one before them.
 
 Shapes: `tool: python` with its inputs beside it, `type` for `kind`, `with` for `args`; a loop as a kind of tool, and
-what is saved beside the tool. Dependencies: a workflow in which every step names the one before it, and none says what
-comes next. A step that waits for several others is left as it is: what a join does when one of them ends early is for
+what is saved beside the tool. Dependencies: a workflow in which every step names its predecessor, and none names its
+successor. A step that waits for several others is left as it is: what a join does when one of them ends early is for
 its author to say.
 """
 
@@ -59,7 +59,7 @@ def _word(step: Mapping) -> str | None:
 
 
 def _predecessor(step: Mapping) -> str | None:
-    """The one step before this one; "" where that is not one name, None where nothing is said."""
+    """The predecessor of the step; "" if it is not a single name, None if the step names none."""
     word = _word(step)
     given = step.get(word) if word is not None else None
     if isinstance(given, Sequence) and len(given) == 1:
@@ -70,7 +70,7 @@ def _predecessor(step: Mapping) -> str | None:
 
 
 def _is_tree(before: dict[str, str | None]) -> bool:
-    """Whether all steps hang from one first step, and at least one says so."""
+    """Whether all steps follow from one first step, and at least one names a predecessor."""
     if len(before) < 2 or list(before.values()).count(None) != 1:
         return False
     for name in before:

@@ -1,4 +1,4 @@
-"""Other words for what a step runs: `call`, `task`, `action`, `tasks`, `pipeline` or `uses` for `tool`; `run` with a
+"""Other keys for the tool of a step: `call`, `task`, `action`, `tasks`, `pipeline` or `uses` for `tool`; `run` with a
 command line; and within a task `tool`, `action` or `uses` for its `kind`, and code or SQL in base64."""
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _KIND_WORDS = ("tool", "action", "uses", "call")
 _OF_REFERENCE = frozenset({"kind", "name", "desc", "args", "spec", "retry", "eval"})
 # Keys of which a task has at least one.
 _OF_TASKS = frozenset({"kind", "type", "tool", "action", "uses", "task"})
-# The tool of a step, in any words: two of them are left for the reader to refuse.
+# All keys for the tool of a step: if a step has two of them, the reader refuses it.
 _RUNNING = frozenset({"tool", "type", "kind", "case", *_TOOL_WORDS, "run"})
 
 
 def name_tool(node: Mapping, rewriting: Rewriting) -> Mapping:
-    """A step's tasks under another word, where nothing else says what the step runs."""
+    """The tasks of a step under another key, if nothing else says what the step runs."""
     running = _RUNNING & node.values.keys()
     if len(running) != 1:
         return node
