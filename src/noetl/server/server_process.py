@@ -40,9 +40,9 @@ from noetl.worker.reports import SHARED_PENDING
 from noetl.worker.worker import Worker
 
 _log = logging.getLogger(__name__)
-# Connections that the system keeps until they are accepted: a crowd of workers comes at once after a restart.
+# Connections that the system queues until they are accepted: after a restart, many workers connect at once.
 _BACKLOG = 512
-# Seconds between two looks at how late the event loop is.
+# Seconds between two measurements of the delay of the event loop.
 _LAG_S = 0.5
 # How often a task is cancelled, once a second, before it is given up.
 _TOLD = 10
@@ -89,7 +89,7 @@ async def serve(
 
 
 def log_level(settings: ServerSettings) -> int:
-    """At a terminal only what matters is written, unless more is asked for."""
+    """The log level: at a terminal only warnings and errors, unless the setting asks for more."""
     chosen = logging.getLevelNamesMapping().get(settings.log_level.upper())
     if chosen is None:
         raise RefusedError(f'log_level is debug, info, warning or error, found "{settings.log_level}"')
@@ -107,12 +107,13 @@ async def serving(settings: ServerSettings, shared: socket.socket | None = None)
         tls = settings.tls_cert is not None
         check_bind(settings.host, tls=tls, proxy_flag=settings.behind_proxy, has_tokens=has_tokens)
         config = _config(services)
-        # Bound before anything is made or begun: a port that is taken ends the server without a trace in the store.
+        # Bound before anything is created: a server whose port is in use ends without having changed the store.
         with bound(settings.host, settings.port) if shared is None else nullcontext(shared) as listening:
             _load_certificate(config)
-            # Made only by a server that can listen: the token is shown once, and one that ends here shows nothing.
+            # Created only by a server that can listen: the token is shown once, and a server that fails before shows
+            # nothing.
             first = await services.access.tokens.create_first_admin() if shared is None else None
-            # where the author sits at the terminal, the key is made with the first credential
+            # a local server makes the key with the first credential
             makes_key = shared is None and not settings.local
             key = await make_first_key(services.store, services.clock, os.environ) if makes_key else None
             for warning in missing_folder_warnings(settings.data_folders) if shared is None else ():
@@ -135,10 +136,10 @@ async def serving(settings: ServerSettings, shared: socket.socket | None = None)
                     services=services,
                 )
                 await _stop(services, server, http)
-                # After the last request has been answered, so that what strangers did until then is counted too.
+                # After the last request has been answered, so that all refused requests are counted.
                 await services.access.audit.write_folded()
                 if worker is not None and working is not None:
-                    worker.drain()  # running tools finish and are recorded, if that takes no longer
+                    worker.drain()  # running tools may finish and be recorded within that time
                     await asyncio.wait({working}, timeout=settings.drain_s)
                     background_tasks.append(working)
                 await cancel_tasks(background_tasks)
@@ -158,13 +159,14 @@ async def cancel_tasks(tasks: Collection[asyncio.Future[Any]]) -> None:
 
 
 async def _wait_until_listening(server: _Server, http: asyncio.Task[None]) -> None:
-    # uvicorn offers nothing to wait for. `http` is done early when it could not begin; the task group raises then.
+    # uvicorn has no event for this, so it is polled. If the server cannot start, `http` ends, and the task group raises
+    # its error.
     while not server.started and not http.done():
         await asyncio.sleep(0.005)
 
 
 async def _stop(services: Services, server: _Server, http: asyncio.Task[None]) -> None:
-    """No more orders, streams end, what is being answered is answered."""
+    """Stop: no more orders are given out, streams end, requests in progress are answered."""
     # Workers in a long poll are answered without an order and come back, or go to another server.
     services.stopping = True
     services.listeners.hub.close()
@@ -185,9 +187,9 @@ def _config(services: Services) -> uvicorn.Config:
         # `serving` opens and closes the services: they must outlast the HTTP server.
         lifespan="off",
         log_config=None,
-        # `Observer` logs requests by route, and without what was in them.
+        # `Observer` logs requests by route, without their content.
         access_log=False,
-        # Strangers need not learn which program and version answers.
+        # Clients need not know the program and its version.
         server_header=False,
         proxy_headers=settings.behind_proxy or bool(settings.trusted_proxies),
         forwarded_allow_ips=trusted_proxies(settings.trusted_proxies),
@@ -233,7 +235,7 @@ def bound(host: str, port: int) -> Iterator[socket.socket]:
     # named as TCP, for only then the event loop turns off Nagle's wait, which costs 40 ms an answer
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
-        # A restart must not wait for connections of the server before it, which linger for a minute.
+        # A restart must not wait for connections of the previous server, which the system keeps for a minute.
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listening.bind((host, port))
@@ -295,7 +297,7 @@ def worker_of(services: Services) -> Worker | None:
 
 
 async def work(services: Services, worker: Worker) -> None:
-    """Have it work, known to the roster, until it is drained or cancelled."""
+    """Run the worker, registered in the roster, until it is drained or cancelled."""
     worker_id = own_worker_id()
     row = WorkerRow(
         worker_id=worker_id,
@@ -324,7 +326,7 @@ async def _report_presence(services: Services, worker_id: str) -> None:
         try:
             await services.roster.note_contact(worker_id)
             outage.worked()
-        except BackendError as problem:  # the store is away: it will be back
+        except BackendError as problem:  # the store is in an outage
             outage.failed(problem)
 
 

@@ -73,7 +73,7 @@ class CommitListeners(msgspec.Struct, frozen=True, kw_only=True):
     tracing: Tracing | None  # None unless an exporter of traces is configured
 
     def of_control_plane(self, tools: Registry, handle: WorkerHandle) -> Listeners:
-        """As the control plane calls them: first those that others wait for, then what counts and traces."""
+        """The listeners for the control plane: first those that requests wait for, then metrics and traces."""
 
         def watch(events: Sequence[Event]) -> None:
             self.meters.count_events(events)
@@ -106,12 +106,12 @@ class Services(msgspec.Struct, kw_only=True):
     store: Store
     results: ResultStore
     dispatch: Wakeups
-    clock: Clock  # the store's, where several servers share one
+    clock: Clock  # that of the store if several servers share it
     control: Assembly
     listeners: CommitListeners
     worker_handle: WorkerHandle  # of the worker in this process, whether there is one or not
     library: StoreLibrary  # where nested playbooks are found
-    tools: Registry  # those that playbooks may use here
+    tools: Registry  # those that playbooks may use on this server
     secret_release: SecretRelease
     caches: ServerCaches
     roster: Roster  # the workers that are known
@@ -129,7 +129,7 @@ class Services(msgspec.Struct, kw_only=True):
         return EncodedValues(self.control.executions.values)
 
     async def read_back(self, payload: Recorded) -> Recorded:
-        """A payload with what is stored apart from it. ToolError where that is gone."""
+        """A payload with its separately stored values. ToolError if one of them is gone."""
         return await whole_payload(payload, self.control.executions.values)
 
 
@@ -138,8 +138,8 @@ def services_of(request: HTTPConnection) -> Services:
 
 
 def tools_of(settings: ServerSettings) -> Registry:
-    """The tools of a worker in this process. Private addresses are open where its author sits there (design.md §7)."""
-    # Only at its author's own machine is the folder that the server was started in open to tasks.
+    """The tools of a worker in this process. On a local server, private addresses are allowed (design.md §7)."""
+    # Only on a local server may tasks use the folder in which the server was started.
     folders = settings.data_folders or ((str(Path.cwd()),) if settings.local else ())
     stand_ins = settings.provider_stand_ins
     permissions = Permissions(
@@ -278,20 +278,20 @@ def _roster(store: Store, clock: Clock) -> Roster:
 
 
 def _library(store: Store, clock: Clock, tools: Registry, roster: Roster) -> StoreLibrary:
-    """Where nested playbooks are found: they must be runnable by the tools here or by a worker that is known."""
+    """The library of nested playbooks: they must be runnable by the tools of this server or by a known worker."""
     return StoreLibrary(
         store, clock, compiled=compiled_file, runnable=lambda net: check_runnable(net, tools, roster.kinds)
     )
 
 
 def _destinations(settings: ServerSettings, clock: Clock, secret_release: SecretRelease) -> Destinations:
-    """Where notices go. With tools of its own: a registry is closed with the worker that has it."""
+    """The destinations of notices, with tools of their own: the tools of a worker are closed with it."""
     return Destinations(tools_of(settings), secret_release.material, clock.now)
 
 
 def _lease_terms(settings: ServerSettings) -> LeaseTerms:
-    """A lease outlives two lost heartbeats."""
-    # An operator who shortens the lease need not think of the heartbeat.
+    """The lease terms: a lease must survive two lost heartbeats."""
+    # If the operator shortens the lease, the interval of heartbeats is shortened with it.
     return LeaseTerms(ttl_s=settings.lease_ttl_s, heartbeat_s=min(settings.heartbeat_s, settings.lease_ttl_s / 3))
 
 

@@ -62,7 +62,7 @@ class DraftRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class StartedDraft(msgspec.Struct, frozen=True, kw_only=True):
-    """An execution of a text that is in no catalogue. `diagnostics` are the warnings about it."""
+    """The execution of an unregistered text. `diagnostics` are the warnings about the text."""
 
     execution_id: str
     path: str
@@ -85,7 +85,7 @@ class Started(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StartTerms(msgspec.Struct, frozen=True):
-    """With what an execution begins, and for whom."""
+    """The inputs and options of a start, and who requested it."""
 
     payload: dict[str, Any]
     starter: Starter
@@ -140,7 +140,7 @@ async def _start_with_key(
             async with services.listeners.usage.starting(execution_id, subject):
                 await _begin_once(services, row, execution_id, terms)
         except (RefusedError, ProblemDetails):
-            # Nothing was begun: the client may mend its request and use the key again.
+            # Nothing was begun: the client may correct its request and use the key again.
             await keys.release(name)
             raise
     answer = await _answer(services, row, execution_id, asked.wait)
@@ -152,8 +152,8 @@ async def _begin_once(services: Services, row: CatalogRow, execution_id: str, te
     """Begin an execution, unless an equal request has begun it at the same moment."""
     try:
         await begin(services, row, execution_id, terms)
-    # The loser of two equal requests gets a conflict, and a lost answer looks like a failure. If the execution is
-    # there, either is a success.
+    # The second of two equal requests gets a conflict, and a lost answer looks like a failure. If the execution exists,
+    # both are a success.
     except BackendError:
         if await services.store.execution(execution_id) is None:
             raise
@@ -192,7 +192,7 @@ async def _start(
     payload, caller = terms.payload, terms.caller
     if carried is None:
         check_required_inputs(net, payload)
-    # An id without its dashes is 32 hex digits, which is what W3C asks of a trace id.
+    # An id without its dashes has 32 hex digits, as the W3C format of a trace id requires.
     trace_id = caller.trace_id if caller is not None else execution_id.replace("-", "")
     # Before the start: a short execution may end, and be traced, before anything after it is run.
     if services.listeners.tracing is not None and caller is not None:
@@ -251,7 +251,7 @@ async def net_of(services: Services, row: CatalogRow) -> Net:
 
 async def _check_runnable(net: Net, services: Services) -> None:
     try:
-        # First by the tools here, which takes no look at the store; most installations run everything.
+        # First by the tools of this server, which needs no query; most installations can run everything.
         check_runnable(net, services.tools)
     except RefusedError:
         await _check_other_workers(net, services)
@@ -268,12 +268,13 @@ async def _check_other_workers(net: Net, services: Services) -> None:
 
 
 def _check_load(services: Services) -> None:
-    """429 while more is asked for than can be stored (reliability.md §3.7)."""
+    """429 while more starts are requested than can be stored (reliability.md §3.7)."""
     settings = services.settings
     if services.starting >= settings.max_starts_at_once:
         # A random wait spreads clients that were refused together.
         raise too_busy("too many executions are being started at once", random.randint(1, 3))  # noqa: S311
-    # Only while others are starting: one is always let through, or nothing would show that the store is quick again.
+    # Only while others are starting: one start is always accepted, since only a commit can show that the store is fast
+    # again.
     if services.starting and services.listeners.meters.commit_s > settings.slow_commit_s:
         raise too_busy("the store is slow at the moment", random.randint(2, 6))  # noqa: S311
 
@@ -283,7 +284,7 @@ async def _answer(services: Services, row: CatalogRow, execution_id: str, wait_s
     ended = await services.listeners.hub.wait_for_end(execution_id, max(0.0, min(wait_s, MAX_WAIT_S)))
     assert ended is not None, "it was stored a moment ago"
     view = None
-    # A start without `wait` is answered the same way however quick the execution was.
+    # A start without `wait` gets the same answer, even if the execution has ended already.
     if wait_s and ended.finished_at is not None:
         ending = await execution_ending(services.store, services.encoded_values, ended)
         view = ending.view(execution_id)

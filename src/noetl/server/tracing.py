@@ -156,7 +156,7 @@ class Tracing:
         await self._store.key_values.sweep(CALLER, before=now - _REMEMBERED_S)
 
     async def serve(self) -> None:
-        """Go on until cancelled."""
+        """Send traces until cancelled."""
         while True:
             row = await self._ended.get()
             try:
@@ -180,7 +180,7 @@ class Tracing:
 
 
 def open_tracing(store: Store, meters: Meters) -> Tracing | None:
-    """None where no collector is named, or its exporter is not installed."""
+    """The tracing of a server; None if no collector is configured, or the exporter is not installed."""
     if not any(os.environ.get(name) for name in VARIABLES):
         return None
     try:

@@ -183,15 +183,15 @@ async def live_workers(services: Services) -> list[WorkerRow]:
 
 
 async def worker_views(services: Services, rows: Collection[WorkerRow]) -> list[WorkerView]:
-    """Those that are lost come last."""
+    """The workers for views; lost workers come last."""
     now, drains, crews = services.clock.now(), await services.control.pools.drains.all(), await crews_of(services)
     live = {row.worker_id for row in await live_workers(services)}
     taking = {pool: [row.worker_id for row in crews.of(pool).fit] for pool in {*crews, DEFAULT_POOL}}
     views = []
     for row in rows:
         held = sorted(row.leases)
-        # A worker in a server's own process sends no heartbeats, which say what the others hold. Those of a lost worker
-        # are over, and its orders may be back in the queue.
+        # Heartbeats list the orders that a remote worker holds; a worker in the process of a server sends none. The
+        # leases of a lost worker have run out, and its orders may be in the queue again.
         if not row.token_id or row.worker_id not in live:
             orders = await services.store.held_by(row.worker_id)
             held = sorted(one.order_id for one in orders if not one.is_claimable(now))

@@ -1,8 +1,8 @@
 """States of executions, replayed from their logs, now or after any event (EVT-07).
 
-`StateHistories` keeps the folds of executions that people look at, so that a look reads only the events that are new,
-and a look back reads none. They are bounded by their bytes: the one that was not looked at for longest goes first. A
-fold that alone is too large is made for its answer and not kept.
+`StateHistories` keeps the folds of executions that people view, so that a request reads only new events, and none for
+an earlier moment. Their total size is bounded: the least recently viewed one is dropped first. A fold that alone is too
+large is made for its answer and not kept.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ async def state_of(services: Services, row: ExecutionRow, at: int | None = None)
 
 
 async def whole_events(services: Services, row: ExecutionRow, events: list[Event]) -> list[Event]:
-    """The events with what is stored apart from them."""
+    """The events with their separately stored values."""
 
     def complete_events(load: Load) -> list[Event]:
         return [with_stored_values(event, load) for event in events]
@@ -73,11 +73,10 @@ async def whole_events(services: Services, row: ExecutionRow, events: list[Event
 
 
 async def _live(services: Services, row: ExecutionRow) -> Execution | None:
-    """The execution in memory, if this server drives it and no other server has moved it on."""
+    """The execution in memory, if this server drives it and no other server has changed it since."""
     if not services.control.executions.drives(row.execution_id):
         return None
-    # Only a state without events that are decided and not stored yet: people must not see what a failed commit takes
-    # back.
+    # Only a state whose events are all stored: people must not see events that a failed commit would undo.
     loaded = await services.control.executions.execution(row.execution_id)
     return loaded.execution if loaded.committed == row.last_seq == loaded.execution.log.seq else None
 
