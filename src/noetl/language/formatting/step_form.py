@@ -1,7 +1,7 @@
 """A step as a form: read from the text of a playbook, and written back into it, every other character as it was.
 
-What comes out is read again and compared with what was meant, so a mistake here can cost a refusal, never a playbook.
-Knows the layout of steps, not what their inputs mean; that is in the table of kinds.
+The new text is read again and compared with the form, so a mistake here can cause a refusal, but never damage a
+playbook. Knows the layout of steps, not what their inputs mean; that is in the table of kinds.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def form_inputs(kind: ToolKind) -> tuple[Input, ...]:
 
 
 def control_of(one: Input) -> str:
-    """How a form asks for an input: flag, number, choice, long text, text, or data (YAML)."""
+    """The control of an input in a form: flag, number, choice, long text, text, or data (YAML)."""
     if one.verbatim or one.sql or one.quoted or one.prose:
         return "long"
     if "enum" in one.schema:
@@ -55,7 +55,7 @@ def with_inputs(source: Source, form: StepForm, kinds: Kinds) -> str:
     root = _root(source)
     index = next(n for n, one in enumerate(_steps(root)) if data(one.get("step")) == form.step)
     node = _tasks(_steps(root)[index], form.step)[form.task]
-    # A mapping that stands where a text may stand stays one.
+    # A mapping in the place of a text stays a mapping.
     structured = {name for name, _, value in node.items() if not isinstance(value, Scalar)}
     values = _values(form.inputs, _kind(form.kind, kinds), structured)
     meant = data(root)
@@ -74,7 +74,7 @@ def with_inputs(source: Source, form: StepForm, kinds: Kinds) -> str:
 
 
 def with_step(source: Source, new: NewStep, kinds: Kinds) -> str:
-    """The text with one step more, and the arc that leads to it."""
+    """The text with a new step and the arc that leads to it."""
     if not _NAME.fullmatch(new.name):
         raise InvalidError("name: a letter, then letters, digits and underscores")
     root = _root(source)
@@ -189,7 +189,8 @@ def _written_value(value: Any, text: str, column: int, *, flow: bool) -> str:
 
 
 def _is_awkward(value: str) -> bool:
-    """Whether a block would not give it back: a space before it, empty lines behind it, odd characters in it."""
+    """Whether a block scalar would change the text: it begins with a space, ends with empty lines, or has special
+    characters."""
     return value[:1] in (" ", "\n") or value.endswith("\n\n") or not value.replace("\n", "").isprintable()
 
 
@@ -290,7 +291,7 @@ def _block_edit(text: str, root: Mapping, after: Mapping, new: NewStep, values: 
 
 
 def _verified_text(source: Source, edits: list[tuple[int, int, str]], meant: Any) -> str:
-    """The text with the edits; FormatError where it would not mean that."""
+    """The text with the edits; FormatError if its meaning would be another one."""
     text = source.text
     # Of two at one place the first is written first: the arc of a step precedes the next step.
     for _, (start, end, fresh) in sorted(enumerate(edits), key=lambda one: (one[1][0], one[0]), reverse=True):

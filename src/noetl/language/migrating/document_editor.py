@@ -48,11 +48,11 @@ class SourceDocument:
     def __init__(self, source: Source, root: Mapping) -> None:
         self.source = source
         self.root = root
-        # there is an alias: its value cannot be moved without its anchor
+        # the document has an alias: a value with an anchor cannot be moved alone
         self.aliased = _is_aliased(root)
         self.elements: dict[str, Element] = {}
         self.comments: list[SourceComment] = []
-        # The layout counts from behind a byte order mark, the nodes from before it.
+        # Offsets of the layout start after a byte order mark, those of nodes before it.
         self._shift = 1 if source.text.startswith(BYTE_ORDER_MARK) else 0
         # Comments above the next element that belong to the one before.
         self._above: list[LayoutComment] = []
@@ -102,7 +102,7 @@ def key_id(key: Scalar) -> str:
 
 
 def origin_of(owner: Mapping, key: str) -> str:
-    """The id of a key, which what replaces it has from then on; nothing where the key was not written."""
+    """The id of a key; its replacement gets the same id. Empty if the key was not written."""
     return key_id(owner.keys[key]) if key in owner else ""
 
 

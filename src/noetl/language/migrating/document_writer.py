@@ -1,4 +1,4 @@
-"""Fragments to text, with every comment of the old document beside what it was about.
+"""Writes fragments as text, with every comment of the old document at the element that it was about.
 
 Decides what goes on one line and which element each comment follows; `formatting.layout` writes the lines.
 """
@@ -20,7 +20,7 @@ Part = fragments.Entry | fragments.Item
 def write(old: SourceDocument, document: fragments.Mapped) -> str:
     """The whole text, with the line ends of the old one."""
     text = layout.write_layout(_Layouts(old, document).document())
-    # The layout writes plain line ends; an author on Windows must not get a file in which every line differs.
+    # The layout writes `\n`; a file with the line ends of Windows keeps them, or every line would differ.
     return text.replace("\n", "\r\n") if "\r\n" in old.source.text else text
 
 
@@ -42,7 +42,7 @@ class _Layouts:
                 self.comments[self._nearest(comment.element, emitted)].append(comment)
 
     def _nearest(self, identity: str, emitted: set[str]) -> str:
-        """The element a comment goes with: its own, or the nearest one around it that is still there."""
+        """The element that a comment is written at: its own, or the nearest enclosing element that still exists."""
         while identity and identity not in emitted:
             identity = self.old.elements[identity].parent
         return identity
@@ -172,7 +172,7 @@ class _Layouts:
         # Write comments once, even if the part is written twice.
         comments = self.comments.pop(origin, []) if origin else []
         behind = next((one for one in comments if one.place is ElementPosition.BEHIND), None)
-        # Then it goes above the element, where it is about the same.
+        # Then the comment is written above the element.
         if behind is not None and not _fits_behind(first_line):
             behind = None
         before = [one for one in comments if one is not behind and one.place is not ElementPosition.AFTER]

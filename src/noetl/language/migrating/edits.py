@@ -1,4 +1,4 @@
-"""Changes of a text by place: what one press in an editor does, made of one or several edits."""
+"""Changes of a text by position: a fix that an editor can apply, made of one or several edits."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Edit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fix(Edit, frozen=True, kw_only=True):
-    """A change that takes a mistake away. `also` are edits that belong to it. `title` says what it does; without one it
-    puts `replacement` in the place of what was written."""
+    """A change that removes a mistake. `also` are further edits of the same fix. `title` describes it; without a title
+    it replaces the written text by `replacement`."""
 
     title: str = ""
     also: tuple[Edit, ...] = ()

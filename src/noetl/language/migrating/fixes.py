@@ -37,9 +37,9 @@ _WRITTEN = re.compile(r"^write (?P<key>\w+): (?P<value>[\w./-]+)$")
 _CLOSED = re.compile(r"""^close the text with (?P<quote>["'])$""")
 _VALUE = re.compile(r"[\"']?\s*:\s+(?:#[^\n]*\s+)?(?:- +)?")
 _COMMENT = re.compile(r"\s#.*$")
-# Each fix is tried by checking the text again: what a person can press is few, and a long text takes long.
+# Each fix is tried by checking the text again, so only a few are offered: checking a long text takes long.
 _MOST_TRIALS = 12
-# Finding the place of a name again takes a pass over the text for each finding; an editor asks while one types.
+# Finding the place of a name takes a pass over the text for each finding, and an editor requests this during typing.
 _MOST_CHARACTERS = 200_000
 # Of `"workload" has no "nam"` only the second is the mistake: the first is right and must stay.
 _NAMED = re.compile(r'(?:"[^"\n]{1,200}" has no )?"([^"\n]{1,200})"')
@@ -153,7 +153,8 @@ def _only_place(text: str, name: str) -> int | None:
 
 
 def tried_fixes(checked: Checked, kinds: Kinds) -> dict[Diagnostic, Fix]:
-    """The fixes that help: made alone, nothing at its place is refused instead, and the text is a document still."""
+    """The fixes that help: with the fix alone, nothing else is refused at its place, and the text is still a
+    document."""
     # Loaded here, so that a server that starts does not load the checker.
     from noetl.language.checking import check
 
@@ -181,7 +182,7 @@ def tried_fixes(checked: Checked, kinds: Kinds) -> dict[Diagnostic, Fix]:
 
 
 def _fixes_for(found: Diagnostic, source: Source, kinds: Kinds) -> list[Fix]:
-    """What may help."""
+    """The possible fixes of a finding, which are not tried yet."""
     if found.code == "E_YAML" and (spaced := spaces_for_tabs(source)):
         return spaced
     fix = fix_for(found, source)
@@ -189,7 +190,8 @@ def _fixes_for(found: Diagnostic, source: Source, kinds: Kinds) -> list[Fix]:
 
 
 def _mistakes_left(after: Iterable[Diagnostic]) -> tuple[bool, int, int]:
-    """Of several ways, the one that leaves the fewest is taken. A text that is no YAML hides all others."""
+    """The number of mistakes that are left: of several fixes, the one that leaves the fewest is taken. A text that is
+    no YAML hides all other mistakes."""
     severities = Counter(one.severity for one in after)
     is_no_yaml = any(one.code == "E_YAML" for one in after)
     return is_no_yaml, severities[Severity.ERROR], severities[Severity.WARNING]
@@ -212,7 +214,7 @@ def _is_in_the_way(left: Diagnostic, found: Diagnostic, fix: Fix) -> bool:
 
 
 def _value_behind(fix: Fix, fixed: Source) -> int | None:
-    """Where the value begins whose key a fix has written."""
+    """The position of the value whose key a fix has replaced."""
     lines = fixed.text.split("\n", fix.line)[: fix.line - 1]
     start = sum(len(line) + 1 for line in lines) + fix.column - 1 + len(fix.replacement)
     found = _VALUE.match(fixed.text, start)
@@ -220,7 +222,7 @@ def _value_behind(fix: Fix, fixed: Source) -> int | None:
 
 
 def _refuses(left: Diagnostic, value: int) -> bool:
-    """Whether the right key does not take what stands behind it: a list for one name."""
+    """Whether the corrected key does not accept the written value: a list in place of one name."""
     return left.severity is Severity.ERROR and left.span.start == value
 
 

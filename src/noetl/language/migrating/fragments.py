@@ -1,4 +1,4 @@
-"""The migrated document before it is text again.
+"""The migrated document before it is written as text.
 
 A piece is either a stretch of the old text, kept as it was written, or something new. A new piece names the element it
 comes from (`origin`), so that comments and empty lines find their place again.
@@ -36,7 +36,7 @@ class Copied(msgspec.Struct, frozen=True):
     # A block, which begins on the line below its key.
     block: bool = False
     plain: bool = False
-    # Replacements inside the stretch, by offsets of the old text: names that are called otherwise in v10.
+    # Replacements inside the stretch, by offsets of the old text: names that differ in v10.
     edits: tuple[tuple[int, int, str], ...] = ()
 
 
@@ -82,7 +82,7 @@ _WORDS = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"}
 
 
 def scalar_text(value: object) -> str:
-    """A value as YAML on one line: bare where nothing could be misread, else in double quotes."""
+    """A value as YAML on one line: without quotes if it cannot be misread, else in double quotes."""
     if isinstance(value, str):
         if _PLAIN.match(value) and value.lower() not in _WORDS:
             return value
@@ -109,7 +109,7 @@ def from_data(value: object) -> Piece:
 
 
 class Copier:
-    """Copies parts of the old text, with names in templates changed on the way."""
+    """Copies parts of the old text and changes names in templates."""
 
     def __init__(self, old: SourceDocument, names: Renames | None = None) -> None:
         self.old = old
@@ -242,7 +242,7 @@ def only(node: Mapping, key: str) -> Mapping:
     return Mapping({key: node.keys[key]}, {key: node.values[key]}, node.span, node.path)
 
 
-# Tasks in v10's form: name, kind, inputs as they were, and everything that says *how* under `spec`.
+# Tasks in the form of v10: name, kind, the unchanged inputs, and all options under `spec`.
 
 # Runtime knobs that v2 also read beside `kind`, and v10 only under spec (SPEC-05).
 KNOBS = ("timeout", "verify_ssl", "follow_redirects", "retry", "async", "auth_mode")
@@ -262,7 +262,7 @@ def task_entries(
     entries: list[Entry] = [name] if name is not None else []
     entries += copier.entries(node, ("kind",))
     if task.kind == "workbook" and "task" not in node and isinstance(named := node.get("name"), Scalar):
-        # A reference without task means the task of its name, and that name may be given away here.
+        # A reference without `task` means the task of its own name, and that name may change here.
         entries.append(FragmentEntry("task", literal(str(named.value))))
     added = dict(replaced or {})
     for key in node.values:

@@ -190,7 +190,7 @@ class _EvalStep:
             task = self.step.tasks[0] if self.step.tasks else None
             if not isinstance(task, TaskSyntax):
                 return Mapped(())
-            # A name that was written may say which workbook task or secret is meant.
+            # A written name may also be the name of a workbook task or a secret.
             return self._task(task, task.node if task.name_node is not None else None)
         items: list[Item] = []
         # Comments belong to the list item, and in v2-eval the task is below its label.
@@ -218,7 +218,8 @@ class _EvalStep:
         rules = task.policy.rules if task.policy else ()
         if all(rule.then.set_prev is None for rule in rules):
             return []
-        # The noop runs on every way that goes on, so that each of them must set the value, and no other way may.
+        # The noop runs whenever the pipeline continues, so every rule that continues must set the value, and no other
+        # rule may.
         complete = rules[-1].when is None and all(
             (rule.then.set_prev is not None) == (rule.then.do == "continue") for rule in rules
         )

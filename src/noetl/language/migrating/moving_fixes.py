@@ -1,6 +1,6 @@
 """Fixes of several lines: indentation with tabs, and keys of other systems in another place (`env`, `if`).
 
-Each is tried before it is offered (`language/migrating/fixes.py`): what is written here is likely, not sure.
+These are proposals: each is tried before it is offered (`language/migrating/fixes.py`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence
 from noetl.language.reading.yaml import read_yaml
 from noetl.net.kinds import Kinds
 
-_WIDTHS = (2, 4, 8)  # of a tab; which one its author saw is not in the text
+_WIDTHS = (2, 4, 8)  # possible widths of a tab; the text does not say which one its author used
 _INDENTATION = re.compile(r"[ \t]*")
 _BLOCK_TEXT = re.compile(r":\s+[|>][-+0-9]*\s*(?:#.*)?$")
 _ENVIRONMENT = ("env", "environment")
@@ -120,7 +120,7 @@ def _values_of(task: Mapping, kinds: Kinds) -> str | None:
 
 
 def _reads_environment(task: Mapping, key: str) -> bool:
-    """Whether code looks for its values where arguments are not."""
+    """Whether code reads its values from the environment."""
     texts = [one.value for _, _, one in task.items() if isinstance(one, Scalar) and isinstance(one.value, str)]
     return key == "args" and any(_READS_ENVIRONMENT.search(text) for text in texts)
 

@@ -1,8 +1,8 @@
 """Notes of a migration for its user: changed constructs, and constructs without a v10 form.
 
 A `changed` note says where the new text differs in more than spelling. One that `differs` is about a change of what the
-playbook does: the text is whole, and a person has to agree. A `blocked` one is a place that v10 cannot say, with the
-alternative it offers.
+playbook does: the text is whole, and a person has to agree. A `blocked` note is about a place without a v10 form, with
+the alternative in v10.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ class Notes:
         self._blocked[Note(place.path, place.span, message, way_out)] = None
 
     def include(self, others: Notes) -> None:
-        """Take over what another part of the migration has to say."""
+        """Add the notes of another part of the migration."""
         self._changed |= others._changed
         self._differing |= others._differing
         self._blocked |= others._blocked
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing needs a person."""
+        """Whether no note needs a decision of a person."""
         return not self._blocked and not self._differing
 
     @property

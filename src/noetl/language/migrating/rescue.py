@@ -137,19 +137,19 @@ _READ_KEYS = {
 
 
 class Rescued(msgspec.Struct, frozen=True):
-    """`problems` are what is still wrong with a step that no rule could rewrite."""
+    """`problems` are the remaining mistakes of a step that no rule could rewrite."""
 
     migration: MigratedPlaybook
     problems: tuple[Diagnostic, ...] = ()
 
 
 def respell(source: Source, dialect: Dialect) -> MigratedPlaybook:
-    """The text in the words of its dialect, with a note for every change."""
+    """The text in the canonical spelling of its dialect, with a note for every change."""
     return _rewritten(source, dialect, [row for row in REPAIRS if row.id in _READ_KEYS.get(dialect, ())])
 
 
 def repaired(source: Source, dialect: Dialect) -> MigratedPlaybook:
-    """The text with what its own dialect does not forgive put right; unchanged where there is nothing of that kind."""
+    """The text with corrections of mistakes that its own dialect refuses; unchanged if there are none."""
     return _rewritten(source, dialect, OWN_DIALECT_REPAIRS)
 
 
@@ -178,7 +178,7 @@ def rescue(source: Source) -> Rescued | None:
     kept = [one for one in findings if not any(_holds(step, one) for step in case_steps.values())]
     migration = _migrated_text(source, root, rewritten, Findings([*kept, *apart]))
     done = _with_case_migrated(Source(source.name, migration.text), root, migration, set(case_steps))
-    # A step that v2-case does not read either may still be rewritten like those of other dialects.
+    # A step that is no valid v2-case either may still be rewritten like those of other dialects.
     return msgspec.structs.replace(done, migration=plain) if done.problems else done
 
 
@@ -295,7 +295,7 @@ def _entry(owner: Mapping, name: str, copier: Copier, *, flow: bool) -> Entry:
 
 
 def _stand_together(key: Scalar, value: Node, source: Source) -> bool:
-    """Whether the value is still the one that was written behind this key."""
+    """Whether the value is still the one that was written for this key."""
     return _BETWEEN.fullmatch(source.text, key.span.end, max(key.span.end, value.span.start)) is not None
 
 

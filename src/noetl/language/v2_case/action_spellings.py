@@ -1,4 +1,4 @@
-"""`then` lists of v2-case in other words: `step`, `call`, `log` and `collect` beside tasks, `set` and `retry`."""
+"""Other spellings of `then` lists of v2-case: `step`, `call`, `log` and `collect` beside tasks, `set` and `retry`."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def _log_task(body: Node, key: Scalar, logs: int) -> Mapping:
 
 
 def _collect_target(body: Mapping) -> tuple[str, Node] | None:
-    """The variable that `{path, into, strategy}` writes, and what it holds then."""
+    """The variable that `{path, into, strategy}` writes, and its value."""
     path, into, strategy = (body.get(key) for key in ("path", "into", "strategy"))
     word = strategy.value if isinstance(strategy, Scalar) else "append"
     if not (isinstance(path, Scalar) and isinstance(into, Scalar) and isinstance(word, str) and word in _FOLDS):
@@ -182,7 +182,7 @@ def _task_list(item: Node) -> list[Node]:
 
 
 def _following(step: Mapping, rule: Mapping, name: str) -> Mapping:
-    """The step that does what the rule did, and then goes where the looped one would."""
+    """The step that runs the tasks of the rule and then takes the arcs of the looped step."""
     before = str(_names(step)[0].value)
     names = {"result": f"{before}.data", "response": f"{before}.result", "this": before}
     names |= {"loop.results": f"{before}.data", "event.result": f"{before}.data"}

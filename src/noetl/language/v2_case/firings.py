@@ -1,7 +1,7 @@
 """Firings of v2-case steps: transitions decided by case rules, else the `next` shortcut (V2C-04, 06…08, 13, 15, 23).
 
-A run sees several events of its own (`step.enter`, `call.done` or `call.error`, `step.exit`); whichever rule
-decides a transition first ends the evaluation. Only that a rule can or must decide is known here.
+A run sees several events of its own (`step.enter`, `call.done` or `call.error`, `step.exit`); whichever rule decides a
+transition first ends the evaluation. This module knows only whether a rule can or must decide.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ def read(root: Mapping, context: ReadContext) -> Playbook | None:
 
 
 def is_nothing(step: Mapping) -> bool:
-    """Whether a step says nothing that this dialect would do."""
+    """Whether a step has nothing that this dialect would execute."""
     from noetl.language.v2_case.reader import STEP_CONTENT, is_written
 
     return not any(is_written(step.get(key)) for key in STEP_CONTENT)

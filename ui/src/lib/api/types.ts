@@ -3588,8 +3588,8 @@ export interface components {
         };
         /**
          * Fix
-         * @description A change that takes a mistake away. `also` are edits that belong to it. `title` says what it does; without one it
-         *     puts `replacement` in the place of what was written.
+         * @description A change that removes a mistake. `also` are further edits of the same fix. `title` describes it; without a title
+         *     it replaces the written text by `replacement`.
          */
         Fix: {
             /** @default [] */
@@ -5328,7 +5328,7 @@ export interface components {
         };
         /**
          * StartedDraft
-         * @description An execution of a text that is in no catalogue. `diagnostics` are the warnings about it.
+         * @description The execution of an unregistered text. `diagnostics` are the warnings about the text.
          */
         StartedDraft: {
             /** @default [] */

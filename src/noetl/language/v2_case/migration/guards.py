@@ -1,4 +1,4 @@
-"""Conditions of v2-case taken apart: which of the step's events they ask for, and what else they say.
+"""Conditions of v2-case taken apart: the events of the step that they test, and their other parts.
 
 Only a condition that joins its parts with `and` can be taken apart; of any other, no more is known than its text.
 """
@@ -46,7 +46,7 @@ class Guard(msgspec.Struct, frozen=True):
         return bool(_spread(self.events) & _spread(other.events))
 
     def competes(self, other: Guard) -> bool:
-        """Whether both ask for one and the same event, of which an exclusive case gives it to the first."""
+        """Whether both test the same event, so that in an exclusive case only the first rule gets it."""
         if self.events is None or other.events is None:
             return True
         return bool(self.events & other.events)
@@ -131,7 +131,7 @@ def _events(part: str) -> frozenset[str] | None:
 
 
 def event_condition(events: frozenset[str] | None, *, looped: bool) -> str | None:
-    """The same events as an arc sees them; None if every event will do."""
+    """The same events as an arc tests them; None for every event."""
     if events is None:
         return None
     names: list[str] = []

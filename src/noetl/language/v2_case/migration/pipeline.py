@@ -169,7 +169,7 @@ class CasePipeline:
         return f"case_ran_{self.way_of(parts)}"
 
     def _is_asked_again(self, guard: Guard) -> bool:
-        """Whether the event of a rule can come twice: a call is done once, and a step has one exit."""
+        """Whether the event of a rule can occur twice: a call is done once, and a step has one exit."""
         return not (guard.only(DONE) or guard.only(EXIT))
 
     def _notes_of(self, parts: RuleParts) -> dict[str, object]:
@@ -214,7 +214,7 @@ class CasePipeline:
         return noop_task(self.labels.rules, [*rules, policy_rule(None, "jump", to=self.labels.after)])
 
     def _leads_at_once(self, parts: RuleParts) -> bool:
-        """Whether a rule does nothing but lead on, and it is known where its step goes on then."""
+        """Whether a rule only leads to a step, and the next task after it is known."""
         alone = len(parts.rule.actions) == 1 and parts.transition is not None and parts.transition.guard is None
         return alone and not self._inclusive and self._led_to(guard_of_rule(parts)) != ""
 
@@ -236,7 +236,7 @@ class CasePipeline:
         return noop_task(self.labels.after, [*rules, policy_rule(None, "jump", to=self._on_success)])
 
     def _sink(self) -> list[Item]:
-        """A decision for a result that could not be stored is void."""
+        """A decision about a result that could not be stored has no effect."""
         if self.step.sink is None:
             return []
         way: dict[str, object] = {"case_way": None} if self.leads else {}
@@ -282,7 +282,8 @@ class CasePipeline:
         return [way_task, noop_task(self.labels.result, [], given)]
 
     def _end_of_iteration(self) -> list[Item]:
-        """A failure that a rule led on from is none of the loop: the iteration is done, without a result (V2C-23)."""
+        """A failure from which a rule leads on does not fail the loop: the iteration is done, without a result
+        (V2C-23)."""
         left = "iter.case_error and not iter.case_way" if self.leads else "iter.case_error"
         rules = [policy_rule(left, "fail", error="{{ iter.case_error }}")]
         for parts in self.all_rules:
@@ -297,7 +298,7 @@ class CasePipeline:
     # the work of a rule -------------------------------------------------------------------------------------------
 
     def _block(self, parts: RuleParts) -> list[Item]:
-        """The actions of a rule, one after another; the last one goes on where the rules lead."""
+        """The actions of a rule, one after another; the last one jumps to the tasks after the rules."""
         is_else = parts.rule.when is None
         end = self.labels.way if is_else else self.labels.after
         copier = self.copier.with_names(self.names(guard_of_rule(parts), is_else=is_else))
