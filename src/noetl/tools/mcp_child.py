@@ -28,11 +28,13 @@ from noetl.tools.child_pipes import serve_calls
 from noetl.tools.guarded_sockets import GuardedSockets
 from noetl.tools.mcp import McpRequest
 
-_MEMORY_BYTES = 2 << 30  # bounds what an answer of a server can fill
+_MEMORY_BYTES = 2 << 30  # the second line of defence: what is received grows when it is decoded
+_MAX_RECEIVED_BYTES = 128 << 20  # of one call: twice the largest result
 _LINE_BYTES = 64 << 20
 _MAX_ERROR_CHARS = 100_000  # generous: the tool masks the text first and shortens it afterwards
 _sockets = GuardedSockets(AddressPolicy())
 _statuses: list[int] = []  # error statuses of the current call, which the SDK does not report
+_compressed: list[str] = []  # content codings of its answers
 
 
 def serve() -> None:
@@ -40,13 +42,15 @@ def serve() -> None:
     warnings.simplefilter("ignore")
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
     _sockets.install()
+    _sockets.limit_received()
     serve_calls(_answer_to)
 
 
 def _answer_to(call: dict[str, Any]) -> bytes:
     request = msgspec.convert(call, McpRequest)
-    _sockets.policy, _sockets.refusal = request.policy, None
+    _sockets.policy, _sockets.refusal, _sockets.left = request.policy, None, _MAX_RECEIVED_BYTES
     _statuses.clear()
+    _compressed.clear()
     try:
         return msgspec.json.encode({"result": asyncio.run(_perform(request))})
     except BaseException as problem:  # exception groups too: the parent learns of an error only from an answer
@@ -102,9 +106,11 @@ async def _connect(request: McpRequest) -> AsyncIterator[tuple[Any, Any]]:
         return
     timeout = httpx2.Timeout(request.timeout_s, connect=min(request.timeout_s, 30))
     hooks = {"response": [_note_status]}
+    # Not compressed: the limit of received bytes would say nothing about what they become.
+    headers = {**request.headers, "Accept-Encoding": "identity"}
     async with (
         # `trust_env=False`: a proxy of the environment would be connected to instead of the server that was judged.
-        httpx2.AsyncClient(headers=request.headers, timeout=timeout, trust_env=False, event_hooks=hooks) as client,
+        httpx2.AsyncClient(headers=headers, timeout=timeout, trust_env=False, event_hooks=hooks) as client,
         streamable_http_client(request.url, http_client=client) as streams,
     ):
         yield streams[0], streams[1]
@@ -113,6 +119,10 @@ async def _connect(request: McpRequest) -> AsyncIterator[tuple[Any, Any]]:
 async def _note_status(response: httpx2.Response) -> None:
     if response.status_code >= 400:
         _statuses.append(response.status_code)
+    coding = response.headers.get("content-encoding", "identity")
+    if coding != "identity":
+        _compressed.append(coding)
+        raise httpx2.DecodingError("a compressed answer", request=response.request)
 
 
 @asynccontextmanager
@@ -168,6 +178,12 @@ def _failure(problem: BaseException, request: McpRequest) -> dict[str, Any]:
     """The error answer of the first error that has a meaning. A refusal by the policy comes before all."""
     if _sockets.refusal is not None:
         return {"kind": "tool.not_allowed", "message": _sockets.refusal, "code": "blocked", "retryable": False}
+    if _sockets.is_used_up:
+        message = f"{request.server} sent more than {_MAX_RECEIVED_BYTES >> 20} MiB; ask for less"
+        return {"kind": "result.too_large", "message": message, "retryable": False}
+    if _compressed:
+        message = f"{request.server} sent a compressed answer, which was not asked for"
+        return {"kind": "mcp.error", "message": message, "code": "compressed", "retryable": False}
     for leaf in _leaves(problem):
         if isinstance(leaf, ToolError):
             return {"kind": leaf.kind, "message": leaf.message, "retryable": leaf.retryable, **leaf.details}

@@ -3,34 +3,78 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
 import nats.errors
 import nats.js.errors
 from nats.aio.client import Client
+from nats.protocol.parser import AWAITING_CONTROL_LINE, Parser
 
 from noetl.base.addresses.policy import AddressGuard, BlockedError, UnresolvedError
 from noetl.base.errors import ToolError
 from noetl.base.nats_connections import connect_client, leave
 from noetl.tools import nats_operations as operations
+from noetl.tools.contents import MAX_BYTES
 from noetl.tools.contract import Tool, ToolContext, ToolResult, TriggerBatch, TriggerItem, TriggerPoll
+from noetl.tools.guarded_sockets import ReceivedTooMuchError
 from noetl.tools.input_shapes import auth_forms, connection_fields
 
+T = TypeVar("T")
 NATS_PORT = 4222
 _PORTS = {"ws": 80, "wss": 443}
+# What the client holds until it is complete. Brokers take no message over 64 MiB; their lines have some kilobytes.
+_MAX_MESSAGE_BYTES, _MAX_LINE_BYTES = MAX_BYTES + (1 << 20), 1 << 20
+
+
+class _BoundedParser(Parser):
+    """Refuses a message or a line that is too long before all of it has arrived."""
+
+    async def parse(self, data: bytes = b"") -> None:
+        await super().parse(data)
+        is_line = self.state == AWAITING_CONTROL_LINE
+        size, most = (len(self.buf), _MAX_LINE_BYTES) if is_line else (self.needed, _MAX_MESSAGE_BYTES)
+        if size > most:
+            what = "a line" if is_line else "a message"
+            # An OSError: the client closes the connection for it, and keeps it as its last error.
+            raise ReceivedTooMuchError(f"the broker sent {what} of more than {most} bytes")
+
+
+class _Client(Client):
+    """A client that holds a bounded message, and whose calls end with its connection: those of the library wait for an
+    answer until their time is up."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._ps = _BoundedParser(self)
+        self._lost = asyncio.Event()
+
+    async def on_closed(self) -> None:
+        self._lost.set()
+
+    async def until_lost(self, call: Coroutine[Any, Any, T]) -> T:
+        """The result of a call. The error that has closed the connection, if that comes first."""
+        running, lost = asyncio.ensure_future(call), asyncio.ensure_future(self._lost.wait())
+        try:
+            await asyncio.wait({running, lost}, return_when=asyncio.FIRST_COMPLETED)
+            if not running.done():
+                raise self.last_error or nats.errors.ConnectionClosedError
+            return running.result()
+        finally:
+            running.cancel()
+            lost.cancel()
 
 
 class NatsConnections:
     """The connections of a worker, one for each target."""
 
     def __init__(self) -> None:
-        self._open: dict[NatsTarget, Client] = {}
+        self._open: dict[NatsTarget, _Client] = {}
         self._opening: dict[NatsTarget, asyncio.Lock] = {}
 
-    async def client(self, target: NatsTarget, guard: AddressGuard) -> Client:
+    async def client(self, target: NatsTarget, guard: AddressGuard) -> _Client:
         """A live connection. Raises ToolError `nats.error` with the reason if there is none."""
         # The lock: tasks that start at once must not each open a connection.
         async with self._opening.setdefault(target, asyncio.Lock()):
@@ -45,7 +89,7 @@ class NatsConnections:
             await client.close()
 
 
-async def _connect(target: NatsTarget, guard: AddressGuard) -> Client:
+async def _connect(target: NatsTarget, guard: AddressGuard) -> _Client:
     """A connection to the first server that answers. Servers are tried one by one, since each is checked by the
     guard."""
     # The error of the last server is the one that is raised.
@@ -58,17 +102,18 @@ async def _connect(target: NatsTarget, guard: AddressGuard) -> Client:
     return await _connect_to(target, target.servers[-1], guard)
 
 
-async def _connect_to(target: NatsTarget, server: str, guard: AddressGuard) -> Client:
+async def _connect_to(target: NatsTarget, server: str, guard: AddressGuard) -> _Client:
     """A connection without the client's automatic reconnect, which waits and prints. A lost connection is an error of
     the task, and the next task connects again."""
     url, name = await _checked_url(target, server, guard)
-    client, background_errors = Client(), list[Exception]()
+    client, background_errors = _Client(), list[Exception]()
 
     async def on_error(problem: Exception) -> None:
         background_errors[:] = [problem]  # later errors in the background also appear in the next call
 
     try:
-        await connect_client(client, url, {"tls_hostname": name, **target.login()}, on_error=on_error)
+        options = {"tls_hostname": name, "closed_cb": client.on_closed, **target.login()}
+        await connect_client(client, url, options, on_error=on_error)
     except (OSError, TimeoutError, ValueError, nats.errors.Error) as problem:
         await leave(client)
         cause = (
@@ -158,7 +203,7 @@ def _without_secrets(server: str) -> str:
     return server.rpartition("@")[2] if "@" in server else server
 
 
-Operation = Callable[[Client, Mapping[str, Any], ToolContext], Awaitable[dict[str, Any]]]
+Operation = Callable[[Client, Mapping[str, Any], ToolContext], Coroutine[Any, Any, dict[str, Any]]]
 
 OPERATIONS: dict[str, Operation] = {
     "publish": operations.publish,
@@ -187,16 +232,16 @@ class NatsTool(Tool):
             raise ToolError("nats.input", f'op "{op}" is not known: write {", ".join(OPERATIONS)}')
         client = await self._connections.client(target_of(inputs.get("auth"), context), context.addresses)
         try:
-            return ToolResult(result=await operation(client, inputs, context))
-        except (nats.errors.Error, TimeoutError) as problem:
+            return ToolResult(result=await client.until_lost(operation(client, inputs, context)))
+        except (nats.errors.Error, OSError) as problem:
             raise _tool_error(op, inputs, problem) from None
 
     async def poll(self, inputs: Mapping[str, Any], poll: TriggerPoll, context: ToolContext) -> TriggerBatch:
         """Messages of a stream that this trigger has not acknowledged."""
         client = await self._connections.client(target_of(inputs.get("auth"), context), context.addresses)
         try:
-            return await operations.new_messages(client, inputs, poll)
-        except (nats.errors.Error, TimeoutError) as problem:
+            return await client.until_lost(operations.new_messages(client, inputs, poll))
+        except (nats.errors.Error, OSError) as problem:
             raise _tool_error("poll", inputs, problem) from None
 
     async def settle(
@@ -208,8 +253,8 @@ class NatsTool(Tool):
     ) -> None:
         client = await self._connections.client(target_of(inputs.get("auth"), context), context.addresses)
         try:
-            await operations.settle(client, accepted, returned)
-        except (nats.errors.Error, TimeoutError) as problem:
+            await client.until_lost(operations.settle(client, accepted, returned))
+        except (nats.errors.Error, OSError) as problem:
             raise _tool_error("acknowledge", inputs, problem) from None
 
     async def check(self, inputs: Mapping[str, Any], context: ToolContext) -> str:
@@ -222,7 +267,7 @@ class NatsTool(Tool):
         await self._connections.close()
 
 
-def _tool_error(op: str, inputs: Mapping[str, Any], problem: nats.errors.Error | TimeoutError) -> ToolError:
+def _tool_error(op: str, inputs: Mapping[str, Any], problem: nats.errors.Error | OSError) -> ToolError:
     named = [str(inputs[name]) for name in ("stream", "bucket", "key") if inputs.get(name)]
     what = f"{op} of {inputs.get('subject') or '/'.join(named)}"
     match problem:
@@ -235,6 +280,8 @@ def _tool_error(op: str, inputs: Mapping[str, Any], problem: nats.errors.Error |
             return ToolError("nats.missing", f"{what}: there is none", code="key")
         case nats.errors.NoRespondersError():
             return ToolError("nats.missing", f"{what}: no service answers there", code="responder", retryable=True)
+        case ReceivedTooMuchError():
+            return ToolError("result.too_large", f"{what}: {problem}")
         case TimeoutError():
             return ToolError("timeout", f"{what} got no answer in time", retryable=True)
         case nats.js.errors.APIError():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import resource
 from importlib import import_module
 from typing import Any
 
@@ -15,6 +16,9 @@ from noetl.tools.child_pipes import error_answer, serve_calls
 from noetl.tools.guarded_sockets import GuardedSockets
 from noetl.tools.messaging.tool import MessagingRequest
 
+_MAX_RECEIVED_BYTES = 128 << 20  # of one operation: twice the largest result
+# The second line of defence: what a broker sends may grow when it is decompressed and decoded.
+_MEMORY_BYTES = 2 << 30
 _sockets = GuardedSockets(AddressPolicy())
 # Imported on first use: a child needs the client library of its own kind only.
 _MODULES = {
@@ -26,13 +30,15 @@ _MODULES = {
 
 def serve() -> None:
     logging.disable(logging.CRITICAL)
+    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
     _sockets.install()
+    _sockets.limit_received()
     serve_calls(_answer_to)
 
 
 def _answer_to(call: dict[str, Any]) -> bytes:
     request = msgspec.convert(call, MessagingRequest)
-    _sockets.policy, _sockets.refusal = request.policy, None
+    _sockets.policy, _sockets.refusal, _sockets.left = request.policy, None, _MAX_RECEIVED_BYTES
     module = import_module(_MODULES[request.kind])
     try:
         return msgspec.json.encode({"result": asyncio.run(module.perform(request))})
@@ -47,6 +53,10 @@ def _failure(module: Any, problem: Exception, request: MessagingRequest) -> dict
     """The error answer, as the module of the kind reads errors of its client. A refusal by the policy comes first."""
     if _sockets.refusal is not None:
         return {"kind": "tool.not_allowed", "message": _sockets.refusal, "code": "blocked", "retryable": False}
+    if _sockets.is_used_up or isinstance(problem, MemoryError):
+        most = f"{_MAX_RECEIVED_BYTES >> 20} MiB" if _sockets.is_used_up else f"fits into {_MEMORY_BYTES >> 20} MiB"
+        message = f"{request.op} on {request.kind} at {request.broker}: the broker sent more than {most}; ask for less"
+        return {"kind": "result.too_large", "message": message, "retryable": False}
     what, code, retryable = module.read_error(problem)
     text = "".join(char if char.isprintable() else " " for char in str(problem))[:300] or type(problem).__name__
     where = f"{request.op} on {request.kind} at {request.broker}"

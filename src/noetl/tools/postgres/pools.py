@@ -6,14 +6,18 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import asyncpg  # type: ignore[import-untyped]
+from asyncpg import connect_utils
+from asyncpg.protocol import Protocol  # type: ignore[import-untyped]
 
 from noetl.base.addresses.policy import AddressGuard, BlockedError, UnresolvedError, literal
 from noetl.base.errors import ToolError
+from noetl.tools.guarded_sockets import ReceivedTooMuchError
 from noetl.tools.postgres.parameters import CODECS
 from noetl.tools.postgres.targets import PostgresTarget
 
@@ -45,7 +49,9 @@ def as_tool_errors() -> Iterator[None]:
 
 
 def server_error(problem: Any) -> ToolError:
-    """An error that the server reported."""
+    """An error that the server reported, or that its answer is."""
+    if isinstance(problem.__cause__, ReceivedTooMuchError):
+        return ToolError("result.too_large", str(problem.__cause__))
     code, server_message = problem.sqlstate, _server_message(problem)
     if code == "57014":
         error = ToolError("timeout", f"PostgreSQL ended the statement: {server_message}", retryable=True, code=code)
@@ -67,6 +73,8 @@ def _server_message(problem: Any) -> str:
 
 def connect_error(problem: Exception, target: object) -> ToolError:
     """The error of a failed connection attempt."""
+    if isinstance(problem.__cause__, ReceivedTooMuchError):
+        return ToolError("result.too_large", f"{target}: {problem.__cause__}")
     code = getattr(problem, "sqlstate", None)
     what = "it did not answer in time" if isinstance(problem, TimeoutError) else str(problem) or type(problem).__name__
     refused = code is not None and not _is_retryable(code)
@@ -91,6 +99,59 @@ def _is_retryable(code: str | None) -> bool:
     return code is not None and (code in _RETRYABLE or code.startswith("08"))
 
 
+# What a server may send for one call of the driver, which holds a message until it is complete and all rows of a call
+# until the last one: four times the largest result.
+MAX_RECEIVED_BYTES = 256 << 20
+_is_bounded: ContextVar[bool] = ContextVar("_is_bounded", default=False)
+_protocols = connect_utils.protocol
+_CALLS = ("prepare", "bind", "bind_execute", "bind_execute_many", "execute", "query", "copy_in", "close_statement")
+
+
+class _BoundedProtocol(Protocol):  # type: ignore[misc]
+    """The protocol of a connection to a server that a playbook names. Each call of the driver has the limit anew."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._left = MAX_RECEIVED_BYTES
+
+    def data_received(self, data: bytes) -> None:
+        self._left -= len(data)
+        if self._left < 0:
+            # The loop closes the connection for it, and the driver raises it where the answer is awaited.
+            raise ReceivedTooMuchError(
+                f"the server sent more than {MAX_RECEIVED_BYTES >> 20} MiB: ask for less, or for rows: parquet"
+            )
+        super().data_received(data)
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in _CALLS:
+            self._left = MAX_RECEIVED_BYTES
+        return super().__getattribute__(name)
+
+    def copy_out(self, statement: Any, sink: Callable[[bytes], Awaitable[None]], timeout: Any) -> Any:
+        # Rows that go to a file have a limit of their own; here it holds for what is not yet written.
+        async def write(data: bytes) -> None:
+            self._left = MAX_RECEIVED_BYTES
+            await sink(data)
+
+        return super().copy_out(statement, write, timeout)
+
+
+class _Protocols:
+    """The driver's module of protocols, with the bounded one for connections of tools. The store has connections of
+    this driver too: its server belongs to the operator, and its way is kept short."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(_protocols, name)
+
+    @property
+    def Protocol(self) -> Any:  # noqa: N802  the name in the driver
+        return _BoundedProtocol if _is_bounded.get() else Protocol
+
+
+connect_utils.protocol = _Protocols()
+
+
 _TLS = ("require", "verify-ca", "verify-full")
 
 
@@ -101,7 +162,11 @@ class GuardedConnect:
         self._target, self._guard, self._connect_s = target, guard, connect_s
 
     async def __call__(self, *_: Any, **arguments: Any) -> Any:
-        return await asyncpg.connect(**arguments, **await self._where())
+        where, mark = await self._where(), _is_bounded.set(True)
+        try:
+            return await asyncpg.connect(**arguments, **where)
+        finally:
+            _is_bounded.reset(mark)
 
     async def _where(self) -> dict[str, Any]:
         target = self._target

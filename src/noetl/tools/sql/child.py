@@ -116,12 +116,15 @@ def _quoted_name(text: str) -> str:
 
 BATCH_ROWS = 500
 FILE_ROWS = 5_000
+# Of a call whose rows become its result, which is a quarter of that at most. Rows that go to a file are not counted.
+_MAX_RECEIVED_BYTES = 256 << 20
 _sockets = GuardedSockets(AddressPolicy())
 _reached: list[str] = []  # the database of this call, once it is reached: later refusals are other errors
 
 
 def serve() -> None:
     _sockets.install()
+    _sockets.limit_received()
     serve_calls(_answer_to)
 
 
@@ -133,12 +136,15 @@ def _answer_to(call: dict[str, Any]) -> bytes:
         return error_answer(problem)
     # Broad: each of ten drivers has its own errors, and the parent must get an answer for all of them.
     except Exception as problem:
+        if _sockets.is_used_up:
+            message = f"the database sent more than {_MAX_RECEIVED_BYTES >> 20} MiB: ask for less, or for rows: parquet"
+            return error_answer(ToolError("result.too_large", message))
         return msgspec.json.encode({"error": driver_error(problem, blocked=None if _reached else _sockets.refusal)})
 
 
 def _run(call: dict[str, Any]) -> list[SqlAnswer]:
     _sockets.policy = msgspec.convert(call["policy"], AddressPolicy)
-    _sockets.refusal = None
+    _sockets.refusal, _sockets.left = None, None if call.get("rows_file") else _MAX_RECEIVED_BYTES
     _reached.clear()
     engine = engine_of(msgspec.convert(call["connection"], Connection))
     isolation = call["isolation"] if call["transaction"] else "AUTOCOMMIT"
