@@ -45,7 +45,7 @@ _BACKLOG = 512
 # Seconds between two measurements of the delay of the event loop.
 _LAG_S = 0.5
 # How often a task is cancelled, once a second, before it is given up.
-_TOLD = 10
+_CANCELLATIONS = 10
 
 
 class Served(msgspec.Struct, frozen=True, kw_only=True):
@@ -148,7 +148,7 @@ async def serving(settings: ServerSettings, shared: socket.socket | None = None)
 async def cancel_tasks(tasks: Collection[asyncio.Future[Any]]) -> None:
     """Cancel tasks and wait for them. A task that swallows a cancellation is cancelled again."""
     pending, rounds = {task for task in tasks if not task.done()}, 0
-    while pending and rounds < _TOLD:
+    while pending and rounds < _CANCELLATIONS:
         rounds += 1
         for task in pending:
             # Again every second: a database driver may swallow a cancellation, and the wait would never end.

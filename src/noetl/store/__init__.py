@@ -6,5 +6,5 @@ after any crash.
 It stores, orders and finds, and does not interpret events; only `inspection.py` replays logs, to check and rebuild the
 rows beside them.
 
-Read first: `contract.py`, `sqlite/store.py`, `open_store.py`.
+Read first: `contract.py`, `sqlite/store.py`, `open_store.py`; `sql_files.py` (migrations).
 """
