@@ -36,6 +36,8 @@ _HINTS = (
 _TEXT_HINTS = tuple(re.compile(hint) for hint in _HINTS)
 _JSON_HINTS = tuple(re.compile(re.sub(r"\\([nrt])", r"\\\\\1", hint).encode()) for hint in _HINTS)
 
+LONGEST_HINT = 128  # characters, with what stands in front of it
+
 _LINE = re.compile(r"[^\r\n]+")
 _FULL_LINE = re.compile(rf"[ \t]*({_CODE}{{60,128}})[ \t]*")
 _LAST_LINE = re.compile(rf"[ \t]*({_CODE}+)={{0,2}}[ \t]*")

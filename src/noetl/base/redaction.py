@@ -16,7 +16,14 @@ from typing import Any, AnyStr, Generic
 
 import msgspec
 
-from noetl.base.encoded_blocks import EncodedStream, Span, UnpackBudget, encoded_spans, json_may_be_encoded
+from noetl.base.encoded_blocks import (
+    LONGEST_HINT,
+    EncodedStream,
+    Span,
+    UnpackBudget,
+    encoded_spans,
+    json_may_be_encoded,
+)
 from noetl.base.secret_forms import SHORTEST, dumped_forms, forms_of, json_escaped
 
 MASK = "***"
@@ -26,6 +33,7 @@ TELLING = 12  # characters of a secret that was cut off; fewer, and less than ha
 _ENDS = ("…", " …", "...", "\ufffd")
 _JSON_ENDS = (b'"', *(end.encode() for end in _ENDS))
 _LONGEST_END = max(len(end) for end in _JSON_ENDS)
+_PIECE_BYTES = 1 << 20  # of encoded data that is searched at once
 _MOST_HELD = 8  # times the longest secret
 _LINE_END = re.compile(r"\r?\n|\r")  # a progress bar writes its line anew
 MAX_LINE = 4_000  # characters
@@ -120,12 +128,14 @@ class Redactor:
     """Masks a fixed set of secrets. Secrets shorter than SHORTEST are not masked, since they would match ordinary
     text."""
 
-    def __init__(self, secrets: Iterable[str]) -> None:
+    def __init__(self, secrets: Iterable[str], *, searched: Iterable[str] = ()) -> None:
+        """`searched` are those of another one, in place of secrets."""
         texts = {text for secret in secrets for text in (secret, secret.strip())}  # headers lose the blanks around
         long_enough = [text for text in texts if len(text) >= SHORTEST]
         forms = {form for text in long_enough for form in forms_of(text)}
         self.forms = tuple(sorted(forms))  # for callers that search data that is not our text: tables
-        forms |= {form for text in long_enough for form in dumped_forms(text)}
+        forms |= {form for text in long_enough for form in dumped_forms(text)} | {*searched}
+        self.searched = tuple(sorted(forms))
         self._text = Matcher(forms) if forms else None
         # plain data is encoded once and looked through as a whole; only where something is found is it walked
         self._json = Matcher({json_escaped(form).encode() for form in forms}) if forms else None
@@ -151,6 +161,18 @@ class Redactor:
         clean = _masked_data(value, self._text, UnpackBudget(len(body)))
         # Most data with such parts has no secret, and callers refuse data by this answer.
         return value if msgspec.json.encode(clean) == body else clean
+
+    def may_be_in(self, body: bytes) -> bool:
+        """Whether a secret may stand in encoded data. Piece by piece: a search holds up every other thread."""
+        if self._json is None:
+            return False
+        overlap = self._json.longest + _LONGEST_END + LONGEST_HINT
+        view = memoryview(body)
+        for start in range(0, len(body), _PIECE_BYTES):
+            piece = bytes(view[start : start + _PIECE_BYTES + overlap])
+            if self._json.matches(piece, _JSON_ENDS) or json_may_be_encoded(piece):
+                return True
+        return False
 
     def stream(self) -> Stream:
         return Stream(self._text)

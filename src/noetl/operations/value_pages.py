@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from noetl.base.errors import RefusedError
+from noetl.base.redaction import Redactor
 from noetl.operations.api_shapes import PageColumn, TablePage
 from noetl.store.contract import ResultStore
 from noetl.store.results.files import schema_hint
@@ -166,15 +167,25 @@ def written_value(body: bytes) -> WrittenValue:
     return WrittenValue(schema_hint(value), msgspec.json.encode(value) == body)
 
 
+def masked_value(body: bytes, redactor: Redactor) -> bytes:
+    """An encoded value without the secrets of a redactor."""
+    return _encode(redactor.data(msgspec.json.decode(body)))
+
+
 def serve() -> None:
     """The program of a process that a server starts for a value that is too large to decode in its own."""
     from noetl.tools.child_pipes import serve_calls
 
-    serve_calls(lambda asked: _encode(_answer(Path(asked["file"]).read_bytes(), asked)))
+    serve_calls(lambda asked: _encode(_answer(Path(asked["file"]), asked)))
 
 
-def _answer(body: bytes, asked: dict[str, Any]) -> dict[str, Any]:
+def _answer(file: Path, asked: dict[str, Any]) -> dict[str, Any]:
+    body = file.read_bytes()
     try:
+        if "searched" in asked:
+            # In place: the server reads the file again, and decodes nothing.
+            file.write_bytes(masked_value(body, Redactor((), searched=asked["searched"])))
+            return {"masked": True}
         if "pointer" not in asked:
             return {"written": written_value(body)}
         value = msgspec.json.decode(body)

@@ -14,20 +14,23 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from functools import partial
+from pathlib import Path
 from typing import IO, Any, ParamSpec, TypeVar
 
 import msgspec
 
 from noetl.base.errors import RefusedError
+from noetl.base.redaction import Redactor
 from noetl.control.commit.result_cache import ResultCache
 from noetl.control.commit.sharing import NEAR_BYTES
 from noetl.engine.scopes import payload_of
 from noetl.events.large_values import Load
 from noetl.events.outcomes import TaskResult
-from noetl.operations.value_pages import WrittenValue, value_page, written_value
+from noetl.operations.value_pages import WrittenValue, masked_value, value_page, written_value
 from noetl.tools.child_process import Child, Program
 
 Parameters = ParamSpec("Parameters")
@@ -102,14 +105,32 @@ async def written_as(body: bytes) -> WrittenValue:
     return msgspec.convert(answer["written"], WrittenValue)
 
 
+async def masked_body(body: bytes, redactor: Redactor) -> bytes:
+    """An encoded value without the secrets of an execution."""
+    if len(body) <= NEAR_BYTES:
+        return await computed(masked_value, body, redactor)
+    # Most values hold none, and then nothing has to be decoded.
+    if not await computed(redactor.may_be_in, body):
+        return body
+    async with _asked_of_process(body, {"searched": redactor.searched}) as (_, file):
+        return await computed(file.read_bytes)
+
+
 async def _post_and_read(body: bytes, asked: dict[str, Any]) -> dict[str, Any]:
+    async with _asked_of_process(body, asked) as (answer, _):
+        return answer
+
+
+@asynccontextmanager
+async def _asked_of_process(body: bytes, asked: dict[str, Any]) -> AsyncIterator[tuple[dict[str, Any], Path]]:
+    """The answer of a process of its own about a value, and the file that it has read."""
     async with _PROCESSES:
         # A file, and a thread that writes it: this process copies nothing, and others are served meanwhile.
         with tempfile.NamedTemporaryFile() as file:
             await computed(_write, file, body)
             child = await Child.start(_PROGRAM)
             try:
-                return await child.call({**asked, "file": file.name})
+                yield await child.call({**asked, "file": file.name}), Path(file.name)
             finally:
                 await child.kill()
 

@@ -6,7 +6,6 @@ rows.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import shutil
 import tempfile
@@ -23,7 +22,7 @@ from noetl.events.outcomes import PARQUET, Reference
 from noetl.operations.api_shapes import TablePage, view_of
 from noetl.operations.value_pages import MOST_ENTRIES, ValuePage, opened_tables, table_page
 from noetl.server.bodies import JSON, body_of, read, require_media_type, too_large
-from noetl.server.computations import encoded_page, written_as
+from noetl.server.computations import computed, encoded_page, masked_body, written_as
 from noetl.server.guarded_router import GuardedRouter, Json, openapi_docs
 from noetl.server.problem_details import ProblemDetails, not_found
 from noetl.server.routes.orders import check_holder
@@ -91,7 +90,7 @@ async def store(request: Request, checksum: str, worker_id: WorkerId, execution_
     await check_holder(request, worker_id, execution_id)
     body = await body_of(request, services.settings.max_result_bytes)
     # A value is stored under its hash: a worker must not be able to put another one in its place.
-    if hashlib.sha256(body).hexdigest() != checksum:
+    if await computed(_checksum_of, body) != checksum:
         raise ProblemDetails(422, "the body does not match its checksum", kind="checksum")
     try:
         written = await written_as(body)
@@ -102,7 +101,7 @@ async def store(request: Request, checksum: str, worker_id: WorkerId, execution_
         raise ProblemDetails(422, "a value is stored in its shortest form: no blanks, no escapes that are not needed")
     # Another worker of the execution may have read the secret; this one does not know it and could not mask it.
     body = await _masked_body(services, execution_id, body)
-    checksum = hashlib.sha256(body).hexdigest()
+    checksum = await computed(_checksum_of, body)
     await services.results.send(body)
     key = key_of(checksum)
     return Json(
@@ -112,15 +111,13 @@ async def store(request: Request, checksum: str, worker_id: WorkerId, execution_
     )
 
 
+def _checksum_of(body: bytes) -> str:
+    return hashlib.sha256(body).hexdigest()
+
+
 async def _masked_body(services: Services, execution_id: str, body: bytes) -> bytes:
     redactor = (await services.control.for_workers.mask(execution_id)).redactor
-    if redactor.idle:
-        return body
-
-    def masked() -> bytes:
-        return msgspec.json.encode(redactor.data(msgspec.json.decode(body)))
-
-    return await asyncio.to_thread(masked)
+    return body if redactor.idle else await masked_body(body, redactor)
 
 
 class RegisteringSchema(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
