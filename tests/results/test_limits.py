@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from noetl.cli.executions import ctx_command
+from noetl.engine.pipeline.payloads import MAX_INLINE_BYTES, MAX_WRITES_BYTES
 from noetl.events.large_values import OVERHEAD_BYTES
 from noetl.tools.contract import ToolResult
 from tests.playbook_runs import broken
@@ -230,3 +231,34 @@ def test_no_row_greatly_exceeds_the_limit_for_any_tool_result(
     assert ran.largest.size_bytes <= limit + OVERHEAD_BYTES, ran.largest.event_type
     assert ran.result.result == {"a": value, "b": value}
     assert ran.result.ctx == {"big": value}
+
+
+@pytest.mark.req("RES-03")
+def test_a_policy_that_writes_too_much_fails_its_task_and_names_the_limit(db: Path) -> None:
+    text = """
+workflow:
+  - step: start
+    tool:
+      - name: fetch
+        kind: python
+        code: x
+        spec: {policy: {rules: [{else: {then: {do: continue, set_ctx: {big: "{{ outcome.result }}"}}}}]}}
+"""
+    fits, above = (
+        run_stored(db.with_name(f"{size}.db"), text, {}, fetch="b" * size)
+        for size in (MAX_WRITES_BYTES - 100, MAX_WRITES_BYTES)
+    )
+
+    assert fits.result.status == "completed"
+    assert above.result.status == "failed"
+    assert above.result.error is not None
+    assert "a policy writes at most 6 MiB" in above.result.error.message
+
+
+@pytest.mark.req("RES-03")
+def test_no_playbook_can_put_more_than_a_mebibyte_inside_an_event(db: Path) -> None:
+    steps = "workflow: [{step: start, tool: [{name: fetch, kind: python, code: x}]}]"
+    ran = run_stored(db, limited(50_000_000, steps), {}, fetch="b" * MAX_INLINE_BYTES)
+
+    assert ran.result.status == "completed"
+    assert ran.largest.size_bytes < 10_000

@@ -15,7 +15,16 @@ from noetl.base import durations
 from noetl.base.clock import ManualClock
 from noetl.base.errors import RefusedError
 from noetl.engine.commands import PauseExecution, ResumeExecution
-from noetl.events.orders import ReportResult, Turn, TurnAnswer, read_turn
+from noetl.events.orders import (
+    MAX_TURN_BYTES,
+    MAX_TURN_ENTRIES,
+    MAX_TURN_REPORTS,
+    ReportResult,
+    Turn,
+    TurnAnswer,
+    is_oversized,
+    read_turn,
+)
 from noetl.events.outcomes import Reference, TaskResult
 from noetl.events.tasks import TaskProcessed
 from noetl.tools.registry import Registry
@@ -382,3 +391,70 @@ async def test_a_worker_learns_of_a_cancelled_order_even_if_its_value_was_refuse
     verdicts, _ = await reported(ReportResult.CANCELLED, refusals=1, tries=1)
 
     assert verdicts == [ReportResult.CANCELLED]
+
+
+class Verdicts:
+    """A connection to a server that accepts every report but one."""
+
+    url, headers, verify = "", dict[str, str](), True
+
+    def __init__(self, fenced: int = -1) -> None:
+        self.turns: list[Turn] = []
+        self.sizes: list[int] = []
+        self._fenced = fenced
+
+    async def ask(self, method: str, path: str, *, body: bytes, **_: Any) -> Reply:
+        turn = read_turn(body)
+        self.turns.append(turn)
+        self.sizes.append(len(body))
+        is_fenced = len(self.turns) - 1 == self._fenced
+        verdict = ReportResult.FENCED if is_fenced else ReportResult.ACCEPTED
+        answer = TurnAnswer(verdicts=(verdict,) * len(turn.reports), paused=("o0",) if not is_fenced else ())
+        return Reply(200, "OK", {}, msgspec.json.encode(answer))
+
+
+def remote(line: Verdicts) -> RemoteControlPlane:
+    values = RemoteValues(line, pytest.fail, "w")  # type: ignore[arg-type]  # a stand-in
+    return RemoteControlPlane(line, values, worker_id="w")  # type: ignore[arg-type]
+
+
+@pytest.mark.req("WRK-01", "SRV-04")
+async def test_more_than_a_turn_may_hold_is_sent_as_several_turns() -> None:
+    line = Verdicts()
+    large = [done(WorkerClient(), an_order(f"o{one}"), "x" * 1_000_000) for one in range(12)]
+    small = [msgspec.structs.replace(large[0], order_id=f"p{one}", entries=()) for one in range(MAX_TURN_REPORTS + 1)]
+    asked = Turn(worker_id="w", reports=(*large, *small), capacity=3)
+
+    answer = await remote(line).turn(asked)
+
+    assert answer.verdicts == (ReportResult.ACCEPTED,) * len(asked.reports)
+    assert max(line.sizes) <= MAX_TURN_BYTES
+    assert not any(is_oversized(turn) for turn in line.turns)
+    assert [report for turn in line.turns for report in turn.reports] == list(asked.reports), "in their order"
+    assert [turn.capacity for turn in line.turns[-2:]] == [0, 3], "orders are taken once, after everything is reported"
+
+
+@pytest.mark.req("WRK-01", "SRV-04")
+@pytest.mark.parametrize("fenced", [-1, 0, 1])
+async def test_a_long_report_is_sent_in_parts_and_has_one_verdict(fenced: int) -> None:
+    line = Verdicts(fenced)
+    report = done(WorkerClient(), an_order("o"), 1)
+    report = msgspec.structs.replace(report, entries=report.entries * MAX_TURN_ENTRIES)
+
+    answer = await remote(line).turn(Turn(worker_id="w", reports=(report,)))
+
+    assert answer.verdicts == (ReportResult.ACCEPTED if fenced < 0 else ReportResult.FENCED,)
+    assert len(line.turns) == 2
+    assert tuple(entry for turn in line.turns for entry in turn.reports[0].entries) == report.entries
+
+
+@pytest.mark.req("SRV-04")
+async def test_an_entry_that_no_turn_can_hold_is_sent_as_it_is() -> None:
+    """The server refuses it and says why."""
+    line = Verdicts()
+    report = done(WorkerClient(), an_order("o"), "x" * MAX_TURN_BYTES)
+    report = msgspec.structs.replace(report, entries=report.entries[:1])
+
+    await remote(line).turn(Turn(worker_id="w", reports=(report,)))
+
+    assert len(line.turns) == 1

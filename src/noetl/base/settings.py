@@ -143,7 +143,7 @@ DESCRIPTIONS = {
     "lease_ttl": "Seconds a worker may hold an order without a heartbeat.",
     "heartbeat": "Seconds between heartbeats of a worker.",
     "max_body_bytes": "Largest body of a request.",
-    "max_result_bytes": "Largest body of a request that carries results of tasks.",
+    "max_result_bytes": "Largest value that a worker may store. A report of a worker has at most 8 MiB.",
     "retention_days": "Days after which executions that are over are deleted.",
     "max_connections": "Most open connections.",
     "max_connections_per_address": "Most open connections of one address that has not signed in.",

@@ -39,7 +39,12 @@ Entry = (
     | JobPlaced
 )
 OutputStream = Literal["stdout", "stderr"]
-MAX_BATCH_BYTES = 512 * 1024  # the size limit of one request of a worker
+MAX_BATCH_BYTES = 512 * 1024  # the size limit of a request with live output
+# The bounds of a turn. A server serves nobody else while it decodes, masks and decides a part of one, so a worker sends
+# what is more as several turns (`smaller_turns`).
+MAX_TURN_BYTES = 8 * 1024 * 1024
+MAX_TURN_REPORTS = 1_000
+MAX_TURN_ENTRIES = 2_000  # of all its reports
 
 
 class Outer(msgspec.Struct, frozen=True, kw_only=True):
@@ -278,6 +283,32 @@ class OutputChunk(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 class OutputBatch(msgspec.Struct, frozen=True, kw_only=True):
     worker_id: str
     chunks: tuple[OutputChunk, ...]
+
+
+def is_oversized(turn: Turn) -> bool:
+    """Whether a turn has more reports or entries than a server takes."""
+    reports = turn.reports
+    return len(reports) > MAX_TURN_REPORTS or sum(len(report.entries) for report in reports) > MAX_TURN_ENTRIES
+
+
+def smaller_turns(turn: Turn) -> tuple[Turn, ...]:
+    """The same turn as two turns that follow each other; none if it has a single entry. Only the second one asks for
+    orders."""
+    reports = turn.reports
+    if len(reports) > 1:
+        middle = len(reports) // 2
+        first, second = reports[:middle], reports[middle:]
+    elif reports and len(reports[0].entries) > 1:
+        # A report may end anywhere: the engine takes up an order where its last report left it.
+        entries, middle = reports[0].entries, len(reports[0].entries) // 2
+        first = (msgspec.structs.replace(reports[0], entries=entries[:middle]),)
+        second = (msgspec.structs.replace(reports[0], entries=entries[middle:]),)
+    else:
+        return ()
+    return (
+        msgspec.structs.replace(turn, reports=first, capacity=0),
+        msgspec.structs.replace(turn, reports=second),
+    )
 
 
 _FIELDS = frozenset(Report.__struct_fields__)

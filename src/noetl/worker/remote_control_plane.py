@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict, deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, NoReturn
@@ -113,10 +113,21 @@ class RemoteControlPlane:
     async def _turn_answer(self, turn: orders.Turn) -> orders.TurnAnswer:
         try:
             return await self._send_turn(turn)
+        except _TurnTooLargeError as problem:
+            return await self._in_parts(turn, problem.parts)
         except ServerRefusedError as problem:
             if problem.status not in _UNREADABLE or not turn.reports:
                 raise
             return await self._one_by_one(turn, problem)
+
+    async def _in_parts(self, turn: orders.Turn, parts: tuple[orders.Turn, ...]) -> orders.TurnAnswer:
+        """Send a turn that is larger than a server takes as several."""
+        answer = _joined_answers([await self._turn_answer(part) for part in parts])
+        if len(answer.verdicts) == len(turn.reports):
+            return answer
+        # Parts of one report. A part that was not taken decides about the whole.
+        verdict = next((one for one in answer.verdicts if one not in _HELD), answer.verdicts[-1])
+        return msgspec.structs.replace(answer, verdicts=(verdict,))
 
     async def _one_by_one(self, turn: orders.Turn, problem: ServerRefusedError) -> orders.TurnAnswer:
         """Send reports one at a time, so that a report that the server cannot read fails its own order only."""
@@ -127,12 +138,7 @@ class RemoteControlPlane:
         answers = [await self._turn_answer(part) for part in parts]
         if turn.capacity:
             answers.append(await self._send_turn(msgspec.structs.replace(turn, reports=())))
-        return orders.TurnAnswer(
-            verdicts=tuple(verdict for answer in answers for verdict in answer.verdicts),
-            orders=tuple(order for answer in answers for order in answer.orders),
-            stopped={order_id: paths for answer in answers for order_id, paths in answer.stopped.items()},
-            paused=tuple(order_id for answer in answers for order_id in answer.paused),
-        )
+        return _joined_answers(answers)
 
     async def _send_turn(self, turn: orders.Turn, wait_s: float = 0.0) -> orders.TurnAnswer:
         """The answer to a turn. If the server does not know this worker (its store was emptied), register first."""
@@ -165,6 +171,8 @@ class RemoteControlPlane:
         """The reply, and when it was requested. Once an answer was lost, every request names the orders that arrived,
         for as long as a server may still work on the lost one. The server hands out the others again."""
         asked_at = 0.0
+        if orders.is_oversized(turn):
+            raise _TurnTooLargeError(orders.smaller_turns(turn))
 
         def body() -> bytes:
             nonlocal asked_at
@@ -179,10 +187,14 @@ class RemoteControlPlane:
             self._in_doubt_until = self.leases.now() + DOUBT_S
             return body()
 
+        first = body()
+        # One large entry is sent as it is: the server says what it thinks of it.
+        if len(first) > orders.MAX_TURN_BYTES and (parts := orders.smaller_turns(turn)):
+            raise _TurnTooLargeError(parts)
         reply = await self._connection.ask(
             "POST",
             "/api/orders/turn",
-            body=body(),
+            body=first,
             params={"wait_s": f"{wait_s:g}"},
             patience_s=wait_s + ANSWER_S,
             again=retry_body,
@@ -290,6 +302,23 @@ class RemoteControlPlane:
     async def prepare(self, order: orders.Order) -> None:
         """Load the values that the order refers to."""
         await self._values.prefetch(order)
+
+
+class _TurnTooLargeError(Exception):
+    """A turn that no server takes; `parts` are turns that say the same."""
+
+    def __init__(self, parts: tuple[orders.Turn, ...]) -> None:
+        super().__init__(f"a turn has at most {orders.MAX_TURN_BYTES} bytes")
+        self.parts = parts
+
+
+def _joined_answers(answers: Sequence[orders.TurnAnswer]) -> orders.TurnAnswer:
+    return orders.TurnAnswer(
+        verdicts=tuple(verdict for answer in answers for verdict in answer.verdicts),
+        orders=tuple(order for answer in answers for order in answer.orders),
+        stopped={order_id: paths for answer in answers for order_id, paths in answer.stopped.items()},
+        paused=tuple(order_id for answer in answers for order_id in answer.paused),
+    )
 
 
 def _left_s(order: orders.Order, headers: Mapping[str, str]) -> float:

@@ -33,6 +33,7 @@ from noetl.store.contract import OrderRow, OrderState, Store
 # The end of a lease that its holder gave back. Any moment in the past would make the order claimable; this one cannot
 # be the end of a real lease, so `Claims.seek` knows that no worker was lost with the order.
 GIVEN_BACK = 0.0
+_AT_ONCE = 64  # leases that are renewed without a pause of the event loop
 
 
 class OrderLeases:
@@ -47,7 +48,10 @@ class OrderLeases:
         """Renew leases, each for its own time; returns the orders that the worker no longer holds."""
         now, usual_s = self._clock.now(), self._decisions.terms.ttl_s
         lost = []
-        for order_id, epoch in leases.items():
+        for number, (order_id, epoch) in enumerate(leases.items(), 1):
+            # A store in this process answers without waiting, and a request may name tens of thousands.
+            if number % _AT_ONCE == 0:
+                await asyncio.sleep(0)
             until = now + bounded(ttls.get(order_id, usual_s))
             # Compare and set on owner and epoch: a worker that lost its lease must not renew that of its successor.
             if not await self._store.renew(order_id, lease_epoch=epoch, lease_until=until, owner=worker_id):

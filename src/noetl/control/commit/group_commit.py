@@ -51,6 +51,10 @@ MOST_EVENTS = 256
 SHARED_EVENTS = 64
 
 
+# Decisions of a batch that are made without a pause of the event loop.
+DECIDED_AT_ONCE = 128
+
+
 class DecideAgainError(Exception):
     """The cause of an error was removed (a record is in quarantine, an order is laid aside): decide again. `__cause__`
     is the original error."""
@@ -297,6 +301,9 @@ class GroupCommit:
         pending = deque(requests)
         while pending:
             request = pending.popleft()
+            # A worker may report on a thousand orders at once: other requests are served meanwhile.
+            if len(decided) % DECIDED_AT_ONCE == DECIDED_AT_ONCE - 1:
+                await asyncio.sleep(0)
             if request.subject is not None and batch.event_count(request.subject) >= SHARED_EVENTS:
                 # Lets callers that are ready enter the queue: `_must_wait` has to see them.
                 await asyncio.sleep(0)

@@ -8,6 +8,7 @@ other. Values are encrypted under the master key; without one, how the secret is
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import logging
 from collections import OrderedDict
@@ -19,7 +20,7 @@ from noetl.base.clock import Clock
 from noetl.base.errors import NoetlError, ToolError
 from noetl.base.redaction import Mask
 from noetl.control.commit.loaded_executions import LoadedExecutions
-from noetl.control.commit.sharing import SharingPolicy
+from noetl.control.commit.sharing import NEAR_BYTES, SharingPolicy
 from noetl.control.secrets.release import SecretRelease
 from noetl.engine.pipeline.secret_grants import naming_of
 from noetl.events.orders import PlaybookCall, Report, Turn
@@ -112,7 +113,15 @@ class ExecutionSecrets:
         changed: dict[int, Report] = {}
         for at, report in enumerate(turn.reports):
             redactor = (await self.mask(report.execution_id)).redactor
-            if not redactor.idle and (clean := masked(report, redactor)) is not report:
+            if redactor.idle:
+                continue
+            # A large report in a thread, a part of it may have to be walked; others are served between small ones.
+            if len(msgspec.json.encode(report)) > NEAR_BYTES:
+                clean = await asyncio.to_thread(masked, report, redactor)
+            else:
+                clean = masked(report, redactor)
+                await asyncio.sleep(0)
+            if clean is not report:
                 changed[at] = clean
         if not changed:
             return turn

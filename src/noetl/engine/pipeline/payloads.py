@@ -22,6 +22,9 @@ from noetl.net.net import Net
 from noetl.templates.views import own_keys
 
 MAX_RESULT_BYTES = 64 * 1024 * 1024  # reliability.md §3.6
+# What a policy writes to variables travels inside the report of its task, and a report has to fit into a turn
+# (`MAX_TURN_BYTES`) beside its result.
+MAX_WRITES_BYTES = 6 * 1024 * 1024
 MIN_TEXT_BYTES = 500  # a text is never cut shorter than this, at any limit
 
 _Record = TypeVar("_Record", bound=msgspec.Struct)
@@ -112,6 +115,15 @@ def refuse_above_cap(size_bytes: int) -> None:
         raise ToolError(error.kind, error.message)
 
 
+def refuse_large_writes(writes: dict[str, Any]) -> None:
+    """ToolError `result.too_large` for variables that are too large for a report."""
+    if all(not value for value in writes.values()) or fits(writes, MAX_WRITES_BYTES):
+        return
+    most = f"{MAX_WRITES_BYTES >> 20} MiB"
+    message = f"a policy writes at most {most} to variables, and this is more: later steps can read the result itself"
+    raise ToolError("result.too_large", message)
+
+
 def too_large() -> Error:
     most = f"{MAX_RESULT_BYTES >> 20} MiB"
     return Error(kind="result.too_large", message=f"the value has more than {most}: narrow it, or take it in pieces")
@@ -153,6 +165,7 @@ def _with(record: _Record, **changes: Any) -> _Record:
 
 # How much may travel inside an event (RES-03, RES-04).
 MAX_PAYLOAD_BYTES = 65_536  # O-33
+MAX_INLINE_BYTES = 1_048_576  # at most this, whatever a playbook says: a report may have several of them
 
 Keep = Callable[[Any], Reference]
 
@@ -163,8 +176,8 @@ def no_results_store(value: Any) -> Reference:
 
 
 def inline_bytes(net: Net) -> int:
-    """The largest size of data inside an event, as the net says."""
-    return int(net.executor.limits.get("max_payload_bytes", MAX_PAYLOAD_BYTES))
+    """The largest size of data inside an event, as the net says, and 1 MiB at most."""
+    return min(int(net.executor.limits.get("max_payload_bytes", MAX_PAYLOAD_BYTES)), MAX_INLINE_BYTES)
 
 
 def max_payload_bytes(net: Net) -> int:

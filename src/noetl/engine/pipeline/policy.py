@@ -13,6 +13,7 @@ import msgspec
 
 from noetl.base.durations import seconds
 from noetl.base.errors import TemplateError, ToolError
+from noetl.engine.pipeline.payloads import refuse_large_writes
 from noetl.events.orders import Position
 from noetl.events.outcomes import Error, Outcome
 from noetl.events.tasks import Decided
@@ -66,6 +67,7 @@ def _decision_of_rule(run: PolicyRun, index: int, rule: Rule) -> Decided:
     }
     if mutations.set_prev is not None:
         writes["set_prev"] = run.render(mutations.set_prev)
+    refuse_large_writes(writes)
     if rule.do is Directive.RETRY and rule.retry is not None:
         decided = _retry_decision(run, index, rule.retry)
     else:

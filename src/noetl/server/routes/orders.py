@@ -18,16 +18,21 @@ from fastapi import Request, Response
 from noetl.base.crash_points import crash_point
 from noetl.base.errors import AbsentError, BackendError
 from noetl.control.claiming.pools import EVERY
+from noetl.control.commit.sharing import NEAR_BYTES
 from noetl.control.nested.call_grants import CallRefusedError
 from noetl.control.nested.calls import child_id_of
 from noetl.control.secrets.release import SecretRefusedError
 from noetl.events.orders import (
     MAX_BATCH_BYTES,
+    MAX_TURN_BYTES,
+    MAX_TURN_ENTRIES,
+    MAX_TURN_REPORTS,
     OutputBatch,
     PlaybookCall,
     PlaybookCallResult,
     Turn,
     TurnAnswer,
+    is_oversized,
     read_turn,
 )
 from noetl.events.secret_materials import Ask, Material
@@ -146,15 +151,19 @@ async def _take_turn(services: Services, asked: Turn) -> TurnAnswer:
 
 async def _turn(request: Request, services: Services) -> Turn:
     require_media_type(request, JSON)
-    body = await body_of(request, services.settings.max_result_bytes)
+    body = await body_of(request, min(services.settings.max_result_bytes, MAX_TURN_BYTES))
     try:
-        asked = read_turn(body)
+        # A large one in a thread: other requests are served between its steps.
+        asked = read_turn(body) if len(body) <= NEAR_BYTES else await asyncio.to_thread(read_turn, body)
     except msgspec.ValidationError as problem:
         raise invalid_body(problem) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
         raise ProblemDetails(400, f"the body is not a turn: {str(problem)[:200]}", kind="json") from None
     if asked.capacity < 0:
         raise ProblemDetails(422, "capacity: it is 0 or more", kind="body")
+    if is_oversized(asked):
+        most = f"at most {MAX_TURN_REPORTS} reports with {MAX_TURN_ENTRIES} entries in all"
+        raise ProblemDetails(422, f"reports: a turn has {most}; send several turns", kind="body")
     await check_turn(request, services, asked)
     return asked
 
