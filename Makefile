@@ -9,9 +9,9 @@ DOCS := .venv/.docs
 DEPLOY := .venv/.deploy
 UI := src/noetl/_ui/index.html
 
-# Compiled modules are kept, whatever the caller's shell says: the tests start some thousand processes, and each of them
-# would compile a thousand modules, which took two thirds of their processor time. In a folder of their own they stay out
-# of the sources, and `make clean` removes them.
+# Compiled modules are kept, regardless of the settings of the shell: the tests start some thousand processes, and each
+# would compile a thousand modules, which took two thirds of their processor time. They are in a separate folder and not
+# among the sources; `make clean` removes it.
 export PYTHONDONTWRITEBYTECODE :=
 export PYTHONPYCACHEPREFIX := $(CURDIR)/.venv/compiled
 
@@ -22,7 +22,7 @@ export MYPY_CACHE_DIR ?= $(or $(NOETL_TEST_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)
 help: ## list the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
 
-# `make test PYTHON=python3.13`: an environment of another version is made anew.
+# `make test PYTHON=python3.13`: an environment of another version is replaced.
 VERSION := -c 'import sys; print(*sys.version_info[:2])' 2>/dev/null
 ifdef PYTHON
 ifneq ($(shell $(PY) $(VERSION)),$(shell $(PYTHON) $(VERSION)))
@@ -33,14 +33,14 @@ endif
 $(READY): requirements.lock pyproject.toml tools/bootstrap.sh
 	@sh tools/bootstrap.sh
 
-# Without Qiskit the providers that need it are not tested: that is said here, and by the tests that are skipped for it.
+# Without Qiskit the providers that need it are not tested: this prints a note, and those tests are reported as skipped.
 $(QUANTUM): requirements-quantum.lock $(READY)
 	@sh tools/bootstrap.sh quantum || echo "make: QISKIT WAS NOT INSTALLED; its tests are skipped" >&2
 
 $(DOCS): requirements-docs.lock $(READY)
 	@sh tools/bootstrap.sh docs
 
-# Without these the files of deploy/ are not checked: that is said here, and by the tests that are skipped for it.
+# Without these the files of deploy/ are not checked: this prints a note, and those tests are reported as skipped.
 $(DEPLOY): requirements-deploy.lock $(READY)
 	@sh tools/bootstrap.sh deploy || echo "make: THE TOOLS THAT CHECK deploy/ WERE NOT INSTALLED; its tests are skipped" >&2
 
@@ -49,7 +49,7 @@ setup: $(READY) ## make .venv with everything the other verbs need
 demo: $(READY) ## check, draw, prove and run an example, from nothing
 	@$(PY) -m tools.demo
 
-# Without Node there is no UI to test: that is said here, and by the tests that are skipped for it.
+# Without Node there is no UI to test: this prints a note, and those tests are reported as skipped.
 $(UI): $(READY) $(shell find ui -path ui/node_modules -prune -o -path ui/test-results -prune -o -type f -print 2>/dev/null)
 	@sh tools/ui.sh || echo "make: THE WEB UI WAS NOT BUILT; no browser test can run" >&2
 
@@ -63,8 +63,8 @@ test: $(READY) ## what CI runs: style, types and the tests
 test-groups: $(READY)
 	@MAKEFLAGS= $(MAKE) --no-print-directory $(QUANTUM) $(DOCS) $(DEPLOY)
 
-# pytest rewrites the assertions of every module it meets for the first time, and each of its processes would do so anew.
-# Here it is done once, while others wait for what they fetch. What cannot be collected is told by the tests themselves.
+# pytest rewrites the assertions of every module that it imports for the first time, and each of its processes would do it
+# again. Here it is done once, while other goals download. Errors of the collection are reported by the tests themselves.
 test-modules: $(READY)
 	@[ -e .venv/.modules ] || { .venv/bin/pytest -q --collect-only > .venv/modules.log 2>&1 && touch .venv/.modules; } || true
 

@@ -29,14 +29,14 @@ class Installation:
 
 
 def steps_per_s(costs: Costs, place: Installation) -> float:
-    """What it can do when there is always more to do. Servers add up until the database's cores are all at work."""
+    """The throughput under full load. Servers add up until all cores of the database are busy."""
     batch = costs.largest_batch
     of_a_server = batch / (batch * (costs.decide_s + costs.write_s) + costs.flush_s)
     return min(place.servers * of_a_server, place.database_cores / costs.write_s)
 
 
 def databases_for(costs: Costs, wanted_steps_per_s: float, database_cores: int, *, share: float = 0.7) -> int:
-    """How many databases so many steps a second want, when none of them is to be busier than `share`."""
+    """How many databases this number of steps per second needs, if none of them may be busier than `share`."""
     each = share * database_cores / costs.write_s
     return max(1, -int(-wanted_steps_per_s // each))
 

@@ -1,7 +1,7 @@
 """The group `cluster`: W1-W4, W6, W9 and W10 over HTTP, with PostgreSQL, NATS, one server and one worker.
 
-Everything is durable as PostgreSQL comes (fsync on). Server, worker, database and whoever asks share the machine's
-cores, so the processor time of server and worker is printed beside them.
+Everything is durable as PostgreSQL comes (fsync on). Server, worker, database and the clients share the cores of the
+machine, so the processor time of server and worker is printed as well.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ async def _work(made: Cluster, quick: bool) -> list[Row]:
     async with Connection(made.url, made.token) as line:
         for text in (*(chain(n, name=f"chain_{n}") for n in (1, 3, 5, 10, 100, 1000)), loop()):
             await line.post("/api/catalog", {"source": text})
-        for name in ("chain_1000", *["chain_1"] * 20):  # what is planned, cached and specialised first is by now
+        for name in ("chain_1000", *["chain_1"] * 20):  # first plans, caches and specialisations are done by then
             await _ran(line, name)
         rows = await _chains(made, line, few)
         rows += [await _crowd(made, few), await _processor(made, line)]
@@ -63,7 +63,7 @@ async def _work(made: Cluster, quick: bool) -> list[Row]:
 
 
 async def _ran(line: Connection, name: str, payload: dict[str, Any] | None = None) -> float:
-    """Seconds from asking to the answer with its end."""
+    """Seconds from the request to the answer with the end of the execution."""
     began = time.perf_counter()
     view = await line.post("/api/executions", {"path": f"bench/{name}", "payload": payload or {}, "wait": 60})
     while view["status"] == "running":
@@ -95,7 +95,7 @@ async def _crowd(made: Cluster, few: int, number: int = 1000) -> Row:
 
 
 async def submitted(made: Cluster, number: int) -> float:
-    """Seconds until all of them are over, by the clock of those who recorded it."""
+    """Seconds until all of them have ended, by the times in the log."""
     began, left = time.time(), iter(range(number))
 
     async def submit(line: Connection) -> None:
@@ -169,7 +169,7 @@ async def _at_a_rate(made: Cluster, seconds: int) -> tuple[float, float]:
 
 
 async def _idle(made: Cluster, seconds: float = 10.0) -> list[Row]:
-    """Workers that only wait, and what they cost the server."""
+    """The cost of workers that only wait, for the server."""
     token, numbers = made.worker_token(), iter(range(_IDLE_WORKERS))
 
     async def wait(_: Connection) -> None:
@@ -190,7 +190,7 @@ async def _idle(made: Cluster, seconds: float = 10.0) -> list[Row]:
 
 
 def _waiting(made: Cluster, quick: bool) -> Iterator[Row]:
-    """Throughput beside open waits, and the start of a server that finds them."""
+    """Throughput with many open waits, and the start of a server that has them."""
     made.start_worker(SLOTS)
     number = 1000 if not quick else 300
     empty = _warm_rate(made, number)
@@ -206,13 +206,13 @@ def _waiting(made: Cluster, quick: bool) -> Iterator[Row]:
 
 def _warm_rate(made: Cluster, number: int) -> float:
     """Executions per second, the median of three crowds. The first crowd after a start costs a server half as much
-    again, with waits or without, and is not counted: the figure is to tell of the waits."""
+    again, with waits or without, so it is not counted: the figure is about the waits."""
     return statistics.median([number / asyncio.run(submitted(made, number)) for _ in range(4)][1:])
 
 
 async def _open_waits(made: Cluster, number: int) -> None:
-    """One execution that waits is begun, the others are copies of its rows: as many starts would take minutes, and
-    whoever has to find something among them has the same to do."""
+    """One waiting execution is started, the others are copies of its rows: as many starts would take minutes, and
+    searching among copies costs the same."""
     async with Connection(made.url, made.token) as line:
         await line.post("/api/catalog", {"source": waiting()})
         begun = (await line.post("/api/executions", {"path": "bench/waiting"}))["execution_id"]

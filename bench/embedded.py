@@ -1,6 +1,6 @@
 """The group `embedded`: W1-W10 of the performance goals, in one process on SQLite, everything durable.
 
-Tasks run where users' tasks would: `noop` goes through the worker. Each measurement has a process of its own, and its
+Tasks run as those of users do: `noop` goes through the worker. Each measurement has a process of its own, and its
 figure is the median of a few.
 """
 
@@ -96,7 +96,7 @@ def loops(few: int, quick: bool) -> Iterator[Row]:
 
 
 def cycles(few: int, quick: bool) -> Iterator[Row]:
-    """A step run must cost the same however many came before it."""
+    """A step run must cost the same, however many step runs came before it."""
     many = 1_000 if quick else 10_000
     short, long = middle(few, "cycle", 100)["seconds"] / 100, middle(1, "cycle", many)["seconds"] / many
     yield rate(f"counted cycle of {many:,} step runs", 1 / long, None, "steps/s")
@@ -133,7 +133,8 @@ def alone(*workload: object) -> dict[str, float]:
 
 
 def flush() -> float:
-    """What everything durable waits for; on a disk that others use it is far more than the 0.26 ms of the goals."""
+    """The time of one flush, for which every durable commit waits; on a shared disk it is far more than the 0.26 ms of
+    the goals."""
     taken = []
     with tempfile.TemporaryFile() as file:
         for _ in range(200):

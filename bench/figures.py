@@ -1,4 +1,4 @@
-"""Figures: one row of the table, and what follows from many measurements."""
+"""Figures: one row of the table, and statistics of many measurements."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ Row = dict[str, Any]
 
 
 def row(group: str, what: str, value: float, goal: float | None, unit: str) -> Row:
-    """The less, the better."""
+    """A row whose value should be small."""
     return {"group": group, "what": what, "value": round(value, 4), "unit": unit, "goal": goal}
 
 
 def rate(group: str, what: str, value: float, goal: float | None, unit: str) -> Row:
-    """The more, the better."""
+    """A row whose value should be large."""
     return {**row(group, what, value, goal, unit), "higher_is_better": True}
 
 

@@ -1,8 +1,8 @@
 """Hostile templates: every method, filter, test and operator on values chosen to make it slow, one after another.
 
-Each expression is repeated in a loop until the template's budget is spent. What a step of the budget costs then is
-compared with what it costs in an ordinary template of the same process. Run as a program, in a process of its own: it
-says what it is about to do before it does it, and the system ends it when it takes more processor time than allowed.
+Each expression is repeated in a loop until the template's budget is spent. The cost of a step of the budget is compared
+with that in an ordinary template of the same process. Run as a program, in a process of its own: it says what it is
+about to do before it does it, and the system ends it when it takes more processor time than allowed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _ROUND_STEPS = 8  # at least, in any loop
 
 
 class Case(NamedTuple):
-    """What one expression cost. `error` is what it failed with that is no TemplateError."""
+    """The cost of one expression. `error` is the exception if it failed with anything but a TemplateError."""
 
     expression: str
     steps: int
@@ -217,7 +217,7 @@ def _case(kind: str, text: str, scope: dict[str, Any], max_steps: int) -> Case:
 def report(
     kind: str, size: int, *, max_steps: int = MAX_STEPS, factor: float = 1.0, cpu_limit_s: int, part: str = "0/1"
 ) -> Report:
-    """What a child says that measures all cases of a kind."""
+    """The report of a child process that measures all cases of a kind."""
     command = [sys.executable, "-m", "bench.hostile_templates", kind, *map(str, (size, max_steps, factor, part))]
     ran = subprocess.run(
         [*command, str(cpu_limit_s)], capture_output=True, text=True, cwd=Path(__file__).parent.parent, check=False

@@ -1,8 +1,8 @@
 """The group `promises`: what reliability promises in figures, measured at a running server (reliability.md §4.1).
 
-P8: others are as quick beside a bad execution, p99 to p99. P9: a killed worker's order is taken again. P10: a cancelled
-tool ends. P12: memory, connections and rows stay bounded while executions come and go. Whoever calls says where the
-server is and how to look at it, so that a test can measure a small one.
+P8: other executions are as fast beside a bad one, compared at the 99th percentile. P9: a killed worker's order is taken
+again. P10: a cancelled tool ends. P12: memory, connections and rows stay bounded while executions come and go. Whoever
+calls says where the server is and how to look at it, so that a test can measure a small one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from bench.playbooks import chain, cycle, loop, slow, wasteful
 
 QUICK = 3
 SLOTS = 16
-TTL_S, HEARTBEAT_S = 3.0, 0.5  # what is promised begins where a lease ends, so a short one tells as much
+TTL_S, HEARTBEAT_S = 3.0, 0.5  # the promise is about the time after a lease ends, so a short lease shows as much
 ONE = "bench/chain_1"
 PLAYBOOKS = (chain(1, name="chain_1"), loop(), cycle(5_000), wasteful(), slow())
 _CALLERS = 4
@@ -212,7 +212,7 @@ async def _seen(folder: Path, fits: Callable[[int], bool]) -> tuple[int, int]:
 
 
 def _lives(pid: int) -> bool:
-    """What is left of a process that nobody has fetched yet counts as gone."""
+    """A zombie process counts as gone."""
     try:
         os.kill(pid, 0)
         return not Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].startswith("Z")

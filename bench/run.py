@@ -51,7 +51,7 @@ def machine() -> dict[str, Any]:
 
 
 def load() -> list[float]:
-    """What others take: absolute figures move with it, processor time far less."""
+    """The load of other processes: it changes absolute figures, and processor time far less."""
     return [round(one, 2) for one in os.getloadavg()]
 
 

@@ -1,4 +1,4 @@
-"""What templates cost: usual ones, and the worst that a budget allows. All in processor time."""
+"""The cost of templates, in processor time: usual ones, and the worst that a budget allows."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ def row(what: str, value: float, goal: float | None, unit: str) -> Row:
 
 
 def suspects() -> tuple[Case, list[Case]]:
-    """The ordinary template, and the expressions that seemed dearest with a small budget, all with a whole one."""
+    """The ordinary template and the expressions that were most expensive with a small budget, all measured with a full
+    one."""
     found: list[str] = []
     for kind in hostile_templates.KINDS:
         report = hostile_templates.report(kind, _SIZE, max_steps=4_000, cpu_limit_s=900, part="0/7")

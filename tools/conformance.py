@@ -1,7 +1,7 @@
 """Lists every requirement of docs/spec with the tests that show it; fails when one has none.
 
-Strength is read from the specification itself. Every requirement counts, `future` and SHOULD included: they are
-placeholders of the seeds that this project implements all the same.
+Strength is read from the specification itself. Every requirement counts, `future` and SHOULD included: the seeds mark
+them as placeholders, but this project implements them.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ def _show_command(title: str, arguments: Sequence[str], expected: int) -> bool:
 
 
 def _build_ui() -> None:
-    """For `noetl dev`, once. Where it cannot be built, its server says so kindly."""
+    """For `noetl dev`, once. If it cannot be built, the page of the server explains it."""
     if not (ROOT / "src/noetl/_ui/index.html").exists():
         print("\n── The web UI is built, once", flush=True)
         subprocess.run(["sh", "tools/ui.sh"], cwd=ROOT, stdout=subprocess.DEVNULL)

@@ -3,7 +3,7 @@
     with DemoApi() as api:
         …  # api.url
 
-Everything it tells is made up from the path, the same each time. Only the standard library is needed; as a program,
+Every answer is computed from the path, so it is the same each time. Only the standard library is needed; as a program,
 `python tools/demo_api.py`, it serves until it is stopped and says where.
 """
 

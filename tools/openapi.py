@@ -28,7 +28,7 @@ def application() -> FastAPI:
 
 
 def description() -> dict[str, Any]:
-    """As the server tells it, but for the version of the package, which changes without it."""
+    """The description as the server returns it, without the version of the package, which changes on its own."""
     schema: dict[str, Any] = application().openapi()
     return {**schema, "info": {**schema["info"], "version": "0"}}
 

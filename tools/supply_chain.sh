@@ -1,8 +1,8 @@
 #!/bin/sh
-# What the locked dependencies are, and what is known against them.
+# Lists the locked dependencies, and checks them for known vulnerabilities.
 #   supply_chain.sh sbom    writes dist/noetl.cdx.json, a bill of materials (CycloneDX)
-#   supply_chain.sh audit   asks the vulnerability database for each of them; fails when it knows something
-# Both tools live in an environment of their own, so that what they need is no dependency of NoETL.
+#   supply_chain.sh audit   looks each of them up in the vulnerability database; fails if it has an entry
+# Both tools are in a separate environment, so that their dependencies are not those of NoETL.
 set -eu
 cd "$(dirname "$0")/.."
 tools=.venv/supply-chain
@@ -32,15 +32,15 @@ sbom)
     echo "dist/noetl.cdx.json"
     ;;
 audit)
-    told=$(mktemp)
-    trap 'rm -f "$told"' EXIT
+    output=$(mktemp)
+    trap 'rm -f "$output"' EXIT
     code=0
     "$tools/bin/pip-audit" --requirement requirements.lock --require-hashes --disable-pip --progress-spinner off \
-        --timeout 20 >"$told" 2>&1 || code=$?
-    cat "$told"
-    # A database that does not answer says nothing of the dependencies: loud, and no failure of the change. What it has
-    # told before it fell silent is a failure, whatever words a vulnerability is described in.
-    if [ "$code" -ne 0 ] && ! grep -qiE 'found [0-9]+ known vulnerabilit' "$told" && grep -qiE 'connection|timed out|unreachable|ServiceError|HTTPError|resolve|proxy' "$told"; then
+        --timeout 20 >"$output" 2>&1 || code=$?
+    cat "$output"
+    # If the database does not answer, nothing is known about the dependencies: print a large warning, but do not fail.
+    # Vulnerabilities that were found before it stopped answering are a failure, whatever words describe them.
+    if [ "$code" -ne 0 ] && ! grep -qiE 'found [0-9]+ known vulnerabilit' "$output" && grep -qiE 'connection|timed out|unreachable|ServiceError|HTTPError|resolve|proxy' "$output"; then
         echo "################################################################################" >&2
         echo "##  NOT AUDITED: the vulnerability database could not be reached from here.   ##" >&2
         echo "##  Run make audit where it can be, before anything is released.              ##" >&2

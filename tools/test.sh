@@ -1,13 +1,13 @@
 #!/bin/sh
 # What `make test` runs, all at once. Types and the UI's own tests take one core each, and not for long; tests in the
 # browser wait for pages most of the time; the other tests wait for servers and processes they started. Side by side
-# they fill the cores. What runs beside the tests writes to .venv/NAME.log, and is shown at the end: of what went well
-# only the last line.
+# they fill the cores. What runs beside the tests writes to .venv/NAME.log, which is shown at the end; after a success
+# only its last line.
 set -u
 cd "$(dirname "$0")/.."
 worst=0
 
-# The browser's driver keeps a loop of its own running in its process, so its tests have one to themselves.
+# The driver of the browser runs its own event loop in the process, so its tests have a separate process.
 .venv/bin/pytest -m "not deep" tests/browser >.venv/browser.log 2>&1 & browser=$!
 make --no-print-directory check >.venv/check.log 2>&1 & check=$!
 make --no-print-directory test-ui >.venv/ui.log 2>&1 & ui=$!

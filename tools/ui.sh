@@ -19,10 +19,10 @@ if ! command -v npm >/dev/null 2>&1; then
     PATH="$bin:$PATH"
 fi
 
-# What is installed is kept until the lock changes.
+# Installed packages are kept until the lock file changes.
 if [ ! -f node_modules/.ready ] || [ package-lock.json -nt node_modules/.ready ]; then
     npm ci --no-audit --no-fund --no-update-notifier --loglevel=error
     touch node_modules/.ready
 fi
-# A build that went well has nothing to say.
+# The output is shown only if the build fails.
 said=$(npm run --silent build 2>&1) || { printf '%s\n' "$said" >&2; exit 1; }
