@@ -39,6 +39,25 @@ _LINE_END = re.compile(r"\r?\n|\r")  # a progress bar writes its line anew
 MAX_LINE = 4_000  # characters
 
 
+_KEY_IN_QUERY = re.compile(r"(?i)([?&][^=&#]*(?:pass|pwd|secret|token|key|signature)[^=&#]*=)[^&#]*")
+_HOST_ALONE = re.compile(r"[^/?#@]*(?:[/?#][^@]*)?")  # no "@" at all, so nobody's name stands in front of the host
+
+
+def without_password(address: str) -> str:
+    """An address of a store, a broker or a server as its user gave it, fit to be printed. What stands in front of an
+    "@" without a colon is a name, of a broker a token."""
+    scheme, mark, rest = address.partition("://")
+    if not mark:
+        return address
+    if not _HOST_ALONE.fullmatch(rest):
+        # Up to the last "@": a password may hold signs that should have been escaped.
+        owner, _, place = rest.rpartition("@")
+        user, colon, _ = owner.partition(":")
+        rest = f"{user}:{MASK}@{place}" if colon else f"{MASK if scheme == 'nats' else owner}@{place}"
+    shown = _KEY_IN_QUERY.sub(rf"\g<1>{MASK}", rest)
+    return f"{scheme}://{shown}"
+
+
 class Matcher(Generic[AnyStr]):
     """Finds any of many fixed texts, each at least SHORTEST long."""
 

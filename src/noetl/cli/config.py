@@ -28,11 +28,13 @@ def show_command(origin: bool, output: str) -> None:
     """Show every setting. Secrets are masked."""
     import msgspec
 
+    from noetl.base.redaction import without_password
     from noetl.base.settings import SECRETS, load_settings
 
     with refusals():
         loaded = load_settings()
     values: dict[str, Any] = msgspec.to_builtins(loaded.settings)
+    values = {name: without_password(value) if isinstance(value, str) else value for name, value in values.items()}
     shown = {name: "***" if name in SECRETS and value is not None else value for name, value in values.items()}
     if output == "json":
         values_shown = (

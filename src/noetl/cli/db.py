@@ -324,7 +324,7 @@ def _executions(number: int) -> str:
 
 
 def _store_name(db: str | None) -> str:
-    from noetl.store.open_store import without_password
+    from noetl.base.redaction import without_password
 
     return without_password(db) if db is not None else str(place_of(db))
 

@@ -146,8 +146,9 @@ def _folders(db: str | None) -> Iterator[DoctorFinding]:
 
 
 def _store(db: str | None) -> Iterator[DoctorFinding]:
+    from noetl.base.redaction import without_password
     from noetl.cli.queries import is_there, place_of
-    from noetl.store.open_store import is_database, open_records, without_password
+    from noetl.store.open_store import is_database, open_records
 
     name = without_password(db) if db is not None and is_database(db) else str(place_of(db))
     if not is_there(db):
@@ -178,17 +179,19 @@ def _store(db: str | None) -> Iterator[DoctorFinding]:
 
 
 def _broker() -> Iterator[DoctorFinding]:
+    from noetl.base.redaction import without_password
     from noetl.base.settings import load_settings
 
     url = load_settings().settings.nats
     if url is None:
         yield DoctorFinding("broker", "note", "none configured; workers ask for work by themselves")
         return
+    shown = without_password(url)
     try:
-        yield DoctorFinding("broker", "ok", f"{url}, NATS {_nats_version(url)}")
+        yield DoctorFinding("broker", "ok", f"{shown}, NATS {_nats_version(url)}")
     # Any error: the broker is optional, and its failure must not hide other findings.
     except Exception as problem:
-        found = f"{url} does not answer: {error_text(problem)}"
+        found = f"{shown} does not answer: {error_text(problem)}"
         yield DoctorFinding("broker", "warning", found, "start it; until then servers work without it, a little slower")
 
 
@@ -283,23 +286,25 @@ def _server(server: str | None, db: str | None) -> Iterator[DoctorFinding]:
     import httpx2
 
     from noetl.base.clock import SystemClock
+    from noetl.base.redaction import without_password
     from noetl.base.tls_trust import UNTRUSTED, is_distrust, trusting
     from noetl.worker.server_connection import ServerClock
 
+    shown = without_password(place.url)
     try:
         response = httpx2.get(
             f"{place.url}/api/health/ready", timeout=20.0, verify=trusting(place.ca, place.url), trust_env=False
         )
     except httpx2.TransportError as problem:
         if is_distrust(problem):
-            yield DoctorFinding("server", "bad", f"{place.url}: {UNTRUSTED}", "noetl context add NAME URL --ca FILE")
+            yield DoctorFinding("server", "bad", f"{shown}: {UNTRUSTED}", "noetl context add NAME URL --ca FILE")
             return
         yield DoctorFinding(
-            "server", "bad", f"{place.url} does not answer: {error_text(problem)}", "is it started? noetl server status"
+            "server", "bad", f"{shown} does not answer: {error_text(problem)}", "is it started? noetl server status"
         )
         return
     state: State = "ok" if response.is_success else "bad"
-    yield DoctorFinding("server", state, f"{place.url} {'is ready' if response.is_success else response.text[:200]}")
+    yield DoctorFinding("server", state, f"{shown} {'is ready' if response.is_success else response.text[:200]}")
     clock = ServerClock(SystemClock())
     # The header has whole seconds, which is precise enough for a limit of 5 s.
     clock.note_server_time(response.headers.get("Date"))

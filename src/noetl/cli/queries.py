@@ -98,7 +98,7 @@ def resume_hint(db: str | None, execution_id: str) -> str:
     """The command that resumes an interrupted execution."""
     from shlex import quote
 
-    from noetl.store.open_store import without_password
+    from noetl.base.redaction import without_password
 
     # Without the password: the line appears in terminals and build logs.
     option = f" --db {quote(without_password(db))}" if db else ""

@@ -163,10 +163,10 @@ def _stop_on_signal(stop: Callable[[], None]) -> None:
 
 
 async def _announce(served: Served, settings: ServerSettings, announced: Announced) -> Path:
+    from noetl.base.redaction import without_password
     from noetl.base.settings import default_db
     from noetl.cli.contexts import write_token
     from noetl.cli.processes import leave, own_record
-    from noetl.store.open_store import without_password
 
     store = settings.db or str(default_db())
     token_note = None if announced.context is None else await _remember(served, announced.context, announced.ca)

@@ -19,6 +19,7 @@ import msgspec
 
 from noetl.base.durations import retry_delay_s
 from noetl.base.errors import BackendError, NotFoundError, RefusedError, SettledError
+from noetl.base.redaction import without_password
 from noetl.base.tls_trust import UNTRUSTED, is_distrust
 from noetl.events.envelope import Event, decode_payload
 from noetl.events.payloads import EventSource
@@ -77,6 +78,7 @@ def error_of(response: httpx2.Response) -> ApiError:
 
 
 def unreachable(url: str, problem: Exception) -> UnreachableError:
+    url = without_password(url)
     if is_distrust(problem):
         return UnreachableError(f"{url}: {UNTRUSTED}")
     why = _reason(problem) or _ERRNO.sub("", str(problem)) or type(problem).__name__

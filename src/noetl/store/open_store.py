@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.parse import unquote, urlsplit
 
 from noetl.base.errors import BackendError, RefusedError
 from noetl.base.settings import default_db, home, load_settings, results_folder
@@ -36,15 +36,6 @@ def refuse_mistyped(db: str | Path | None) -> None:
         return
     shown = db.rpartition("@")[2] if "@" in db else db  # the text before it may be a password
     raise RefusedError(f'"{shown}" is neither a file nor postgresql://user@host/database: a store is one of them')
-
-
-def without_password(db: str) -> str:
-    """A store's name as its user gave it, fit to be printed."""
-    parts = urlsplit(db) if is_database(db) else None
-    if parts is None or parts.password is None:
-        return db
-    user, _, host = parts.netloc.rpartition("@")
-    return urlunsplit(parts._replace(netloc=f"{user.partition(':')[0]}:***@{host}"))
 
 
 async def open_store(

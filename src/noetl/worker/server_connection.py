@@ -20,6 +20,7 @@ import msgspec
 from noetl.base.clock import Clock
 from noetl.base.durations import retry_delay_s
 from noetl.base.errors import BackendError, RefusedError, error_text
+from noetl.base.redaction import without_password
 from noetl.worker.attempt import Sleep
 from noetl.worker.http1 import HttpConnection, HttpConnectionError, Reply
 
@@ -126,12 +127,12 @@ class ServerConnection:
 
     def _note_lost_connection(self, why: str) -> None:
         if not self._is_down:
-            self._say(f"{self.url} does not answer ({why}); trying again")
+            self._say(f"{without_password(self.url)} does not answer ({why}); trying again")
         self._is_down = True
 
     def _note_reachable(self) -> None:
         if self._is_down:
-            self._say(f"{self.url} answers again")
+            self._say(f"{without_password(self.url)} answers again")
         self._is_down = False
 
     async def close(self) -> None:
@@ -161,7 +162,7 @@ class PlainServerConnection:
                 timeout=httpx2.USE_CLIENT_DEFAULT if patience_s is None else patience_s,
             )
         except httpx2.TransportError as problem:
-            raise BackendError(f"{self._url} does not answer: {error_text(problem)}") from problem
+            raise BackendError(f"{without_password(self._url)} does not answer: {error_text(problem)}") from problem
         if response.is_error:
             refused = refusal(response.status_code, response.reason_phrase, response.content, str(response.request.url))
             raise BackendError(str(refused)) if is_passing(response.status_code) else refused
