@@ -94,6 +94,48 @@ def test_user_text_is_rendered_as_text(naughty: str, open_at: Callable[[str], Pa
     picture(page, "naughty")
 
 
+DEEP = """apiVersion: noetl.io/v10
+kind: Playbook
+metadata: { name: deep, path: tests/deep_result }
+workflow:
+  - step: start
+    tool:
+      kind: python
+      code: |
+        result = "the bottom"
+        for level in range(900):
+            result = [result]
+"""
+
+
+def test_a_result_of_many_levels_is_shown_and_opened_level_by_level(
+    here: Site, open_at: Callable[[str], Page], picture: Picture
+) -> None:
+    here.register(DEEP)
+    execution_id = here.start("tests/deep_result")
+    assert here.ended(execution_id) == "completed"
+
+    page = open_at(f"/executions/{execution_id}?tab=data")
+    part = page.get_by_role("region", name="Result", exact=True)
+    expect(part.locator("details").first).to_be_visible()
+    levels = part.locator("details").count()
+    picture(page, "deep result")
+    for opened in part.locator("summary").all():
+        if opened.is_visible() and opened.evaluate("(one) => !one.parentElement.open"):
+            opened.click()
+
+    assert levels < 50
+    expect(part.locator("details")).to_have_count(levels + 1)
+
+
+@pytest.mark.parametrize("path", ["/executions/%zz", "/catalog/playbook/%E0%A4%A", "/tasks/%"])
+def test_an_address_that_somebody_broke_is_a_page_that_says_so(open_at: Callable[[str], Page], path: str) -> None:
+    page = open_at(path)
+
+    expect(page.get_by_role("navigation").first).to_be_visible()
+    expect(page.get_by_role("main")).to_contain_text(path.rpartition("/")[2])
+
+
 def test_a_server_message_is_rendered_as_text(open_at: Callable[[str], Page]) -> None:
     page = open_at("/catalog/start/tests/<img src=x onerror=window.broken=1>")
     expect(page.get_by_role("alert")).to_contain_text("<img src=x")

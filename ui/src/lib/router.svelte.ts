@@ -52,6 +52,15 @@ export function follow(event: MouseEvent): void {
   go(link.pathname + link.search);
 }
 
+/** A part of an address as it is meant; one with a "%" that begins no character stays as it is, and leads nowhere. */
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
 export interface Match {
   name: string;
   params: Record<string, string>;
@@ -69,7 +78,7 @@ export function match(patterns: Record<string, string>, path: string): Match | n
     if (found) {
       return {
         name,
-        params: Object.fromEntries(names.map((key, at) => [key, decodeURIComponent(found[at + 1] ?? "")])),
+        params: Object.fromEntries(names.map((key, at) => [key, decoded(found[at + 1] ?? "")])),
       };
     }
   }

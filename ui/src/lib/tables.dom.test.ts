@@ -41,4 +41,15 @@ describe("tables", () => {
       'id,shop,total,more\r\n10,North,9,\r\n9,south,,\r\n100,"say ""hi"", all",80,\r\n-1,\'=1+1,,"{""a"":1}"\r\n',
     );
   });
+
+  it("may have columns called like what every object has", () => {
+    const rows = JSON.parse('[{"constructor":"b","__proto__":"x"},{"a":1},{"constructor":"a"}]') as typeof ROWS;
+    expect(sortedRows(rows, { column: "constructor", isDescending: false })).toEqual([rows[2], rows[0], rows[1]]);
+    expect(csvOf(rows)).toBe("constructor,__proto__,a\r\nb,x,\r\n,,1\r\na,,\r\n");
+  });
+
+  it("are written as CSV that no sheet of another language runs", () => {
+    const rows = ["\uff1d1+1", "\n=1+1", "a;=1+1", "-5"].map((text) => ({ text }));
+    expect(csvOf(rows)).toBe('text\r\n\'\uff1d1+1\r\n"\'\n=1+1"\r\n"a;=1+1"\r\n-5\r\n');
+  });
 });

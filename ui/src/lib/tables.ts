@@ -36,6 +36,9 @@ export function tablesIn(data: unknown, at = "", depth = 0): [string, Row[]][] {
 export const columnsOf = (rows: readonly Row[], most = MOST_COLUMNS): string[] =>
   [...new Set(rows.slice(0, 200).flatMap((row) => Object.keys(row)))].slice(0, most);
 
+/** The value of a row in a column. A column may be called "constructor" or "__proto__", which every object has. */
+export const cellOf = (row: Row, column: string): unknown => (Object.hasOwn(row, column) ? row[column] : undefined);
+
 /** A cell as it is shown; empty where there is none. */
 export const cellText = (one: unknown): string =>
   one === undefined ? "" : typeof one === "string" ? one : JSON.stringify(one);
@@ -53,15 +56,17 @@ export function sortedRows(rows: Row[], order: Order | null): Row[] {
   const sign = order.isDescending ? -1 : 1;
   const isEmpty = (one: unknown): boolean => one === undefined || one === null;
   return rows.toSorted((a, b) => {
-    const [one, other] = [a[order.column], b[order.column]];
+    const [one, other] = [cellOf(a, order.column), cellOf(b, order.column)];
     if (isEmpty(one) || isEmpty(other)) return Number(isEmpty(one)) - Number(isEmpty(other));
     if (typeof one === "number" && typeof other === "number") return sign * (one - other);
     return sign * cellText(one).localeCompare(cellText(other), undefined, { numeric: true });
   });
 }
 
-// A sheet runs a cell that begins like a formula; a quote in front makes it text. Numbers stay numbers.
-const isFormula = (text: string): boolean => /^[=+\-@\t\r]/.test(text) && Number.isNaN(Number(text));
+// A sheet runs a cell that begins like a formula, in some languages also with the wide form of the sign; a quote in
+// front makes it text. Numbers stay numbers.
+const isFormula = (text: string): boolean =>
+  /^[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]/.test(text) && Number.isNaN(Number(text));
 
 /** All columns of all rows, as RFC 4180 has it; without the empty rows of items that gave nothing. */
 export function csvOf(all: readonly Row[]): string {
@@ -70,9 +75,10 @@ export function csvOf(all: readonly Row[]): string {
   const cell = (one: unknown): string => {
     const text = one === null ? "" : cellText(one);
     const safe = isFormula(text) ? `'${text}` : text;
-    return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+    // Where a sheet separates by semicolons, the rest of such a text would be a cell of its own.
+    return /[",;\t\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
   };
-  return [columns, ...rows.map((row) => columns.map((name) => row[name]))]
+  return [columns, ...rows.map((row) => columns.map((name) => cellOf(row, name)))]
     .map((line) => line.map(cell).join(",") + "\r\n")
     .join("");
 }
