@@ -52,7 +52,7 @@ def test_only_configured_host_names_are_accepted(text: str) -> None:
 def test_no_combination_of_headers_authenticates(headers: list[tuple[bytes, bytes]]) -> None:
     store, clock = MemoryStore(), ManualClock(NOW)
     tokens = AccessTokens(store.key_values, clock)
-    caller = asyncio.run(Callers(tokens, Sessions(store.key_values, tokens, clock)).find_caller(headers))
+    caller = asyncio.run(Callers(tokens, Sessions(store.key_values, tokens, clock), tls=False).find_caller(headers))
 
     assert caller is None or caller is STRANGER
     is_own_origin(headers, "http")

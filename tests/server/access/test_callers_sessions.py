@@ -46,6 +46,21 @@ async def test_over_tls_the_cookie_is_secure_only() -> None:
         answer = await browser.post("/api/session", json={"token": await ground.token(Role.VIEWER)})
 
     assert "Secure" in answer.headers["set-cookie"]
+    assert "Domain" not in answer.headers["set-cookie"]
+    assert answer.headers["set-cookie"].startswith("__Host-noetl_session=")
+
+
+async def test_over_tls_a_cookie_that_another_host_could_have_set_signs_nobody_in() -> None:
+    ground = Ground(tls=True)
+    async with ground.client() as attacker:
+        answer = await attacker.post("/api/session", json={"token": await ground.token(Role.VIEWER)})
+    session_id = answer.headers["set-cookie"].partition(";")[0].partition("=")[2]
+
+    # A page of a sibling domain can set a cookie for the domain of both, but none whose name begins with "__Host-".
+    async with ground.client(cookie=f"noetl_session={session_id}") as reader:
+        assert (await reader.get("/api/session")).status_code == 401
+    async with ground.client(cookie=f"__Host-noetl_session={session_id}; noetl_session=other") as reader:
+        assert (await reader.get("/api/session")).status_code == 200
 
 
 async def test_the_session_id_is_stored_as_a_hash() -> None:

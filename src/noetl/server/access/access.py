@@ -96,7 +96,7 @@ class Access:
         self.limits = RequestLimits(clock, rates)
         self.tokens = AccessTokens(store.key_values, clock)
         self.sessions = Sessions(store.key_values, self.tokens, clock)
-        self.callers = Callers(self.tokens, self.sessions)
+        self.callers = Callers(self.tokens, self.sessions, tls=tls)
         self.audit = AuditWriter(store.audit, clock)
         self.deliveries = WebhookDeliveries(store.key_values, clock)
         self.webhooks = Webhooks(store.key_values, keys, clock)

@@ -111,7 +111,10 @@ def is_valid_csrf(value: str | None, session_id: str) -> bool:
     return value is not None and are_same(value, csrf_of(session_id))
 
 
-COOKIE = "noetl_session"
+_COOKIE = "noetl_session"
+# Over TLS, a browser takes a cookie of such a name only from this very host, over TLS: a page of a sibling domain, or an
+# answer that somebody changed on an unencrypted line, cannot sign a reader in as another subject.
+_HOST_COOKIE = f"__Host-{_COOKIE}"
 CSRF_HEADER = b"noetl-csrf"
 _LONGEST = 1_000  # characters of an Authorization header or a cookie's value; ours have far fewer
 
@@ -128,15 +131,20 @@ class CallerLookup(msgspec.Struct, frozen=True):
 STRANGER = CallerLookup(ANONYMOUS)
 
 
+def cookie_name(*, tls: bool) -> str:
+    """The name of the session cookie; no other one counts."""
+    return _HOST_COOKIE if tls else _COOKIE
+
+
 class Callers:
-    def __init__(self, tokens: AccessTokens, sessions: Sessions) -> None:
-        self._tokens, self._sessions = tokens, sessions
+    def __init__(self, tokens: AccessTokens, sessions: Sessions, *, tls: bool) -> None:
+        self._tokens, self._sessions, self._cookie = tokens, sessions, cookie_name(tls=tls)
 
     async def find_caller(self, headers: Headers) -> CallerLookup | None:
         """The caller; STRANGER for a request without token and cookie, None for one with an invalid token or cookie."""
         bearers = [value.decode("latin-1") for name, value in headers if name == b"authorization"]
         cookies = [value.decode("latin-1") for name, value in headers if name == b"cookie"]
-        session_ids = [session_id for value in cookies for session_id in _sessions_in(value)]
+        session_ids = [session_id for value in cookies for session_id in _sessions_in(value, self._cookie)]
         if not bearers and not session_ids:
             return STRANGER
         # A request with two identities is refused: it is not clear whose rights apply.
@@ -162,9 +170,9 @@ class Callers:
         return await self._tokens.find_active(caller.identity.token_id) is not None
 
 
-def _sessions_in(cookie: str) -> list[str]:
+def _sessions_in(cookie: str, wanted: str) -> list[str]:
     pairs = (part.strip().partition("=") for part in cookie.split(";"))
-    return [value for name, _, value in pairs if name == COOKIE]
+    return [value for name, _, value in pairs if name == wanted]
 
 
 def is_own_origin(headers: Headers, scheme: str) -> bool:

@@ -33,7 +33,7 @@ from noetl.operations.tokens import AccessToken, TokenRequest, audit_page, made_
 from noetl.secrets.encryption import MasterKeys, digest_of, has_master_keys, load_master_keys
 from noetl.server.access.access import Access, access_of
 from noetl.server.access.audit_writer import ACTOR, OBJECT, address_of, object_with
-from noetl.server.access.callers import COOKIE, WHOLE_S, BrowserSession, csrf_of
+from noetl.server.access.callers import WHOLE_S, BrowserSession, cookie_name, csrf_of
 from noetl.server.access.hosts import network_of
 from noetl.server.bodies import read
 from noetl.server.guarded_router import GuardedRouter, Json, gate_result, openapi_docs
@@ -85,7 +85,7 @@ async def sign_out(request: Request) -> Response:
     await access.sessions.close(session_id)
     answer = Response(status_code=204)
     # A browser deletes a cookie only when these agree with how it was set.
-    answer.delete_cookie(COOKIE, path="/", secure=access.tls, httponly=True, samesite="strict")
+    answer.delete_cookie(cookie_name(tls=access.tls), path="/", secure=access.tls, httponly=True, samesite="strict")
     return answer
 
 
@@ -101,7 +101,13 @@ def _shape(identity: Caller, session_id: str | None, expires_at: float | None) -
 
 def _set_cookie(answer: Response, access: Access, session_id: str) -> None:
     answer.set_cookie(
-        COOKIE, session_id, max_age=int(WHOLE_S), path="/", secure=access.tls, httponly=True, samesite="strict"
+        cookie_name(tls=access.tls),
+        session_id,
+        max_age=int(WHOLE_S),
+        path="/",
+        secure=access.tls,
+        httponly=True,
+        samesite="strict",
     )
 
 
