@@ -112,8 +112,8 @@ def is_valid_csrf(value: str | None, session_id: str) -> bool:
 
 
 _COOKIE = "noetl_session"
-# Over TLS, a browser takes a cookie of such a name only from this very host and over TLS: a page of a sibling domain, or
-# an answer that somebody changed on an unencrypted line, cannot sign a reader in as another subject.
+# Over TLS, a browser takes a cookie of such a name only from this very host and over TLS: neither a page of a sibling
+# domain nor an answer that somebody changed on an unencrypted line can sign a reader in as another subject.
 _HOST_COOKIE = f"__Host-{_COOKIE}"
 CSRF_HEADER = b"noetl-csrf"
 _LONGEST = 1_000  # characters of an Authorization header or a cookie's value; ours have far fewer
