@@ -28,9 +28,9 @@ class ConnectionLimits(msgspec.Struct, frozen=True, kw_only=True):
 
     most: int = 10_000
     # Connections without a token: half of all, so that they cannot use up the places of identified clients.
-    strangers: int = 5_000
+    anonymous: int = 5_000
     # None where clients share an address, as behind a proxy.
-    strangers_by_address: int | None = 500
+    anonymous_by_address: int | None = 500
     head_bytes: int = 64 * 1024
     head_fields: int = 100
     # From the first byte of a request to the end of its head. This closes clients that send one byte a second.
@@ -49,23 +49,23 @@ class ClientConnections:
         self.limits = limits
         self.known = 0
         # Connections without a token by arrival, twice: for the limit of all, and for that of one network.
-        self._strangers: OrderedDict[BoundedProtocol, None] = OrderedDict()
+        self._anonymous: OrderedDict[BoundedProtocol, None] = OrderedDict()
         self._by_network: dict[str, OrderedDict[BoundedProtocol, None]] = {}
 
     @property
     def number(self) -> int:
-        return self.known + len(self._strangers)
+        return self.known + len(self._anonymous)
 
     def admit(self, connection: BoundedProtocol) -> bool:
         """Whether there is room for a connection; an idle one is closed if necessary."""
         by_address = self._by_network.get(connection.network, OrderedDict())
-        most = self.limits.strangers_by_address
+        most = self.limits.anonymous_by_address
         if most is not None and len(by_address) >= most and not self._close_idle(by_address):
             return False
-        is_full = len(self._strangers) >= self.limits.strangers or self.number >= self.limits.most
-        if is_full and not self._close_idle(self._strangers):
+        is_full = len(self._anonymous) >= self.limits.anonymous or self.number >= self.limits.most
+        if is_full and not self._close_idle(self._anonymous):
             return False
-        self._strangers[connection] = None
+        self._anonymous[connection] = None
         self._by_network.setdefault(connection.network, OrderedDict())[connection] = None
         return True
 
@@ -79,9 +79,9 @@ class ClientConnections:
             self.known -= 1
 
     def _drop(self, connection: BoundedProtocol) -> bool:
-        if connection not in self._strangers:
+        if connection not in self._anonymous:
             return False
-        del self._strangers[connection]
+        del self._anonymous[connection]
         same_network = self._by_network[connection.network]
         del same_network[connection]
         if not same_network:

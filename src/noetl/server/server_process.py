@@ -219,8 +219,8 @@ def _bounded_protocol(settings: ServerSettings) -> type[asyncio.Protocol]:
     limits = ConnectionLimits(
         most=most,
         # The other half is reserved for callers with a token.
-        strangers=max(1, most // 2),
-        strangers_by_address=by_address,
+        anonymous=max(1, most // 2),
+        anonymous_by_address=by_address,
         head_s=settings.head_timeout_s,
         body_s=settings.body_timeout_s,
         answer_s=settings.stream_patience_s,

@@ -37,8 +37,8 @@ from noetl.worker.slots import WorkerHandle
 from noetl.worker.worker import SLOTS, Worker
 
 DRAIN_S = 30.0
-_LAST_WORD_S = 5.0
-_GOODBYE_S = 2.0
+_LAST_REPORT_S = 5.0
+_DEREGISTER_S = 2.0
 _QUICK_S = 1.0  # an empty answer that comes sooner was not a long poll: wait before the next one
 
 
@@ -127,7 +127,7 @@ class RemoteWorker:
         # interval, so that a hanging request ends before the next one is due.
         pulse = PlainServerConnection(spec.url, spec.token, verify=self._verify, timeout_s=EVERY_S * 0.8)
         renewal = _lease_renewal(pulse, worker_id, leases)
-        heartbeat = Heartbeat(leases, renewal, _order_stop(handle), every_s=EVERY_S, cut_off=self._tell_cut_off)
+        heartbeat = Heartbeat(leases, renewal, _order_stop(handle), every_s=EVERY_S, cut_off=self._print_cut_off)
         try:
             heartbeat.start()
             try:
@@ -192,18 +192,18 @@ class RemoteWorker:
             serving.cancel()
             # Cancelled slots may still report what their tasks have done; the worker waits this long for the server's
             # answer.
-            await asyncio.wait({serving}, timeout=_LAST_WORD_S)
+            await asyncio.wait({serving}, timeout=_LAST_REPORT_S)
             serving.cancel()  # slots that still wait for an answer to their last report give up
             await asyncio.wait({serving})
 
-    def _tell_cut_off(self, number: int) -> None:
+    def _print_cut_off(self, number: int) -> None:
         orders = "1 order" if number == 1 else f"{number} orders"
         self._say(f"no server has renewed {orders} for {PATIENCE:.0%} of the lease: stopped, to be begun again")
 
     async def _deregister(self, connection: ServerConnection, worker_id: str) -> None:
         """Deregister, best effort: without it the server notices after the last heartbeat."""
         try:
-            async with asyncio.timeout(_GOODBYE_S):
+            async with asyncio.timeout(_DEREGISTER_S):
                 await connection.ask("DELETE", f"/api/workers/{quote(worker_id, safe='')}")
         except (TimeoutError, ServerRefusedError):
             pass

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from noetl.base.clock import ManualClock
 from noetl.operations.tokens import AccessTokens
-from noetl.server.access.callers import STRANGER, Callers, Sessions, is_own_origin, may_change
+from noetl.server.access.callers import ANONYMOUS_LOOKUP, Callers, Sessions, is_own_origin, may_change
 from noetl.server.access.hosts import Hosts, host_name
 from noetl.server.access.webhook_deliveries import Signed, is_signed, parse_signature, signature_of
 from noetl.store.memory import MemoryStore
@@ -54,6 +54,6 @@ def test_no_combination_of_headers_authenticates(headers: list[tuple[bytes, byte
     tokens = AccessTokens(store.key_values, clock)
     caller = asyncio.run(Callers(tokens, Sessions(store.key_values, tokens, clock), tls=False).find_caller(headers))
 
-    assert caller is None or caller is STRANGER
+    assert caller is None or caller is ANONYMOUS_LOOKUP
     is_own_origin(headers, "http")
-    assert may_change(STRANGER, headers, "http")
+    assert may_change(ANONYMOUS_LOOKUP, headers, "http")

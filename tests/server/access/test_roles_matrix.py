@@ -48,7 +48,7 @@ async def reached(request: Request) -> None:
 
 def app_over(store: MemoryStore, clock: ManualClock) -> FastAPI:
     services = make_services(ServerSettings(), store, MemoryResults(), clock=clock)
-    rates = Rates(people=PLENTY, workers=PLENTY, strangers=PLENTY, tokenless=PLENTY, failures=PLENTY, webhooks=PLENTY)
+    rates = Rates(people=PLENTY, workers=PLENTY, anonymous=PLENTY, tokenless=PLENTY, failures=PLENTY, webhooks=PLENTY)
     services.access = Access(services.store, clock, rates=rates)
     return build(services)
 

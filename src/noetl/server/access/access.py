@@ -36,7 +36,7 @@ class RequestRate(msgspec.Struct, frozen=True):
 class Rates(msgspec.Struct, frozen=True, kw_only=True):
     people: RequestRate = RequestRate(2_000, 1_000)  # per token
     workers: RequestRate = RequestRate(10_000, 5_000)  # per token: they report in batches, and each runs many tasks
-    strangers: RequestRate = RequestRate(100, 50)  # per address, on public routes
+    anonymous: RequestRate = RequestRate(100, 50)  # per address, on public routes
     tokenless: RequestRate = RequestRate(
         60, 2
     )  # per address: requests that show no token, each of which the audit log keeps
@@ -71,7 +71,7 @@ class RequestLimits:
         rates = rates or Rates()
         self.people = Buckets(rates.people, clock)
         self.workers = Buckets(rates.workers, clock)
-        self.strangers = Buckets(rates.strangers, clock)
+        self.anonymous = Buckets(rates.anonymous, clock)
         self.tokenless = Buckets(rates.tokenless, clock)
         self.failures = Buckets(rates.failures, clock)
         self.webhooks = Buckets(rates.webhooks, clock)

@@ -128,7 +128,7 @@ class CallerLookup(msgspec.Struct, frozen=True):
     session_id: str | None = None
 
 
-STRANGER = CallerLookup(ANONYMOUS)
+ANONYMOUS_LOOKUP = CallerLookup(ANONYMOUS)
 
 
 def cookie_name(*, tls: bool) -> str:
@@ -141,12 +141,13 @@ class Callers:
         self._tokens, self._sessions, self._cookie = tokens, sessions, cookie_name(tls=tls)
 
     async def find_caller(self, headers: Headers) -> CallerLookup | None:
-        """The caller; STRANGER for a request without token and cookie, None for one with an invalid token or cookie."""
+        """The caller; ANONYMOUS_LOOKUP for a request without token and cookie, None for one with an invalid token or
+        cookie."""
         bearers = [value.decode("latin-1") for name, value in headers if name == b"authorization"]
         cookies = [value.decode("latin-1") for name, value in headers if name == b"cookie"]
         session_ids = [session_id for value in cookies for session_id in _sessions_in(value, self._cookie)]
         if not bearers and not session_ids:
-            return STRANGER
+            return ANONYMOUS_LOOKUP
         # A request with two identities is refused: it is not clear whose rights apply.
         if len(bearers) + len(session_ids) != 1:
             return None

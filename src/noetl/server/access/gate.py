@@ -17,7 +17,7 @@ from noetl.base.errors import BackendError
 from noetl.operations.administration_shapes import Role
 from noetl.server.access.access import Access
 from noetl.server.access.audit_writer import address_of
-from noetl.server.access.callers import STRANGER, CallerLookup, Headers, is_own_origin, may_change
+from noetl.server.access.callers import ANONYMOUS_LOOKUP, CallerLookup, Headers, is_own_origin, may_change
 from noetl.server.access.hosts import network_of
 from noetl.server.access.request_check import UNKNOWN, RequestCheck
 from noetl.server.access.roles import SAFE, SIGNS_IN, ProtectedRoute, RouteTable
@@ -113,14 +113,15 @@ class Gate:
 
     async def _known_caller(self, scope: Scope, headers: Headers, check: RequestCheck) -> CallerLookup:
         caller = await self._access.callers.find_caller(headers)
-        if caller is not None and caller is not STRANGER:
+        if caller is not None and caller is not ANONYMOUS_LOOKUP:
             # None in tests without a socket.
             if (connection := scope.get(CONNECTION)) is not None:
                 connection.recognise()
             return caller
-        limits, check.reason = self._access.limits, "no token" if caller is STRANGER else "a wrong token"
+        limits, check.reason = self._access.limits, "no token" if caller is ANONYMOUS_LOOKUP else "a wrong token"
         # Rate-limit before answering: each of these requests also writes to the audit log.
-        wait_s = (limits.tokenless if caller is STRANGER else limits.failures).take(network_of(address_of(scope)))
+        buckets = limits.tokenless if caller is ANONYMOUS_LOOKUP else limits.failures
+        wait_s = buckets.take(network_of(address_of(scope)))
         if wait_s:
             raise _rate_limited(wait_s)
         raise ProblemDetails(
@@ -146,7 +147,7 @@ class Gate:
         limits, identity = self._access.limits, caller.identity
         match identity.role:
             case Role.NOBODY:
-                wait_s = limits.strangers.take(network_of(address_of(scope)))
+                wait_s = limits.anonymous.take(network_of(address_of(scope)))
             case Role.WORKER:
                 wait_s = limits.workers.take(identity.token_id)
             case _:

@@ -12,7 +12,7 @@ from starlette.types import Message, Scope, Send
 from noetl.base.errors import BackendError
 from noetl.server.access.access import Access
 from noetl.server.access.audit_writer import SESSION_PROBE
-from noetl.server.access.callers import STRANGER
+from noetl.server.access.callers import ANONYMOUS_LOOKUP
 from noetl.server.logs import log
 from noetl.server.problem_details import RETRY_AFTER_S, ProblemDetails, StreamEndedError, problem_response
 
@@ -63,7 +63,7 @@ class RequestCheck:
 
     def __init__(self, access: Access, scope: Scope, send: Send) -> None:
         self._access, self._scope, self._send = access, scope, send
-        self.caller = STRANGER
+        self.caller = ANONYMOUS_LOOKUP
         self.action = f"{scope['method']} {UNKNOWN}"
         self.reason = "refused"  # why a request without a valid token was refused, for the audit log
         self.is_audited = False
@@ -92,18 +92,18 @@ class RequestCheck:
         if now - self._known_at < RECHECK_S:
             return
         self._known_at = now
-        if self.caller is not STRANGER and not await self._access.callers.is_still_valid(self.caller):
+        if self.caller is not ANONYMOUS_LOOKUP and not await self._access.callers.is_still_valid(self.caller):
             raise StreamEndedError
 
     async def _is_audited_durably(self, status: int) -> bool:
         # 429 is not recorded: a client that sends too many requests would fill the audit log with refusals.
         if status not in (401, 403) and (not self.is_audited or status == 429):
             return True
-        if self.caller is STRANGER and (self.action, self.reason, status) == SESSION_PROBE:
+        if self.caller is ANONYMOUS_LOOKUP and (self.action, self.reason, status) == SESSION_PROBE:
             return True
         actor, audit = self.caller.identity.subject, self._access.audit
         try:
-            if self.caller is STRANGER and status in (401, 403):
+            if self.caller is ANONYMOUS_LOOKUP and status in (401, 403):
                 await audit.record_unauthenticated(self._scope, reason=self.reason, action=self.action, status=status)
             else:
                 await audit.record(self._scope, actor=actor, action=self.action, status=status)

@@ -98,7 +98,7 @@ def _ray_answer(request: dict[str, Any]) -> dict[str, Any]:
     except ImportError as problem:
         return _missing("ray", problem)
     try:
-        _knock(request)
+        _probe(request)
         ray.init(request["address"], log_to_driver=True, logging_level="ERROR")
     except (ConnectionError, OSError, TimeoutError) as problem:
         return _unreachable_error("cluster", problem)
@@ -135,7 +135,7 @@ def _refusal(request: dict[str, Any], files: dict[str, str]) -> Exception | None
     return None
 
 
-def _knock(request: dict[str, Any]) -> None:
+def _probe(request: dict[str, Any]) -> None:
     """Raise OSError if nothing listens at the address: Ray itself tries three times, for a minute, before it fails."""
     place = urlsplit(request["address"])
     socket.create_connection((str(place.hostname), int(place.port or 0)), timeout=request["connect_s"]).close()

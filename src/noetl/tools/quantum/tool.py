@@ -24,7 +24,7 @@ from noetl.tools.quantum.providers import SIMULATOR, Backend, Providers, backend
 
 SHOTS = 1024
 _POLL_S = 0.5
-_LAST_WORD_S = 20.0  # how long a task that is over may take to cancel its job
+_CANCEL_S = 20.0  # how long a task that is over may take to cancel its job
 _MOST_SHOTS = 1_000_000
 
 
@@ -135,14 +135,14 @@ async def _submitted_job(provider: Provider, request: JobRequest, around: JobCon
         return await asyncio.shield(submitting)
     except asyncio.CancelledError:
         with suppress(ToolError, TimeoutError):
-            async with asyncio.timeout(_LAST_WORD_S):
+            async with asyncio.timeout(_CANCEL_S):
                 await provider.cancel((await submitting).job_id, around)
         raise
 
 
 async def _cancel_job(provider: Provider, own_id: str, around: JobContext) -> None:
     with suppress(ToolError, TimeoutError):
-        async with asyncio.timeout(_LAST_WORD_S):
+        async with asyncio.timeout(_CANCEL_S):
             await provider.cancel(own_id, around)
 
 
