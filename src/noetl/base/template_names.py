@@ -6,6 +6,7 @@ module does not know the meaning of a name.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING
@@ -118,3 +119,39 @@ def expression(text: str) -> str | None:
 
 def template(inner: str) -> str:
     return f"{{{{ {inner} }}}}"
+
+
+def has_text_around(text: str) -> bool:
+    """Whether text stands beside the expressions, so that the whole is text and never empty. The text of a block is not
+    always given, so a template with blocks has none."""
+    kinds = {token.kind for token in tokens(text) or () if token.kind != "data" or token.text.strip()}
+    return {"data", "variable_begin"} <= kinds and "block_begin" not in kinds
+
+
+# Expressions with these bind less tightly than a comparison beside them.
+_LOOSE = frozenset({"and", "or", "not", "if", "in", "is", "==", "!=", "<", ">", "<=", ">="})
+
+
+def as_one_expression(text: str) -> str | None:
+    """The expression that is meant by expressions with text beside them: `n > 5` for "{{ n }} > 5". None where the text
+    makes no expression of them."""
+    from jinja2 import TemplateSyntaxError
+
+    # `'{{ env }}' == 'prod'` quotes the value, and `${{ env }}` is how GitHub Actions begins an expression.
+    found = tokens(re.sub(r"(['\"])({{.*?}})\1", r"\2", re.sub(r"\$(?={{)", "", text)))
+    beside = any(token.kind == "data" for token in found or ())
+    pieces: list[str] = []
+    inner: list[NameToken] = []
+    for token in found or ():
+        if token.kind == "variable_end":
+            expressed = "".join(part.text for part in inner).strip()
+            pieces.append(f"({expressed})" if beside and _LOOSE & {part.text for part in inner} else expressed)
+        elif token.kind == "data":
+            pieces.append(token.text.strip())
+        inner = [] if token.kind == "variable_begin" else [*inner, token]
+    one = " ".join(piece for piece in pieces if piece)
+    try:
+        _lexer().parse(template(one))
+    except TemplateSyntaxError:
+        return None
+    return one

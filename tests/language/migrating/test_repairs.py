@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from noetl.base.diagnostics import Source
+from noetl.language.checking import check
 from noetl.language.conversion import ConversionOutcome, convert
 from tests import quick_yaml
 from tests.language.migrating.migrated import HEAD, KINDS
@@ -187,3 +188,52 @@ def test_a_key_with_another_place_in_v10_is_moved_there(text: str, place: tuple[
         node = node[part]
     assert node is not None
     assert called(run_case(done.text or "")) == ["start_task"]
+
+
+GUARDED = """workload: {n: 3, env: dev}
+workflow:
+  - step: start
+    next: {arcs: [{step: a, when: WHEN}, {step: b}]}
+  - {step: a, tool: {kind: noop, args: {at: a}}}
+  - {step: b, tool: {kind: noop, args: {at: b}}}
+"""
+
+
+@pytest.mark.req("MIG-06", "VAL-16")
+@pytest.mark.parametrize(
+    ("when", "meant"),
+    [
+        ('"{{ n }} > 5"', "{{ n > 5 }}"),
+        ('"not {{ n }}"', "{{ not n }}"),
+        ('"{{ n }} == {{ env }}"', "{{ n == env }}"),
+        ("\"${{ env == 'prod' }}\"", "{{ env == 'prod' }}"),
+        ("\"'{{ env }}' == 'prod'\"", "{{ env == 'prod' }}"),
+        ('"{{ n > 2 or env }} and {{ n > 5 }}"', "{{ (n > 2 or env) and (n > 5) }}"),
+    ],
+)
+def test_a_condition_with_text_beside_its_braces_is_refused_and_written_as_one_expression(
+    when: str, meant: str
+) -> None:
+    text = HEAD + GUARDED.replace("WHEN", when)
+
+    found = check(Source("test.yaml", text), kinds=KINDS).refusals
+    done = rescued(text)
+
+    assert [(one.code, one.hint) for one in found] == [("E_GUARD_LITERAL", f'write "{meant}"')]
+    assert quick_yaml.loaded(done)["workflow"][0]["next"]["arcs"][0]["when"] == meant
+    assert run_case(done, {}, tool=Scripted()).result.result == {"at": "b"}
+
+
+@pytest.mark.req("VAL-16")
+@pytest.mark.parametrize("when", ["{{ n }}{{ env }}", " {{ n > 5 }} ", "{% if n > 5 %}true{% else %}false{% endif %}"])
+def test_a_condition_may_have_blocks_and_blanks(when: str) -> None:
+    assert check(Source("test.yaml", HEAD + GUARDED.replace("WHEN", f'"{when}"')), kinds=KINDS).ok
+
+
+@pytest.mark.req("VAL-16")
+def test_a_condition_that_is_no_expression_with_its_text_is_refused_with_the_way_out() -> None:
+    text = HEAD + GUARDED.replace("WHEN", '"{{ n }} && {{ env }}"')
+
+    (found,) = check(Source("test.yaml", text), kinds=KINDS).refusals
+
+    assert found.hint == "write the whole condition between {{ and }}"

@@ -22,6 +22,7 @@ from noetl.base.diagnostics import (
     nearest_word,
 )
 from noetl.base.durations import FORMS, seconds
+from noetl.base.template_names import as_one_expression, has_text_around, template
 from noetl.language.grammar.model import Construct, Unknown
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence, describe
 from noetl.language.reading.playbook import Dialect
@@ -276,6 +277,12 @@ def guard(reading: ReadContext, node: Node | None, what: str = "when") -> Scalar
             f"{what} is plain text and would always be true",
             _guard_hint(node.value.strip()),
         )
+        return None
+    if isinstance(node.value, str) and has_text_around(node.value):
+        one = as_one_expression(node.value)
+        hint = f'write "{template(one)}"' if one is not None else "write the whole condition between {{ and }}"
+        message = f"{what} has text beside its {{{{ … }}}}, which makes it text that is always true"
+        reading.error("E_GUARD_LITERAL", node, message, hint)
         return None
     return node
 

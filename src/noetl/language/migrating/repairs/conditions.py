@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from noetl.base.diagnostics import is_template
-from noetl.base.template_names import paths
+from noetl.base.template_names import as_one_expression, has_text_around, paths, template
 from noetl.language.migrating.eval_rules import prefix
 from noetl.language.migrating.repairs.steps import task_list
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence, inner, scalars
@@ -101,9 +101,15 @@ def move_actions(node: Mapping, rewriting: Rewriting) -> Mapping:
 def write_braces(node: Mapping, rewriting: Rewriting) -> Mapping:
     """A condition that is plain text is an expression without its braces."""
     when = node.get("when")
-    if not isinstance(when, Scalar) or not isinstance(when.value, str) or is_template(when.value):
+    if not isinstance(when, Scalar) or not isinstance(when.value, str):
         return node
     text = when.value.strip()
+    if is_template(text):
+        one = as_one_expression(text) if has_text_around(text) else None
+        if one is None:
+            return node
+        rewriting.note(when, "a condition with text beside its braces", template(one))
+        return model.with_value(node, "when", model.made_text(template(one), when))
     if not text or text.lower() in ("true", "false"):
         return node
     if text.lower() in _WORDS:
