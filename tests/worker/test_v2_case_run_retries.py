@@ -6,10 +6,13 @@ from typing import Any
 
 import pytest
 
+from noetl.base.diagnostics import Source
 from noetl.events.steps import CtxPatched
+from noetl.language.conversion import convert
+from noetl.tools.kinds import load_kinds
 from tests.narrowing import payload
 from tests.playbook_runs import Ran, broken
-from tests.worker.case_running import answer, called, fixture, refused, run_case, visited
+from tests.worker.case_running import answer, called, case_text, fixture, refused, run_case, visited
 
 PAGE_1 = answer({"items": [1, 2], "page": 1, "has_more": True})
 PAGE_2 = answer({"items": [3], "page": 2, "has_more": False})
@@ -411,3 +414,29 @@ def test_each_retry_is_recorded_with_its_delay_and_outcome() -> None:
     started, processed = ran.payloads("retry.started"), ran.payloads("retry.processed")
     assert [(one.policy, one.count, one.delay_s) for one in started] == [(0, 2, 1.0), (1, 3, 0.0)]
     assert [(one.policy, one.count, one.status) for one in processed] == [(0, 2, "success"), (1, 3, "success")]
+
+
+@pytest.mark.req("V2C-17", "MIG-06")
+@pytest.mark.parametrize(
+    ("path", "gives"),
+    [("data", [1, 2, 3]), ("data.data", [1, 2, 3]), ("data.page", [1, 2]), ("data.nowhere", [])],
+)
+def test_pages_of_a_body_with_its_own_data_are_appended_and_so_after_migration(path: str, gives: list[int]) -> None:
+    text = case_text(
+        """
+        - step: start
+          tool: {kind: http, url: u, params: {page: 1}}
+          retry:
+            - when: "{{ response.data.more }}"
+              then: {max_attempts: 9, next_call: {params: {page: 2}}, collect: {path: PATH, into: all}}
+          next: b
+        - {step: b, tool: {kind: http, url: "{{ start.all }}"}}
+        """.replace("PATH", path)
+    )
+    pages = [answer({"data": [1, 2], "page": 1, "more": True}), answer({"data": [3], "page": 2})]
+    migrated = convert(Source("t.yaml", text), kinds=load_kinds())
+
+    for one in (text, migrated.text or ""):
+        ran = run_case(one, start_task=list(pages), b_task=None)
+
+        assert ran.tool.inputs_of("b_task")[0]["url"] == gives

@@ -174,7 +174,7 @@ def test_pagination_becomes_a_jump_back_with_the_collected_values() -> None:
     ]
     assert 'params: { page: "{{ iter.page }}" }' in text
     assert 'when: "{{ iter.calls < 100 and start_task.result.data.has_more }}"' in text
-    assert 'pages: "{{ iter.pages + (outcome.result.data.items | default([])) }}"' in text
+    assert 'pages: "{{ iter.pages + (outcome.result.data.items if outcome.result.data.items is sequence' in text
     assert 'set_ctx: { all_items: "{{ start.data.pages }}" }' in text
 
 

@@ -241,7 +241,7 @@ def collects_of(step: Transition) -> tuple[Collect, ...]:
 
 def collected(collect: Collect, pages: Iterable[TaskResult], load: Load) -> Any:
     """The values at `path` of all responses, put together."""
-    found = (_at_path(page, collect.path, load) for page in pages)
+    found = (_at_path(page, collect, load) for page in pages)
     values = [value for value in found if value is not _NOTHING]
     match collect.strategy:
         case "push":
@@ -254,11 +254,15 @@ def collected(collect: Collect, pages: Iterable[TaskResult], load: Load) -> Any:
             return [item for value in values for item in (value if isinstance(value, list) else [value])]
 
 
-def _at_path(page: TaskResult, path: str, load: Load) -> Any:
+def _at_path(page: TaskResult, collect: Collect, load: Load) -> Any:
     """The value in the response, or in its payload where the path begins there, as a template would read it."""
     full = load(page.ref) if page.ref else page.result
-    found = _at(full, path)
-    return _at(unwrapped(full, wrapped=page.wrapped), path) if found is _NOTHING else found
+    payload = unwrapped(full, wrapped=page.wrapped)
+    found = _at(full, collect.path)
+    # `path: data` of a body that is {"data": [...], ...}: what can be appended are the entries, not the body.
+    of_body = found is _NOTHING or (collect.strategy == "append" and collect.path == "data" and page.wrapped)
+    inner = _at(payload, collect.path) if of_body else _NOTHING
+    return found if inner is _NOTHING else inner
 
 
 def _at(value: Any, path: str) -> Any:

@@ -301,7 +301,10 @@ def _collecting(collect: CollectSyntax) -> str:
         case "merge":
             return f"dict(iter.{collect.into}, **{value})"
         case _:
-            return f"iter.{collect.into} + ({value} | default([]))"
+            if collect.path_text == "data":
+                value = f"({value}.data | default({value}))"
+            listed = f"{value} is sequence and {value} is not string and {value} is not mapping"
+            return f"iter.{collect.into} + ({value} if {listed} else [{value}] if {value} is defined else [])"
 
 
 def _leaves(node: Mapping, path: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], Node]]:
