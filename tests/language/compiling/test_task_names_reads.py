@@ -22,18 +22,20 @@ STEPS = """
 
 @pytest.mark.req("SCOPE-10", "TPL-05", "VAL-20")
 @pytest.mark.parametrize(
-    ("when", "read", "path"),
+    ("when", "read", "path", "instead"),
     [
-        ("{{ fetch.data.n > 1 }}", "{{ own.data }}", "workflow[0].next.arcs[0].when"),
-        ("{{ true }}", "{{ fetch.data.n }}", "workflow[1].tool[1].args.x"),
-        ("{{ true }}", "{{ seen.n | default(1) }}", "workflow[1].tool[1].args.x"),
+        ("{{ fetch.data.n > 1 }}", "{{ own.data }}", "workflow[0].next.arcs[0].when", "start.results.fetch"),
+        ("{{ true }}", "{{ fetch.data.n }}", "workflow[1].tool[1].args.x", "start.results.fetch"),
+        ("{{ true }}", "{{ seen.n | default(1) }}", "workflow[1].tool[1].args.x", "start.results.seen"),
     ],
 )
-def test_reading_a_task_from_another_step_gets_a_hint(compiled: Compile, when: str, read: str, path: str) -> None:
+def test_reading_a_task_from_another_step_gets_a_hint(
+    compiled: Compile, when: str, read: str, path: str, instead: str
+) -> None:
     """Quietly undefined, the arc would not be taken, and the value be empty."""
     found = compiled(STEPS.replace("WHEN", when).replace("INPUT", read)).only("W_FOREIGN_NAME")
 
-    assert (found.path, found.hint.partition(" for")[0]) == (path, "write start.data")
+    assert (found.path, found.hint) == (path, f"write {instead}, or keep the value with set_ctx")
     assert 'task of step "start"' in found.message
 
 
@@ -76,3 +78,33 @@ def test_a_transition_of_v2_case_can_read_the_tasks_of_its_rule(compiled: Compil
     """
 
     assert compiled(steps, api="noetl.io/v2").loud == []
+
+
+CASE = """
+- step: start
+  tool: { kind: python, code: result = 1 }
+  vars: { n: "{{ compute.n }}" }
+  case:
+    - when: "{{ event.name == 'call.done' }}"
+      then:
+        - compute: { tool: { kind: noop, args: { n: 3 } } }
+        - next: { next: [{ step: fin, args: { n: "{{ compute.n }}" } }] }
+- step: fin
+  tool: { kind: noop, args: { n: "READ" } }
+"""
+
+
+@pytest.mark.req("V2C-10", "VAL-20")
+def test_another_step_of_v2_case_reads_the_tasks_of_a_rule_through_their_step(compiled: Compile) -> None:
+    found = compiled(CASE.replace("READ", "{{ compute.n }}"), api="noetl.io/v2").only("W_FOREIGN_NAME")
+
+    assert (found.path, found.hint) == (
+        "workflow[1].tool.args.n",
+        "write start.results.compute, or keep the value with vars",
+    )
+
+
+@pytest.mark.req("V2C-10")
+@pytest.mark.parametrize("read", ["{{ start.results.compute.n }}", "{{ args.n }}", "{{ vars.n }}"])
+def test_the_named_ways_to_a_task_of_a_rule_get_no_finding(compiled: Compile, read: str) -> None:
+    assert compiled(CASE.replace("READ", read), api="noetl.io/v2").loud == []

@@ -222,14 +222,12 @@ def _note(compilation: Compilation, to: Scalar, names: list[str], pipeline: Pipe
 
 # Task results: they end with their step, so other steps cannot read them by the task's name (SCOPE-10, TPL-05).
 #
-# Such a read is undefined and causes no error: an arc is not taken, a value is empty. In v2-case a transition still
-# sees the tasks of its own rule; it is left alone here.
+# Such a read is undefined and causes no error: an arc is not taken, a value is empty. In v2-case every template of a
+# step may see the tasks of its rules: a transition does, and `vars`.
 
 
 def check_task_results(playbook: Playbook, compilation: Compilation) -> Playbook:
     """W_FOREIGN_NAME for the name of a task that nothing else has, read outside of its step."""
-    if playbook.dialect is Dialect.V2_CASE:
-        return playbook
     owners = _owners(playbook)
     for name in given_names(playbook) | _iterators(playbook):
         # A key or an iterator of that name may be what is meant.
@@ -261,7 +259,8 @@ def _sees(written: TemplateText, owners: list[StepSyntax], playbook: Playbook) -
     here = written.step_of(playbook)
     if here is None:
         return True
-    return written.site in _IN_PIPELINE and any(owner is here for owner in owners)
+    own = any(owner is here for owner in owners)
+    return own and (written.site in _IN_PIPELINE or playbook.dialect is Dialect.V2_CASE)
 
 
 def _note_unreadable(
@@ -270,10 +269,18 @@ def _note_unreadable(
     owner = owners[0].name
     place = name_in(written.scalar, name, playbook.source)
     message = f'"{name}" is a task of step "{owner}", and cannot be read in {written.what}, so it is undefined'
+    compilation.note("W_FOREIGN_NAME", place, message, _result_hint(name, owners[0], written, playbook))
+
+
+def _result_hint(name: str, owner: StepSyntax, written: TemplateText, playbook: Playbook) -> str:
+    keep = "vars" if playbook.dialect is Dialect.V2_CASE else "set_ctx"
     # A step called `load-orders` cannot be read by its name in a template.
-    result = f"{owner}.data" if owner.isidentifier() else "event.result"
-    hint = f"write {result} for the result of its last task, or keep the value with set_ctx"
-    compilation.note("W_FOREIGN_NAME", place, message, hint)
+    if not owner.name.isidentifier():
+        return f"write event.result for the result of its last task, or keep the value with {keep}"
+    # The tasks of a loop have a result in each iteration. The one task of a step gives what the step gives.
+    if owner.loop is None and name != f"{owner.name}_task":
+        return f"write {owner.name}.results.{name}, or keep the value with {keep}"
+    return f"write {owner.name}.data for the result of its last task, or keep the value with {keep}"
 
 
 # `result` of a step: options without effect are reported (design.md §5).
