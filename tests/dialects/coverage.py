@@ -131,6 +131,7 @@ COVERED: dict[str, str] = {
     "policy.on_error of a task": "shape:policy on_error",
     "policy.on_error of a step": "found:step on_error",
     "save of a step": "shape:save",
+    "outputs of a step in v2-case": "shape:case outputs",
     "a step's result as a template": "found:result of a step",
     "directives without do": "shape:directive without do",
     "uri and call of mcp": "spelling:mcp-words",

@@ -102,6 +102,16 @@ MORE: dict[str, Shape] = {
         "case-then-fail",
         {"start_task": {"ok": True}},
     ),
+    "case outputs": Shape(
+        "outputs of a step in v2-case",
+        led(
+            FETCH + '    outputs: {n: "{{ result.n }}"}\n    next: b\n',
+            '"{{ vars.n }}"',
+            CASE,
+        ),
+        {"n": 7},
+        answers={"start_task": {"n": 7}},
+    ),
     "retry max_delay": Shape(
         "retry.max_delay",
         led(FETCH + "    retry: {max_attempts: 2, delay: 4, max_delay: 2}\n    next: b\n", '"{{ start.n }}"', CASE),

@@ -254,6 +254,20 @@ def test_the_only_step_without_dependencies_is_the_start() -> None:
     same(steps, entry + turned)
 
 
+@pytest.mark.parametrize("word", ["name", "id"])
+def test_dependencies_of_steps_under_another_word_for_their_name_are_read(word: str) -> None:
+    steps = (
+        f"workflow:\n  - {{{word}: a, type: python, code: result = 1}}\n"
+        f"  - {{{word}: b, needs: a, type: python, code: result = 2}}\n"
+    )
+    turned = (
+        "workflow:\n  - {step: a, tool: {kind: python, code: result = 1}, next: {arcs: [{step: b}]}}\n"
+        "  - {step: b, tool: {kind: python, code: result = 2}}\n"
+    )
+
+    same(steps, f"executor: {{spec: {{entry_step: a}}}}\n{turned}")
+
+
 def test_two_names_as_next_are_refused_with_both_rewrites() -> None:
     found = whole(f"workflow:\n  - step: start\n{NOOP}    next: [b, end]{B}\n")
 

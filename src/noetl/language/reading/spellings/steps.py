@@ -350,7 +350,7 @@ SPELLINGS = (
         where=Where.STEP,
         older="`set_vars`, `outputs`, `output`, `export` of a step, with names and values",
         canonical="`set_ctx: {name: …}` on the step",
-        dialects=(model.V10, model.V2_EVAL),
+        dialects=model.EVERYWHERE,
         refused_by_v10=True,
         rewrite=_name_outputs,
     ),

@@ -20,15 +20,15 @@ _LEADING = ("next", "case", "arcs", "transitions", "on_success", "on_failure", "
 def _turn_round(node: Mapping, rewriting: Rewriting) -> Mapping:
     workflow = node.get("workflow")
     steps = [step for step in workflow if isinstance(step, Mapping)] if isinstance(workflow, Sequence) else []
-    before = {str(step.values["step"].value): _predecessor(step) for step in steps if _is_named(step)}  # type: ignore[union-attr]
+    before = {str(name.value): _predecessor(step) for step in steps if (name := _name(step)) is not None}
     if not isinstance(workflow, Sequence) or len(before) != len(workflow) or not _is_tree(before):
         return node
     if any(key in step for step in steps for key in _LEADING if key not in _WORDS):
         return node
     after: dict[str, list[Scalar]] = {}
     for step in steps:
-        name, word = step.values["step"], _word(step)
-        if word is not None and isinstance(name, Scalar):
+        name, word = _name(step), _word(step)
+        if word is not None and name is not None:
             rewriting.note(step.keys[word], f'"{word}" of a step', "next of the step before it")
             after.setdefault(before[str(name.value)] or "", []).append(name)
     turned = [_leading(step, after, rewriting) for step in steps]
@@ -40,18 +40,20 @@ def _with_entry(node: Mapping, first: Mapping, rewriting: Rewriting) -> Mapping:
     """A first step of another name than `start` is where the playbook begins, if nothing else says so."""
     workflow, executor = node.get("workflow"), node.get("executor")
     steps = [step for step in workflow if isinstance(step, Mapping)] if isinstance(workflow, Sequence) else []
-    names = {str(step.values["step"].value) for step in steps if _is_named(step)}  # type: ignore[union-attr]
+    names = {str(name.value) for step in steps if (name := _name(step)) is not None}
     is_other = executor is not None and not isinstance(executor, Mapping)
     if _START in names or is_other or inner(node, "executor", "spec", "entry_step") is not None:
         return node
-    name = first.values["step"]
+    name = _name(first)
+    assert name is not None
     rewriting.note(name, "the one step without dependencies", "executor.spec.entry_step")
     return model.with_path(node, ("executor", "spec", "entry_step"), name, name)
 
 
-def _is_named(step: Mapping) -> bool:
-    name = step.get("step")
-    return isinstance(name, Scalar) and isinstance(name.value, str)
+def _name(step: Mapping) -> Scalar | None:
+    """The name of a step, also under the words of other systems, which are read as `step` later."""
+    named = (step.get(key) for key in ("step", "name", "id") if key in step)
+    return next((name for name in named if isinstance(name, Scalar) and isinstance(name.value, str)), None)
 
 
 def _word(step: Mapping) -> str | None:
@@ -84,7 +86,8 @@ def _is_tree(before: dict[str, str | None]) -> bool:
 
 
 def _leading(step: Mapping, after: dict[str, list[Scalar]], rewriting: Rewriting) -> Mapping:
-    targets = after.get(str(step.values["step"].value), [])  # type: ignore[union-attr]
+    name = _name(step)
+    targets = after.get(str(name.value), []) if name is not None else []
     step = model.without_keys(step, *(key for key in _WORDS if key in step)) if _word(step) is not None else step
     if not targets:
         return step
