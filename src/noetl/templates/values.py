@@ -207,6 +207,8 @@ NAMES_OF_OTHERS = {
     **dict.fromkeys(("job", "run", "run_id", "job_id", "execution", "workflow", "flow"), "write execution_id"),
     **dict.fromkeys(("prev", "previous"), "write _prev for the result of the task before"),
     **dict.fromkeys(("attempt", "retry_count", "try_number"), "write _attempt, which counts from 1"),
+    **dict.fromkeys(("null", "Null", "NULL", "nil"), "write none"),
+    "undefined": "write {{ … is undefined }}",
 }
 
 

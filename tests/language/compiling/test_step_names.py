@@ -195,3 +195,12 @@ def test_names_of_data_may_equal_namespaces(compiled: Compile) -> None:
     result = compiled(f"- step: start\n  tool: {{ kind: noop, spec: {{ policy: {{ rules: [{rule}] }} }} }}")
 
     assert result.loud == []
+
+
+@pytest.mark.req("VAL-17")
+@pytest.mark.parametrize("word", ["none", "if", "true"])
+def test_a_task_named_by_a_word_of_the_template_language_gets_another_name(compiled: Compile, word: str) -> None:
+    found = compiled(f"- step: start\n  tool: [{{ name: '{word}', kind: noop }}]").only("E_RESERVED_NAME")
+
+    assert "a word of the template language" in found.message
+    assert found.hint == f'write another one, such as "{word}_task"'

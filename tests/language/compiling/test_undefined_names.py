@@ -139,6 +139,7 @@ def test_options_of_the_executor_are_templates_too(compiled: Compile, option: st
         ("outcome.ok", "outcome", "ok"),
         ("outcome.status_code == 200", "outcome", "status_code"),
         ("token.arg.n", "token", "arg"),
+        ("outcome.meta.duration > 3", "outcome.meta", "duration"),
     ],
 )
 def test_unknown_keys_of_an_outcome_or_a_token_are_found(compiled: Compile, read: str, root: str, key: str) -> None:
@@ -201,3 +202,40 @@ def test_a_declared_or_built_in_key_gets_no_warning(expression: str) -> None:
 
 def test_a_bare_name_before_or_is_an_error() -> None:
     assert {one.code for one in found("{{ customer or 1 }}")} == {"E_UNDEFINED_NAME"}
+
+
+@pytest.mark.req("TPL-03")
+@pytest.mark.parametrize(
+    ("step", "read", "said", "hint"),
+    [
+        ("load-orders", "load-orders.n", "a subtraction", 'rename the step to "load_orders"'),
+        ("load.orders", "load.orders.n", 'the field "orders" of "load"', 'rename the step to "load_orders"'),
+    ],
+)
+def test_a_step_that_templates_cannot_name_is_to_be_renamed(
+    compiled: Compile, step: str, read: str, said: str, hint: str
+) -> None:
+    steps = f"""
+    - step: start
+      next: {{ arcs: [{{ step: {step} }}] }}
+    - step: {step}
+      tool: {{ kind: noop, args: {{ n: 1 }} }}
+      next: {{ arcs: [{{ step: last }}] }}
+    - step: last
+      tool: {{ kind: noop, args: {{ n: "{{{{ {read} }}}}" }} }}
+    """
+
+    found = compiled(steps).only("E_UNDEFINED_NAME")
+
+    assert (said in found.message, found.hint) == (True, hint)
+
+
+@pytest.mark.req("TPL-03")
+@pytest.mark.parametrize(
+    ("read", "hint"),
+    [("workload.n != null", "write none"), ("workload.n == undefined", "write {{ … is undefined }}")],
+)
+def test_words_for_nothing_of_other_languages_are_named_in_ours(compiled: Compile, read: str, hint: str) -> None:
+    steps = f'- step: start\n  tool: {{ kind: noop, args: {{ n: "{{{{ {read} }}}}" }} }}\n'
+
+    assert compiled(steps, root="workload: {n: 1}").only("E_UNDEFINED_NAME").hint == hint

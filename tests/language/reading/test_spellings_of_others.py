@@ -273,3 +273,41 @@ def test_two_names_as_next_are_refused_with_both_rewrites() -> None:
 
     assert {one.code for one in found.refusals} == {"E_NEXT_SHAPE"}
     assert "write next: {parallel: […]} if all shall run" in found.refusals[0].hint
+
+
+@pytest.mark.req("DOC-10")
+@pytest.mark.parametrize(
+    ("key", "hint"),
+    [
+        ("strategy: {matrix: {os: [a, b]}}", "a step that repeats has loop"),
+        ("matrix: {os: [a, b]}", "a step that repeats has loop"),
+        ("errors: [{id: e}]", "arcs lead on"),
+        ("rescue: [{name: e}]", "arcs lead on"),
+        ("always: [{name: e}]", "arcs lead on"),
+    ],
+)
+def test_words_that_repeat_or_rescue_a_step_are_refused(key: str, hint: str) -> None:
+    (found,) = whole(f"workflow:\n  - step: start\n{NOOP}    {key}\n").refusals
+
+    assert found.code == "E_STEP_KEY"
+    assert found.hint.startswith(hint)
+
+
+@pytest.mark.req("DOC-10")
+@pytest.mark.parametrize("key", ["register", "save_as", "store_as", "assign", "result_key", "output_key"])
+def test_a_name_for_a_result_is_answered_with_the_name_of_the_step(key: str) -> None:
+    found = whole(f"workflow:\n  - step: start\n{NOOP}    {key}: user\n").diagnostics
+
+    assert [(one.code, "by the name of the step" in one.hint) for one in found] == [("W_UNKNOWN_KEY", True)]
+
+
+@pytest.mark.req("DOC-10")
+def test_an_input_among_the_arguments_of_the_step_is_to_be_moved() -> None:
+    steps = "workflow:\n  - {name: start, uses: http, with: {method: POST, url: u}}\n"
+
+    (found,) = whole(steps).refusals
+
+    assert (found.code, found.hint) == (
+        "E_TASK_KEY",
+        'move "url" from the args of the step into its tool: {kind: http, …}',
+    )

@@ -50,7 +50,7 @@ def check_inputs(playbook: Playbook, compilation: Compilation) -> Playbook:
         # Nor of a plug-in, whose table may be older than the plug-in that runs.
         # A workbook definition may leave a required input to its references.
         if not pipeline.in_workbook and kind.plugin is None:
-            reading.check_present()
+            reading.check_present(pipeline.step.args if pipeline.step is not None else None)
         return replace(task, inputs=reading.inputs, knobs=reading.knobs, spec=reading.spec)
 
     return rewrite_tasks(playbook, checked)
@@ -182,12 +182,16 @@ class _Inputs:
         inputs = (each for known in self._kind.inputs for each in (known.name, *known.aliases))
         return list(dict.fromkeys((*_TASK_KEYS, *inputs)))
 
-    def check_present(self) -> None:
+    def check_present(self, of_step: Mapping | None) -> None:
         place = self._task.kind_node or head(self._task)
         for known in self._kind.inputs:
             if known.required and known.name not in self.inputs and not self._is_misspelt(known):
                 message = f'kind {self._kind.name} needs "{known.name}"'
-                self._compilation.note("E_TASK_KEY", place, message, f"add {known.name}: …")
+                beside = next((word for word in (known.name, *known.aliases) if word in (of_step or ())), None)
+                hint = f"add {known.name}: …"
+                if beside is not None:
+                    hint = f'move "{beside}" from the args of the step into its tool: {{kind: {self._kind.name}, …}}'
+                self._compilation.note("E_TASK_KEY", place, message, hint)
             self._check_needed(known)
         for group in self._kind.one_of:
             misspelt = (self._is_misspelt(known) for known in self._kind.inputs if known.name in group)

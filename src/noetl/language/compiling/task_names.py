@@ -97,7 +97,10 @@ def _check_readable(task: TaskSyntax, compilation: Compilation) -> None:
             f'"{name}" cannot be a task\'s name: templates could not read it',
             f'write letters, digits and underscores, such as "{re.sub(r"[^0-9A-Za-z]+", "_", name).strip("_") or "t"}"',
         )
-    elif is_reserved(name) or name in _WORDS:
+    elif name in _WORDS:
+        message = f'"{name}" cannot be a task\'s name: it is a word of the template language'
+        compilation.note("E_RESERVED_NAME", place, message, f'write another one, such as "{name}_task"')
+    elif is_reserved(name):
         compilation.note(
             "E_RESERVED_NAME",
             place,

@@ -11,6 +11,7 @@ warned of once.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -38,19 +39,18 @@ def check_undefined_names(playbook: Playbook, net: Net, compilation: Compilation
     if names is None:
         return
     names |= set(playbook.workbook)
-    dashed = [step.name for step in playbook.steps if "-" in step.name and _identifier(step.name).isidentifier()]
+    parted = {step.name: re.split("[-.]", step.name) for step in playbook.steps if not step.name.isidentifier()}
     for written in written_texts(playbook, compilation):
         template = parsed(written.text)
         read = [one.root for one in template.references if not one.defaulted] if template else []
         here = visible(written.site, playbook.dialect.rules.value) | names | written.own_args
         unknown = [name for name in dict.fromkeys(read) if name not in here and not is_reserved(name)]
-        for step in dashed if unknown else ():
+        for step, parts in parted.items() if unknown else ():
             # In a template `load-orders` means `load - orders`, two unknown names; one message about the step is
             # clearer.
-            parts = step.split("-")
-            if step in written.text and not set(parts).isdisjoint(unknown):
+            if step in written.text and len(parts) > 1 and not set(parts).isdisjoint(unknown):
                 unknown = [name for name in unknown if name not in parts]
-                _note_dashed(step, written, playbook, compilation)
+                _note_parted(step, parts, written, playbook, compilation)
         for name in unknown:
             _note(name, here, written, playbook, compilation)
 
@@ -83,12 +83,15 @@ def _note(name: str, here: frozenset[str], written: TemplateText, playbook: Play
 
 
 def _identifier(step: str) -> str:
-    return step.replace("-", "_")
+    return re.sub("[-.]", "_", step)
 
 
-def _note_dashed(step: str, written: TemplateText, playbook: Playbook, compilation: Compilation) -> None:
-    place = name_in(written.scalar, step.partition("-")[0], playbook.source)
-    message = f'"{step}" cannot be read in {written.what}: to a template it is a subtraction'
+def _note_parted(
+    step: str, parts: list[str], written: TemplateText, playbook: Playbook, compilation: Compilation
+) -> None:
+    place = name_in(written.scalar, parts[0], playbook.source)
+    meant = "a subtraction" if "-" in step else f'the field "{parts[1]}" of "{parts[0]}"'
+    message = f'"{step}" cannot be read in {written.what}: to a template it is {meant}'
     compilation.note(undefined_code(playbook), place, message, f'rename the step to "{_identifier(step)}"')
 
 
@@ -193,6 +196,8 @@ OUTCOME_HELPERS = {
     "http": frozenset({"status", "headers"}),
     "pg": frozenset({"code", "message"}),
     "py": frozenset({"exception"}),
+    "meta": frozenset({"attempt", "started_at", "finished_at", "duration_ms", "trace_id", "task_run_id"})
+    | {"internal_attempts", "stdout"},
 }
 # Keys that people expect in an outcome and that no kind has; a kind may add keys to OUTCOME_KEYS.
 _NO_OUTCOME_KEYS = frozenset(

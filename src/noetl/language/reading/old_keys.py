@@ -185,7 +185,7 @@ WORDS_OF_OTHERS = {
     **dict.fromkeys(("python_callable", "bash_command", "jobs", "dag"), _TOOL),
     **dict.fromkeys(("concurrency", "max_concurrency"), "write spec: {concurrency: {limit: 2}} of the step"),
     **dict.fromkeys(("pool", "queue", "worker_pool", "runs_on", "task_runner"), "write spec: {pool: name} of the step"),
-    **dict.fromkeys(("finally", "on_success", "errors", "fallback"), _LEADING),
+    **dict.fromkeys(("finally", "on_success", "errors", "fallback", "rescue", "always"), _LEADING),
     **dict.fromkeys(("goto", "then", "else", "next_step", "next_steps", "transition", "transitions"), _LEADING),
     **dict.fromkeys(("foreach", "for_each", "for", "each", "items", "with_items", "map", "iterate"), _LOOP),
     **dict.fromkeys(("matrix", "strategy"), _LOOP),
@@ -195,6 +195,7 @@ WORDS_OF_OTHERS = {
         (f"timeout_{unit}" for unit in ("ms", "seconds", "in_seconds", "minutes", "in_minutes", "hours")), _TIME_LIMIT
     ),
     **dict.fromkeys(("output", "outputs", "return", "register"), _RESULT),
+    **dict.fromkeys(("save_as", "store_as", "assign", "result_key", "output_key"), _RESULT),
     **dict.fromkeys(("notify", "notifications"), _NOTICE),
     "secrets": "write keychain: [{name: …, kind: credential}] beside workflow, and auth: name in the task",
     "image": "write tool: {kind: container, image: …}",

@@ -103,6 +103,7 @@ DECIDING = frozenset(
     | {"run_if", "skip_if", "skip", "only_if", "enabled", "disabled", "trigger_rule", "wait_for", "join", "pool"}
     | {"retries", "max_retries", "retry_count", "retry_strategy", "retry_policy", "retry_delay"}
     | {"operator", "python_callable", "bash_command", "run", "call", "tasks", "action", "uses", "pipeline"}
+    | {"strategy", "rescue", "always", "except", "finally"}
     | {"sleep", "wait", "delay", "pause", "approval", "approve", "on_success", "on_failure", "on_error", "catch"}
     | {"matrix", "while", "until", "repeat", "goto", "transition", "next_step", "fallback", "errors"}
     | {"concurrency", "max_concurrency", "parallel", "continue_on_error", "ignore_errors", "allow_failure"}
