@@ -98,7 +98,7 @@ def there(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("run tests/tets", 2, 'registered here: did you mean "tests/test"?'),
         ("context use none", 4, "noetl context use --none goes back to the store file"),
         ("credential delete nope", 4, 'there is no credential "nope"'),
-        ("token revoke nope", 4, 'there is no token "nope"'),
+        ("token revoke nope", 4, 'there is no token "nope": noetl token list shows the tokens'),
         ("token create w --role worker", 4, "names the pools it serves"),
         ("webhook create x", 2, "--playbook PATH or --message NAME"),
         ("context use nope", 4, "none is saved yet; noetl context add NAME URL saves one"),
@@ -114,7 +114,10 @@ def there(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (f"status last --server {NOBODY} --db x", 2, "exclude each other"),
         ("task list --server ftp://x", 4, "is not the address of a server"),
         # commands
-        ("task lsit", 2, "Did you mean 'list'?"),
+        ("task lsit", 2, 'no command "task lsit"; did you mean "list"?'),
+        ("token delete x", 2, 'no command "token delete"; there are create, list, revoke'),
+        ("signal stop", 2, 'no command "signal stop"; there is send'),
+        ("notification rule add", 2, 'no command "notification rule add"; there are delete, list, set'),
         ("statsu last", 2, 'did you mean "status"?'),
     ],
 )
@@ -170,3 +173,15 @@ def test_a_server_named_only_by_the_context_is_reported_with_the_local_alternati
 
     assert 'It is the current context, "team"; --db STORE reads a store instead' in own[2]
     assert "current context" not in typed[2]
+
+
+def test_a_missing_server_names_the_contexts_to_choose_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("NOETL_HOME", str(tmp_path))
+    for name in ("prod", "east"):
+        entry.run(["context", "add", name, NOBODY])
+    entry.run(["context", "use", "--none"])
+
+    assert entry.run(["pool", "list"]) == 4
+    assert "choose a context (east, prod): noetl context use NAME" in capsys.readouterr().err

@@ -331,9 +331,12 @@ def must_reach(server: str | None, token_file: str | None = None, ca: str | None
     with queries.refusals():
         place = find_server(server, token_file, ca)
     if place is None:
-        raise queries.QueryRefused(
-            "no server is selected: use --server URL, set NOETL_SERVER, or add a context: noetl context add NAME URL"
-        )
+        from noetl.cli.contexts import load_contexts
+
+        known = ", ".join(sorted(load_contexts().known))
+        choose, add = f"choose a context ({known}): noetl context use NAME", "add a context: noetl context add NAME URL"
+        context = choose if known else add
+        raise queries.QueryRefused(f"no server is selected: use --server URL, set NOETL_SERVER, or {context}")
     return place
 
 

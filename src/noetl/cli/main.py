@@ -325,7 +325,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     try:
         code = noetl.main(args=arguments, prog_name="noetl", standalone_mode=False)
     except click.ClickException as error:
-        error.show()
+        _with_commands_of_group(error).show()
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
         return _exit_interrupted()
@@ -339,6 +339,24 @@ def run(arguments: Sequence[str] | None = None) -> int:
         click.echo(f"error: {words}", err=True)
         return _code_of(error)
     return code if isinstance(code, int) else 0
+
+
+def _with_commands_of_group(error: click.ClickException) -> click.ClickException:
+    """The error for an unknown command of a group names the nearest one, or all: `delete` is not close to `revoke`."""
+    if not isinstance(error, click.exceptions.NoSuchCommand) or error.ctx is None:
+        return error
+    group = error.ctx.command
+    if not isinstance(group, click.Group):
+        return error
+    from difflib import get_close_matches
+
+    whole = f"{error.ctx.command_path} {error.command_name}".removeprefix("noetl ")
+    known = sorted(group.commands)
+    if close := get_close_matches(error.command_name, known, n=1, cutoff=0.7):
+        way = f'did you mean "{close[0]}"?'
+    else:
+        way = f"{'there is' if len(known) == 1 else 'there are'} {', '.join(known)}"
+    return click.UsageError(f'no command "{whole}"; {way}', error.ctx)
 
 
 def _exit_interrupted() -> int:

@@ -116,7 +116,7 @@ class LocalAdministration:
         from noetl.operations.tokens import token_view
 
         if (token := await self._tokens.revoke(token_id)) is None:
-            raise NotFoundError(f'there is no token "{token_id}"')
+            raise NotFoundError(f'there is no token "{token_id}": noetl token list shows the tokens with their ids')
         await self._append_audit("token revoke", token.token_id)
         return token_view(token)
 
