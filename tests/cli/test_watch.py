@@ -79,7 +79,7 @@ def test_tools_shows_the_origin_of_each_kind() -> None:
     assert code == 0
     assert (kinds["http"]["origin"], kinds["http"]["state"]) == ("noetl", "ready")
     assert kinds["shell"]["state"] == "off; --allow shell"
-    assert kinds["snowflake"]["state"] == "pip install noetl-engine[snowflake]"
+    assert kinds["snowflake"]["state"] == 'pip install "noetl-engine[snowflake]"'
     assert "url" in kinds["http"]["inputs"]
     assert "http" in call("tools", "-o", "id")[1].split()
 

@@ -380,7 +380,7 @@ async def test_attaching_postgres_without_its_extension_names_the_extra(
         sandboxed_connection.attach(connection, wanted, 2)
 
     assert str(told.value) == (
-        "this DuckDB cannot load the postgres extension here: install noetl-engine[duckdb-extensions]"
+        'this DuckDB cannot load the postgres extension here: pip install "noetl-engine[duckdb-extensions]"'
     )
 
 

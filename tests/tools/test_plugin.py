@@ -232,7 +232,7 @@ def test_the_registry_runs_every_built_in_kind() -> None:
 def test_a_playbook_with_a_missing_extra_is_refused_before_it_starts() -> None:
     text = PLAYBOOK.replace("KIND", "snowflake").replace("WORD", "command")
 
-    with pytest.raises(RefusedError, match=r"install noetl-engine\[snowflake\]"):
+    with pytest.raises(RefusedError, match=r'pip install "noetl-engine\[snowflake\]"'):
         noetl.run(text, db=":memory:")
 
 

@@ -414,7 +414,10 @@ def test_a_kind_without_its_driver_names_its_extra(kind: str, package: str) -> N
 
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
-    assert done.stdout.strip() == f'tool.unknown_kind tool kind "{kind}" needs an extra: install noetl-engine[{kind}]'
+    assert (
+        done.stdout.strip()
+        == f'tool.unknown_kind tool kind "{kind}" needs an extra: pip install "noetl-engine[{kind}]"'
+    )
 
 
 async def test_a_credential_is_tested_and_a_rejected_one_reported_with_its_sqlstate(

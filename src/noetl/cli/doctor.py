@@ -257,7 +257,9 @@ def _extras() -> Iterator[DoctorFinding]:
         if _is_there(module):
             yield DoctorFinding(f"extra {extra}", "ok", _version_of(module))
         else:
-            yield DoctorFinding(f"extra {extra}", "note", f"not installed: {what}", f"install noetl-engine[{extra}]")
+            yield DoctorFinding(
+                f"extra {extra}", "note", f"not installed: {what}", f'pip install "noetl-engine[{extra}]"'
+            )
     more = sorted(set(load_kinds()) - set(KINDS))
     yield DoctorFinding("tools", "ok", f"{len(KINDS)} kinds" + (f", by plug-ins {', '.join(more)}" if more else ""))
 

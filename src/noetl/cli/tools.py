@@ -82,7 +82,7 @@ def _state(name: str, permissions: Permissions) -> str:
     if permissions.refusal(name) is not None:
         return f"off; --allow {name}"
     extra = EXTRAS.get(name)
-    return "ready" if extra is None or is_installed(extra) else f"pip install noetl-engine[{extra}]"
+    return "ready" if extra is None or is_installed(extra) else f'pip install "noetl-engine[{extra}]"'
 
 
 @cache

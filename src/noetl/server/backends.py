@@ -35,7 +35,7 @@ async def open_dispatch(settings: ServerSettings) -> Wakeups:
         try:
             from noetl.store.nats_wakeups import nats_dispatch
         except ImportError:
-            raise RefusedError("a NATS broker needs its driver: install noetl-engine[nats]") from None
+            raise RefusedError('a NATS broker needs its driver: pip install "noetl-engine[nats]"') from None
         wakeups = nats_dispatch(settings.nats)
     elif is_database(settings.db):
         # Opening the store has checked that the driver is installed.

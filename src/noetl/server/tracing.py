@@ -188,7 +188,7 @@ def open_tracing(store: Store, meters: Meters) -> Tracing | None:
 
         return Tracing(store, meters, OtlpSender(OTLPSpanExporter()).send)
     except ImportError:
-        log.warning("tracing", problem="a collector is named, but not its exporter: install noetl-engine[otel]")
+        log.warning("tracing", problem='a collector is named, but not its exporter: pip install "noetl-engine[otel]"')
         return None
 
 

@@ -117,5 +117,5 @@ def _postgres() -> type[PostgresStore]:
     try:
         from noetl.store.postgres.store import PostgresStore
     except ImportError:
-        raise BackendError("a store in PostgreSQL needs its driver: install noetl-engine[postgres]") from None
+        raise BackendError('a store in PostgreSQL needs its driver: pip install "noetl-engine[postgres]"') from None
     return PostgresStore

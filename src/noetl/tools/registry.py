@@ -269,7 +269,8 @@ def guarded_registry(permissions: Permissions) -> Registry:
 
 def _install_text(kind: str, extra: str) -> str:
     elsewhere = f", or name an interpreter that has it in the setting interpreters ({extra}=PATH)"
-    return f'tool kind "{kind}" needs an extra: install noetl-engine[{extra}]{elsewhere * (extra in OF_INTERPRETERS)}'
+    text = f'tool kind "{kind}" needs an extra: pip install "noetl-engine[{extra}]"'
+    return text + elsewhere if extra in OF_INTERPRETERS else text
 
 
 def driver_of(extra: str) -> str:

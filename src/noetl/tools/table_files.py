@@ -64,7 +64,7 @@ class TableFiles:
     async def sql(self, owner: str, folder: Path, *statements: str) -> list[SqlAnswer]:
         """The answers of our own statements on files in `folder`. Data that does not fit into memory spills there."""
         if find_spec("duckdb") is None:
-            message = "rows as a table need DuckDB: install noetl-engine[duckdb]"
+            message = 'rows as a table need DuckDB: pip install "noetl-engine[duckdb]"'
             raise ToolError("tool.unknown_kind", message)
         call: dict[str, Any] = {
             "statements": [(text, []) for text in statements],

@@ -64,7 +64,7 @@ def test_a_missing_extra_is_refused_before_a_run_starts(monkeypatch: pytest.Monk
     monkeypatch.setitem(sys.modules, "duckdb", None)
     monkeypatch.setattr(registry, "_INSTALLED_DRIVERS", set[str]())
 
-    with pytest.raises(RefusedError, match=r'tool kind "duckdb" needs an extra: install noetl-engine\[duckdb\]'):
+    with pytest.raises(RefusedError, match=r'tool kind "duckdb" needs an extra: pip install "noetl-engine\[duckdb\]"'):
         check_runnable(net, Registry())
     check_runnable(net, Registry(), ["duckdb"])  # a worker elsewhere runs it
     check_runnable(net, Registry({"duckdb": NoopTool()}))

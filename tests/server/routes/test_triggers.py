@@ -286,7 +286,7 @@ async def test_a_trigger_of_a_kind_without_its_package_is_refused(
         answer = await client.post("/api/triggers", json=wanted)
 
         assert answer.status_code == 409, answer.text
-        assert "install noetl-engine[storage]" in answer.json()["detail"]
+        assert 'pip install "noetl-engine[storage]"' in answer.json()["detail"]
         assert (await client.get("/api/triggers")).json() == {"triggers": []}
 
 

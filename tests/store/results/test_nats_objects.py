@@ -83,7 +83,7 @@ def test_a_missing_driver_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> No
         monkeypatch.setitem(sys.modules, name, None)
     monkeypatch.delitem(sys.modules, "noetl.store.results.nats_objects")
 
-    with pytest.raises(BackendError, match=r"install noetl-engine\[nats\]"):
+    with pytest.raises(BackendError, match=r'pip install "noetl-engine\[nats\]"'):
         open_results("store.db", "nats://h/b")
 
 

@@ -97,7 +97,7 @@ def test_an_invalid_address_is_refused(url: str) -> None:
 def test_a_missing_driver_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "obstore", None)
 
-    with pytest.raises(BackendError, match=r"install noetl-engine\[storage\]"):
+    with pytest.raises(BackendError, match=r'pip install "noetl-engine\[storage\]"'):
         ObjectResults("memory:///")
 
 

@@ -22,7 +22,7 @@ from tests.tools.quantum_tasks import BELL, World, refused
 TOKEN = "ibm-token-0123456789abcdef"
 needs_ibm = pytest.mark.skipif(
     find_spec("qiskit_ibm_runtime") is None,
-    reason="qiskit-ibm-runtime is not installed: install noetl-engine[quantum-ibm]",
+    reason='qiskit-ibm-runtime is not installed: pip install "noetl-engine[quantum-ibm]"',
 )
 # Stands for the process of IBM's package: it tells what it was asked, and whether it sees the token where others could.
 ECHOES = """
@@ -65,7 +65,7 @@ async def test_without_its_package_ibm_names_what_to_install(world: World, monke
 
     assert error.kind == "quantum.provider_unavailable"
     assert error.message == (
-        'the quantum provider "ibm" needs the package qiskit-ibm-runtime: install noetl-engine[quantum-ibm], '
+        'the quantum provider "ibm" needs the package qiskit-ibm-runtime: pip install "noetl-engine[quantum-ibm]", '
         "or let the simulator stand in for it with provider_stand_ins = ibm=simulator"
     )
 

@@ -20,7 +20,7 @@ from tests.fixtures.virtual_time import RealTool
 from tests.tools.quantum_tasks import BELL, World, refused
 
 needs_aer = pytest.mark.skipif(
-    find_spec("qiskit_aer") is None, reason="Qiskit Aer is not installed: install noetl-engine[quantum]"
+    find_spec("qiskit_aer") is None, reason='Qiskit Aer is not installed: pip install "noetl-engine[quantum]"'
 )
 
 
@@ -42,7 +42,7 @@ async def test_without_the_extra_aer_names_what_to_install(monkeypatch: pytest.M
     error = await refused(World()(provider="aer", circuit=BELL))
 
     assert error.kind == "quantum.provider_unavailable"
-    assert error.message == "this job needs Qiskit Aer, which is not here: install noetl-engine[quantum]"
+    assert error.message == 'this job needs Qiskit Aer, which is not here: pip install "noetl-engine[quantum]"'
 
 
 @needs_aer

@@ -186,7 +186,7 @@ async def store_table(request: Request, checksum: str, worker_id: WorkerId, exec
             await tables.mask(execution_id, file, forms)
         except ToolError as problem:
             if problem.kind == "tool.unknown_kind":
-                message = "this server cannot look through tables: install noetl-engine[duckdb] there"
+                message = 'this server cannot look through tables: pip install "noetl-engine[duckdb]" there'
                 raise ProblemDetails(422, message, kind="table") from None
             raise ProblemDetails(400, "the body is not Parquet", kind="table") from None
         stored, size = await services.results.send_file(file), file.stat().st_size

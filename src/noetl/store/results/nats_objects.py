@@ -37,7 +37,7 @@ try:
     from nats.js.errors import APIError, BadRequestError, DigestMismatchError, NotFoundError
     from nats.js.object_store import ObjectStore
 except ImportError:
-    raise BackendError("results in a NATS broker need its driver: install noetl-engine[nats]") from None
+    raise BackendError('results in a NATS broker need its driver: pip install "noetl-engine[nats]"') from None
 
 _T = TypeVar("_T")
 BUCKET = "noetl-results"

@@ -157,7 +157,7 @@ class ObjectResults(RemoteResults):
             from obstore.exceptions import BaseError
             from obstore.store import from_url
         except ImportError:
-            raise BackendError(f"results at {url} need an object store: install noetl-engine[storage]") from None
+            raise BackendError(f'results at {url} need an object store: pip install "noetl-engine[storage]"') from None
         super().__init__(url)
         self._objects = obstore
         try:

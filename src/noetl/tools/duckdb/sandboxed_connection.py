@@ -42,7 +42,7 @@ def load(connection: Any, name: str) -> None:
         connection.execute(f"LOAD {quoted(str(_extension_file(name) or name))}")
     except Exception:  # this installs any missing part
         extra, known = _EXTRAS.get(name, "ducklake"), name.removesuffix("_scanner")
-        message = f"this DuckDB cannot load the {known} extension here: install noetl-engine[{extra}]"
+        message = f'this DuckDB cannot load the {known} extension here: pip install "noetl-engine[{extra}]"'
         raise ToolError("duckdb.error", message) from None
 
 

@@ -198,7 +198,7 @@ class Ibm:
         if find_spec("qiskit_ibm_runtime") is None:
             raise ToolError(
                 UNAVAILABLE,
-                f'the quantum provider "ibm" needs the package {PACKAGE}: install noetl-engine[{EXTRA}], '
+                f'the quantum provider "ibm" needs the package {PACKAGE}: pip install "noetl-engine[{EXTRA}]", '
                 "or let the simulator stand in for it with provider_stand_ins = ibm=simulator",
             )
         account = account_of(around.credential)

@@ -120,7 +120,9 @@ def _has_aer() -> bool:
 
 def _check_aer() -> None:
     if not _has_aer():
-        raise ToolError(UNAVAILABLE, "this job needs Qiskit Aer, which is not here: install noetl-engine[quantum]")
+        raise ToolError(
+            UNAVAILABLE, 'this job needs Qiskit Aer, which is not here: pip install "noetl-engine[quantum]"'
+        )
 
 
 def _versions(ticket: _Ticket) -> dict[str, Any]:

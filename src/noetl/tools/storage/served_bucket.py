@@ -65,7 +65,9 @@ async def served_bucket(
     """The bucket of `url`, which the task writes as `name`, with the credential `auth`, or with fields that a catalogue
     has vended."""
     if not is_installed("storage"):
-        raise ToolError("tool.unknown_kind", "a lake in an object store needs an extra: install noetl-engine[storage]")
+        raise ToolError(
+            "tool.unknown_kind", 'a lake in an object store needs an extra: pip install "noetl-engine[storage]"'
+        )
     from noetl.tools.storage.tool import store_fields  # needs that extra
 
     location = location_of(url, name=name)
