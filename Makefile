@@ -1,6 +1,6 @@
 # Every verb of this project. `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-groups test-modules test-ui test-deep soak check format bench golden conformance docs docs-site wheel client ui lock sbom audit clean
+.PHONY: help setup demo test test-groups test-modules test-ui test-deep soak check format bench golden conformance docs docs-site wheel client ui lock sbom licences audit clean
 
 PY := .venv/bin/python
 READY := .venv/.ready
@@ -123,6 +123,9 @@ lock: ## pin the newest versions of all dependencies, with hashes and without ad
 
 sbom: $(READY) ## write a bill of materials of the locked dependencies (CycloneDX) to dist/
 	@sh tools/supply_chain.sh sbom
+
+licences: $(READY) ## write the licences of all dependencies to dist/licences.md
+	@$(PY) -m tools.licences
 
 audit: $(READY) ## ask the vulnerability database for the locked dependencies; loud where it cannot be reached
 	@sh tools/supply_chain.sh audit
