@@ -7,6 +7,7 @@ import html
 import json
 import quopri
 import re
+import reprlib
 import shlex
 import unicodedata
 import zlib
@@ -272,6 +273,25 @@ def test_a_secret_in_base64_on_two_lines_is_masked_in_live_output(before: int) -
     assert "***" in shown
     rest = "".join(shown.split())
     assert all(sure[at : at + 8] not in rest for at in range(0, len(sure) - 8, 8))
+
+
+@pytest.mark.req("KEY-06")
+def test_the_end_of_a_secret_that_a_program_shortened_in_its_middle_is_masked() -> None:
+    secret = "".join(f"word{number}-" for number in range(40)) + "é"
+    shortened = [
+        f"[parameters: {{'key': '{secret[:60]} ... (200 characters truncated) ... {secret[-60:]}'}}]",
+        reprlib.repr(secret),
+        f"{secret[:20]}…{secret[-20:]}",
+    ]
+    redactor = Redactor([secret])
+
+    for text in shortened:
+        assert "word" not in redactor.text(text)
+        assert redactor.data({"error": text}) == {"error": redactor.text(text)}
+        assert "word" not in shown_live(secret, text + "\n")
+    assert redactor.text("and so on ... word39-") == "and so on ... word39-"
+    again = Redactor((), searched=redactor.searched, wholes=redactor.wholes)
+    assert again.text(shortened[0]) == redactor.text(shortened[0])
 
 
 def test_data_with_base64_in_lines_and_no_secret_is_the_same_object() -> None:

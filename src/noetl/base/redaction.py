@@ -27,10 +27,13 @@ from noetl.base.encoded_blocks import (
 from noetl.base.secret_forms import SHORTEST, dumped_forms, forms_of, json_escaped
 
 MASK = "***"
+_LONGEST_WITH_TAIL = 4_096  # characters of a secret whose end is looked for
 TELLING = 12  # characters of a secret that was cut off; fewer, and less than half of it, are let through
 
 # the marks that programs write where they truncate a text (PostgreSQL: the columns of a failing row)
-_ENDS = ("…", " …", "...", "\ufffd")
+_ENDS = ("…", " …", "...", " ...", "\ufffd")
+_TEXT_MARKS = re.compile(r"(?:\.\.\.|…) ?")
+_JSON_MARKS = re.compile(rb"(?:\.\.\.|\xe2\x80\xa6) ?")
 _JSON_ENDS = (b'"', *(end.encode() for end in _ENDS))
 _LONGEST_END = max(len(end) for end in _JSON_ENDS)
 _PIECE_BYTES = 1 << 20  # of encoded data that is searched at once
@@ -58,10 +61,37 @@ def without_password(address: str) -> str:
     return f"{scheme}://{shown}"
 
 
-class Matcher(Generic[AnyStr]):
-    """Finds any of many fixed texts, each at least SHORTEST long."""
+class Tails(Generic[AnyStr]):
+    """Finds the ends of secrets behind a mark of truncation: SQLAlchemy and `reprlib` shorten a text in its middle."""
 
-    def __init__(self, needles: Iterable[AnyStr]) -> None:
+    def __init__(self, secrets: Iterable[AnyStr], marks: re.Pattern[AnyStr]) -> None:
+        self._secrets: list[AnyStr] = [secret for secret in secrets if TELLING < len(secret) <= _LONGEST_WITH_TAIL]
+        self._marks: re.Pattern[AnyStr] = marks
+        # What a tail may begin with: a text has far more marks than tails, and each is looked up once.
+        self._begins: frozenset[AnyStr] = frozenset(
+            secret[at : at + TELLING] for secret in self._secrets for at in range(len(secret) - TELLING + 1)
+        )
+
+    def spans(self, text: AnyStr) -> Iterator[tuple[int, int]]:
+        if not self._begins:
+            return
+        for mark in self._marks.finditer(text):
+            start = mark.end()
+            begin = text[start : start + TELLING]
+            if begin not in self._begins:
+                continue
+            for secret in self._secrets:
+                at = secret.find(begin)
+                if at >= 0 and text.startswith(secret[at:], start):
+                    yield start, start + len(secret) - at
+                    break
+
+
+class Matcher(Generic[AnyStr]):
+    """Finds any of many fixed texts, each at least SHORTEST long, and the ends of some that were shortened."""
+
+    def __init__(self, needles: Iterable[AnyStr], tails: Tails[AnyStr]) -> None:
+        self.tails: Tails[AnyStr] = tails
         # By their first SHORTEST characters, the longest first: where one secret begins another, the whole is masked.
         self._by_head: dict[AnyStr, list[AnyStr]] = {}
         self.longest = 0
@@ -86,7 +116,10 @@ class Matcher(Generic[AnyStr]):
         return len(text)
 
     def matches(self, text: AnyStr, ends: tuple[AnyStr, ...]) -> bool:
-        return next(self.spans(text, ends), None) is not None
+        """Whether one of them is in the text; with `ends`, also a part of one that was cut."""
+        return next(self.spans(text, ends), None) is not None or (
+            bool(ends) and next(self.tails.spans(text), None) is not None
+        )
 
     def spans(self, text: AnyStr, ends: tuple[AnyStr, ...] = ()) -> Iterator[tuple[int, int]]:
         """The positions of the texts, the longest one at each place; they may overlap. With `ends`, which may follow
@@ -147,17 +180,25 @@ class Redactor:
     """Masks a fixed set of secrets. Secrets shorter than SHORTEST are not masked, since they would match ordinary
     text."""
 
-    def __init__(self, secrets: Iterable[str], *, searched: Iterable[str] = ()) -> None:
-        """`searched` are those of another one, in place of secrets."""
+    def __init__(self, secrets: Iterable[str], *, searched: Iterable[str] = (), wholes: Iterable[str] = ()) -> None:
+        """`searched` and `wholes` are those of another one, in place of secrets."""
         texts = {text for secret in secrets for text in (secret, secret.strip())}  # headers lose the blanks around
         long_enough = [text for text in texts if len(text) >= SHORTEST]
         forms = {form for text in long_enough for form in forms_of(text)}
         self.forms = tuple(sorted(forms))  # for callers that search data that is not our text: tables
         forms |= {form for text in long_enough for form in dumped_forms(text)} | {*searched}
         self.searched = tuple(sorted(forms))
-        self._text = Matcher(forms) if forms else None
+        self.wholes = tuple(sorted({*long_enough, *wholes}))
+        self._text = Matcher(forms, Tails(self.wholes, _TEXT_MARKS)) if forms else None
         # plain data is encoded once and looked through as a whole; only where something is found is it walked
-        self._json = Matcher({json_escaped(form).encode() for form in forms}) if forms else None
+        self._json = (
+            Matcher(
+                {json_escaped(form).encode() for form in forms},
+                Tails([json_escaped(whole).encode() for whole in self.wholes], _JSON_MARKS),
+            )
+            if forms
+            else None
+        )
 
     @property
     def idle(self) -> bool:
@@ -343,7 +384,8 @@ def _masked(
     at = 0
     shown: list[str] = []
     spans = matcher.spans(text, ends)
-    further = [*more, *encoded_spans(text, matcher.spans, budget or UnpackBudget(len(text)))]
+    tails = matcher.tails.spans(text) if ends else ()
+    further = [*more, *tails, *encoded_spans(text, matcher.spans, budget or UnpackBudget(len(text)))]
     if further:
         spans = iter(sorted([*spans, *further]))
     for start, stop in _joined_spans(spans):

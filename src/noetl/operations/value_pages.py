@@ -184,7 +184,8 @@ def _answer(file: Path, asked: dict[str, Any]) -> dict[str, Any]:
     try:
         if "searched" in asked:
             # In place: the server reads the file again, and decodes nothing.
-            file.write_bytes(masked_value(body, Redactor((), searched=asked["searched"])))
+            redactor = Redactor((), searched=asked["searched"], wholes=asked["wholes"])
+            file.write_bytes(masked_value(body, redactor))
             return {"masked": True}
         if "pointer" not in asked:
             return {"written": written_value(body)}

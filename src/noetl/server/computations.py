@@ -112,7 +112,7 @@ async def masked_body(body: bytes, redactor: Redactor) -> bytes:
     # Most values hold none, and then nothing has to be decoded.
     if not await computed(redactor.may_be_in, body):
         return body
-    async with _asked_of_process(body, {"searched": redactor.searched}) as (_, file):
+    async with _asked_of_process(body, {"searched": redactor.searched, "wholes": redactor.wholes}) as (_, file):
         return await computed(file.read_bytes)
 
 
