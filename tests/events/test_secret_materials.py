@@ -11,7 +11,7 @@ from noetl.base.redaction import MASK, Redactor
 from noetl.events.outcomes import Error, Meta, Outcome, Status, TaskResult
 from noetl.events.secret_materials import Material, masked, secrets_in
 from noetl.events.steps import StepDone, StepFailed
-from noetl.events.tasks import Decided, TaskProcessed
+from noetl.events.tasks import Decided, JobPlaced, TaskProcessed
 
 SECRET = "hunter22"
 REDACTOR = Redactor([SECRET])
@@ -62,6 +62,16 @@ def test_secret_content_is_masked_everywhere(record: msgspec.Struct) -> None:
     assert msgspec.json.encode(record) == before, "it works on copies"
     names = msgspec.json.encode(masked(record, Redactor([]))).count(SECRET.encode())
     assert msgspec.json.encode(clean).count(SECRET.encode()) < names
+
+
+def test_data_in_a_tuple_of_a_record_is_masked() -> None:
+    refused = ({"name": "backend", "refused": f"the provider said: {SECRET}"}, {"name": "other"})
+    placed = JobPlaced(
+        backend="other", provider="p", prefer="cost", considered=refused, task="t", visit=1, attempt=1, task_run_id="r"
+    )
+
+    assert masked(placed, REDACTOR).considered[0]["refused"] == f"the provider said: {MASK}"
+    assert masked(placed, Redactor(["another secret"])) is placed
 
 
 def test_names_and_ids_are_not_masked() -> None:

@@ -216,9 +216,19 @@ def _part(owner: type, field: str, value: Any, redactor: Redactor) -> Any:
 
 
 def _each(values: tuple[Any, ...], redactor: Redactor) -> tuple[Any, ...]:
-    """The records of a tuple; one of plain names or numbers stays."""
-    new = tuple(masked(item, redactor) if isinstance(item, msgspec.Struct) else item for item in values)
+    """The records and the data of a tuple; one of plain names or numbers stays."""
+    new = tuple(_item(item, redactor) for item in values)
     return values if all(a is b for a, b in zip(values, new, strict=True)) else new
+
+
+def _item(value: Any, redactor: Redactor) -> Any:
+    match value:
+        case msgspec.Struct():
+            return masked(value, redactor)
+        case dict() | list():
+            return redactor.data(value)
+        case _:
+            return value
 
 
 def _text_fields(owner: type) -> frozenset[str]:
