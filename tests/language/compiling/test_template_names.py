@@ -107,3 +107,29 @@ def test_the_condition_of_a_rule_is_completed_before_the_rule_says_what_to_do(ru
     text += f"      spec:\n       policy:\n        rules:{rules}"
 
     assert {"outcome.status", "outcome.error"} <= set(template_names(text, len(text), KINDS))
+
+
+RESULTS = playbook(
+    """\
+    workload: {region: {zone: {id: 1}, name: eu}, day: 1}
+    workflow:
+      - step: start
+        tool:
+          kind: python
+          code: |
+            result = {"greeting": "hi", "two words": 1}
+        next: {arcs: [{step: load}]}
+      - step: load
+        tool: {kind: shell, cmds: echo}
+        next: {arcs: [{step: end}]}
+      - step: end
+        args: {a: "{{ @ }}"}
+    """
+)
+
+
+def test_members_of_inputs_and_results_are_offered_where_the_text_tells_them() -> None:
+    offered = template_names(RESULTS.replace("@", ""), RESULTS.index("@"), KINDS)
+
+    assert {"workload.region.name", "workload.region.zone.id", "start.greeting", "load.exit_code"} <= set(offered)
+    assert [one for one in offered if "two" in one] == []

@@ -10,12 +10,15 @@ import re
 from collections.abc import Iterable, Iterator
 
 from noetl.base.diagnostics import Findings, Source
+from noetl.language.compiling.embedded_code import KIND as PYTHON
+from noetl.language.compiling.embedded_code import MAX_PYTHON_CHARACTERS, tree_of
 from noetl.language.compiling.lowering.values import loops_of
 from noetl.language.compiling.passes import Compilation, every_task, pipelines
+from noetl.language.compiling.python_results import result_fields
 from noetl.language.compiling.step_names import arcs_of
 from noetl.language.compiling.template_sites import TemplateText, written_texts
 from noetl.language.compiling.undefined_names import EVENT_KEYS, OUTCOME_KEYS, TOKEN_KEYS
-from noetl.language.reading.nodes import Mapping
+from noetl.language.reading.nodes import Mapping, Scalar
 from noetl.language.reading.playbook import Playbook, StepSyntax, TaskSyntax
 from noetl.language.reading.reader import read_playbook
 from noetl.net.kinds import Kinds
@@ -82,7 +85,7 @@ def _names(here: TemplateText, playbook: Playbook, kinds: Kinds) -> Iterator[str
     seen = visible(here.site, playbook.dialect.rules.value)
     step = here.step_of(playbook)
     members = dict(_MEMBERS) | {
-        "workload": _keys(playbook.workload),
+        "workload": frozenset(_nested_keys(playbook.workload)),
         "ctx": frozenset(_ctx_keys(playbook)),
         "args": frozenset(_token_args(step, playbook)),
         "iter": frozenset({"index", *_iterators(step)}),
@@ -120,12 +123,32 @@ def _result(step: StepSyntax, kinds: Kinds) -> Iterator[str]:
     for field in step.human_task.form if step.human_task else ():
         yield f"{step.name}.{field.field}"
     last = step.tasks[-1] if step.tasks and step.loop is None else None
-    kind = kinds.get(last.kind) if isinstance(last, TaskSyntax) else None
-    yield from (f"{step.name}.{key}" for key in (kind.result_keys if kind else ()))
+    if isinstance(last, TaskSyntax):
+        yield from (f"{step.name}.{key}" for key in _result_keys(last, kinds))
+
+
+def _result_keys(task: TaskSyntax, kinds: Kinds) -> Iterable[str]:
+    """The fields that each result of its kind has; of Python code, those of the mapping that it writes out."""
+    code = task.inputs.get("code")
+    if task.kind != PYTHON or not isinstance(code, Scalar):
+        kind = kinds.get(task.kind)
+        return kind.result_keys if kind is not None else ()
+    text = str(code.value)
+    tree = tree_of(text) if len(text) <= MAX_PYTHON_CHARACTERS else None
+    return (key for key in sorted(result_fields(tree) or ()) if key.isidentifier()) if tree is not None else ()
 
 
 def _keys(written: Mapping | None) -> frozenset[str]:
     return frozenset(key for key in (written.keys if written is not None else ()) if key.isidentifier())
+
+
+def _nested_keys(written: Mapping | None, depth: int = 3) -> Iterator[str]:
+    """Keys, and those of mappings in them: `region`, `region.zone`."""
+    for key in sorted(_keys(written)):
+        yield key
+        inner = written.get(key) if written is not None and depth > 1 else None
+        if isinstance(inner, Mapping):
+            yield from (f"{key}.{below}" for below in _nested_keys(inner, depth - 1))
 
 
 def _ctx_keys(playbook: Playbook) -> Iterable[str]:

@@ -68,8 +68,59 @@ describe("completion", () => {
     expect(await inside("    tool: [{ kind: http, ")).toEqual(["url", "method"]);
     expect(await inside("    tool: [{ kind: http, method: ")).toEqual(["GET", "POST"]);
     expect(await inside("  - { step: a, tool: [{ kind: python }, { kind: python, co")).toEqual(["code"]);
-    expect(await inside("    next: { arcs: [{ step: ", { schema, steps: ["end"] })).toEqual(["end"]);
+    expect(await inside("    next: { arcs: [{ step: ", { schema, steps: ["gone"] })).toEqual(["start"]);
     expect(await inside('    tool: [{ kind: http, url: "a, ')).toEqual([]);
+  });
+  it("offers keys and values within braces over several lines, however they are laid out", async () => {
+    const task = { $ref: "#/$defs/task" };
+    const step: Schema = { properties: { step: {}, tool: { anyOf: [task, { items: task }] } } };
+    const either: Schema = { ...schema, $defs: { ...schema.$defs, step } };
+    const inside = async (...lines: string[]): Promise<string[]> =>
+      (await options(["workflow:", "  - step: start", ...lines], { schema: either, steps: ["gone"] })).map(
+        (one) => one.label,
+      );
+    expect(await inside("    tool: {", "      ")).toEqual(["kind"]);
+    expect(await inside("    tool: {", "      kind: http,", "      ")).toEqual(["url", "method"]);
+    expect(await inside("    tool: {", "      kind: http, # calls", "", "      me")).toEqual(["url", "method"]);
+    expect(await inside("    tool: {", "      kind: http, url: a, method: ")).toEqual(["GET", "POST"]);
+    expect(await inside("    tool: [", "      { kind: python },", "      { kind: http,", "        ")).toEqual([
+      "url",
+      "method",
+    ]);
+    expect(await inside("    tool:", "      [", "        { kind: python, ")).toEqual(["code"]);
+    expect(await inside("    next: {", "      arcs: [", "        {", "          step: ")).toEqual(["start"]);
+    // What is closed, or begins in a text, is around nothing.
+    expect(await inside("    tool: {", "      kind: http", "    }", "    ")).toEqual([]);
+    expect(
+      await inside("    tool:", "      kind: python", "      code: |", "        result = {", "          ki"),
+    ).toEqual([]);
+    expect(await inside("    args: { a: ", "    tool:", "      kind: http", "      ")).toEqual(["url", "method"]);
+  });
+  it("counts what stands behind the cursor in the same braces", async () => {
+    const at = async (text: string): Promise<string[]> => {
+      const doc = ["workflow:", "  - step: start", text].join("\n");
+      const state = EditorState.create({ doc: doc.replace("@", "") });
+      const found = await complete({ schema }, new CompletionContext(state, doc.indexOf("@"), true));
+      return (found?.options ?? []).map((one) => one.label);
+    };
+    expect(await at("    tool: [{ @, kind: http, url: a }]")).toEqual(["method"]);
+    expect(await at("    tool: [{ @")).toEqual(["kind"]);
+    expect(await at("    tool: [{ @\n  - { step: b, tool: [{ kind: http }] }")).toEqual(["kind"]);
+    expect(await at("    tool: [{ kind: http @ }]")).toEqual([]); // its value is there
+  });
+  it("offers names in a template that began on a line above", async () => {
+    const text = [
+      "workload: { amount: 5 }",
+      "workflow:",
+      "  - step: a",
+      "    tool:",
+      "      kind: python",
+      "      code: |",
+    ];
+    const labels = async (...lines: string[]): Promise<string[]> => offered([...text, ...lines]);
+    expect(await labels("        {{", "        workload.")).toContain("workload.amount");
+    expect(await labels("        {{ 1 }}", "        workload.")).not.toContain("workload.amount");
+    expect(await labels("        {{ 1", "    args:", "      wo")).not.toContain("workload.amount");
   });
   it("is there in every item of a list, indented or not", async () => {
     expect(await offered(["workflow:", "  - step: a", "  - step: b", "  - "])).toEqual(["step", "tool"]);

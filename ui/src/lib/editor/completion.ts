@@ -3,7 +3,9 @@
 
 import type { Completion, CompletionContext, CompletionResult } from "@codemirror/autocomplete";
 import type { Text } from "@codemirror/state";
+import { flowStart, isInQuotes, walkFlow, type Level } from "./flow";
 import { templateNames } from "./names";
+import { stepNames } from "./steps";
 
 export interface Words {
   schema?: Schema;
@@ -209,8 +211,11 @@ const plain = (names: string[] | undefined, type: string): Completion[] =>
   (names ?? []).map((label) => ({ label, type }));
 
 /** Names that a value of this key may have, beyond what the schema lists. */
-function named(key: string, words: Words): Completion[] {
-  if (["step", "entry_step", "alternative_step", "return_step"].includes(key)) return plain(words.steps, "function");
+function named(key: string, words: Words, document: Text): Completion[] {
+  if (["step", "entry_step", "alternative_step", "return_step"].includes(key)) {
+    const own = stepNames(document.toString()); // of the text as it stands: the checker knows no step of a broken one
+    return plain(own.length ? own : words.steps, "function");
+  }
   if (["to", "task"].includes(key)) return plain(words.tasks, "function");
   if (["auth", "credential"].includes(key)) return plain(words.credentials, "constant");
   if (key === "kind") return plain(words.kinds, "class");
@@ -234,6 +239,22 @@ async function templateResult(
   return { from, options, validFor: TEMPLATE_NAME };
 }
 
+const OPEN_TEMPLATE = /\{\{(?:(?!\}\}).)*?([\w.]*)$/;
+const MOST_TEMPLATE_LINES = 10;
+
+/** A template that is open at the end of a line, with what is typed of a name; it may have begun some lines above. */
+function openTemplate(document: Text, lineNumber: number, before: string): RegExpExecArray | null {
+  const here = OPEN_TEMPLATE.exec(before);
+  if (here || before.includes("}}")) return here;
+  for (let number = lineNumber - 1; number >= 1 && number > lineNumber - MOST_TEMPLATE_LINES; number--) {
+    const { text } = document.line(number);
+    if (OPEN_TEMPLATE.test(text)) return /([\w.]*)$/.exec(before);
+    // Lines of a template are neither keys nor items; a text without an end is no template.
+    if (text.includes("}}") || /^\s*(- |[\w-]+:(\s|$))/.test(text)) return null;
+  }
+  return null;
+}
+
 export function complete(
   words: Words | undefined,
   context: CompletionContext,
@@ -241,19 +262,19 @@ export function complete(
   const document = context.state.doc;
   const line = document.lineAt(context.pos);
   const before = line.text.slice(0, context.pos - line.from);
-  const template = /\{\{(?:(?!\}\}).)*?([\w.]*)$/.exec(before);
+  const template = openTemplate(document, line.number, before);
   if (template) return templateResult(words, context, context.pos - template[1]!.length);
   if (!words) return null;
+  const inBraces = words.schema && bracesAt(document, line.number, before);
+  if (inBraces) return flowResult(words, inBraces, context);
   const value = /^(\s*(?:- )*)(["']?)([\w./-]+)\2\s*:\s+(["']?)([\w./-]*)$/.exec(before);
   if (value) {
     const key = value[3]!;
     const path = [...around(document, line.number, value[1]!), key];
     const siblings = siblingsAt(document, line.number, value[1]!.length);
-    const options = [...named(key, words), ...(words.schema ? values(words.schema, path, siblings) : [])];
+    const options = [...named(key, words, document), ...(words.schema ? values(words.schema, path, siblings) : [])];
     return options.length ? { from: context.pos - value[5]!.length, options, validFor: /^[\w./-]*$/ } : null;
   }
-  const inBraces = words.schema && bracesAt(document, line.number, before);
-  if (inBraces) return flowResult(words, inBraces, context);
   const key = /^(\s*(?:- )*)([\w-]*)$/.exec(before);
   if (key && words.schema && (key[2] || context.explicit)) {
     const path = around(document, line.number, key[1]!);
@@ -272,28 +293,27 @@ interface Flow {
   typed: string;
 }
 
-const FLOW_BEGIN = /^(\s*(?:- )*)(?:(["']?)([\w./-]+)\2\s*:\s+)?(?=[{[])/;
-const FLOW_TOKEN = /"(?:[^"\\]|\\.)*"|'[^']*'|[{}[\],]|[^\s{}[\],"']+/g;
+const MOST_REST = 2_000; // characters behind the cursor
 
-/** Where one writes within `{ … }` that begins on this line; nothing elsewhere, and none within quotes. */
+/** Where one writes within `{ … }`, begun on this line or above; nothing elsewhere, and none within quotes. */
 function bracesAt(document: Text, lineNumber: number, before: string): Flow | null {
-  const begin = FLOW_BEGIN.exec(before);
+  const begin = flowStart(document, lineNumber, before);
+  if (!begin) return null;
+  const pos = document.line(lineNumber).from + before.length;
   const typed = /[\w./-]*$/.exec(before)![0];
-  const rest = before.slice(begin?.[0].length ?? 0, before.length - typed.length);
-  if (!begin || /["']/.test(rest.replace(/"(?:[^"\\]|\\.)*"|'[^']*'/g, ""))) return null;
-  const open: Flow[] = [];
-  const outer: Flow = { path: around(document, lineNumber, begin[1]!), siblings: {}, key: begin[3] ?? "", typed };
-  for (const [token] of rest.matchAll(FLOW_TOKEN)) {
-    const inner = open.at(-1) ?? outer;
-    if (token === "{" || token === "[") {
-      const path = inner.key ? [...inner.path, inner.key] : inner.path;
-      open.push({ path: token === "[" ? [...path, "-"] : path, siblings: {}, key: "", typed });
-    } else if (token === "}" || token === "]") open.pop();
-    else if (token === ",") inner.key = "";
-    else if (token.endsWith(":")) inner.key = token.slice(0, -1).replace(/^["']|["']$/g, "");
-    else if (inner.key) inner.siblings[inner.key] = token.replace(/^["']|["']$/g, "");
-  }
-  return open.at(-1) ?? null;
+  const text = document.sliceString(begin.from, pos - typed.length);
+  if (isInQuotes(text)) return null;
+  const base = around(document, begin.line, begin.indent);
+  const level = walkFlow(text, begin.key ? [...base, begin.key] : base).open.at(-1);
+  if (!level || (level.key && level.key in level.siblings)) return null; // its value is there
+  const rest = document.sliceString(pos, Math.min(document.length, pos + MOST_REST));
+  return { path: level.path, siblings: { ...siblingsBehind(level, rest), ...level.siblings }, key: level.key, typed };
+}
+
+/** What stands behind the cursor in the same braces, if they are closed: a kind says which keys there are. */
+function siblingsBehind({ sign, key }: Level, rest: string): Record<string, string> {
+  const { words, open } = walkFlow(`${sign}${key ? `${key}: ` : ""}${rest.replace(/^[\w./-]*/, "")}`, []);
+  return (!open.length && words.find((one) => one.path.length === 1 && one.path[0] !== "-")?.siblings) || {};
 }
 
 function flowResult(
@@ -304,7 +324,7 @@ function flowResult(
   const from = context.pos - typed.length;
   const schema = words.schema!;
   if (key) {
-    const options = [...named(key, words), ...values(schema, [...path, key], siblings)];
+    const options = [...named(key, words, context.state.doc), ...values(schema, [...path, key], siblings)];
     return options.length ? { from, options, validFor: /^[\w./-]*$/ } : null;
   }
   if (!typed && !context.explicit) return null;

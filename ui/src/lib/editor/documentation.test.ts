@@ -10,7 +10,12 @@ const KINDS = [
 const schema: Schema = {
   properties: { workflow: { description: "Its steps.", items: { $ref: "#/$defs/step" } } },
   $defs: {
-    step: { properties: { step: { description: "Its name." }, tool: { $ref: "#/$defs/task" } } },
+    step: {
+      properties: {
+        step: { description: "Its name." },
+        tool: { anyOf: [{ $ref: "#/$defs/task" }, { items: { $ref: "#/$defs/task" } }] },
+      },
+    },
     task: {
       properties: { kind: { enum: ["http", "noop"], description: "Which tool.", anyOf: KINDS } },
       allOf: [{ if: { properties: { kind: { const: "http" } }, required: ["kind"] }, then: { $ref: "#/$defs/http" } }],
@@ -54,6 +59,27 @@ describe("documentation", () => {
     expect(at(7, "method")).toBe("How.");
     expect(at(7, "http")).toBe("Calls a URL.");
     expect(documentationAt(schema, Text.of(lines), 7, lines[6]!.indexOf("method"))?.values).toEqual(["GET"]);
+  });
+  it("is found in braces over several lines", () => {
+    const several = [
+      "workflow:",
+      "  - step: a",
+      "    tool: {",
+      "      kind: http,",
+      "      url: x, method: GET",
+      "    }",
+      "  - step: b",
+      "    tool: [",
+      "      { method: GET,",
+      "        kind: http }]",
+    ];
+    const told = (line: number, word: string): string | undefined =>
+      documentationAt(schema, Text.of(several), line, several[line - 1]!.indexOf(word))?.text;
+    expect(told(4, "kind")).toBe("Which tool. Calls a URL.");
+    expect(told(4, "http")).toBe("Calls a URL.");
+    expect(told(5, "method")).toBe("How.");
+    expect(told(7, "step")).toBe("Its name.");
+    expect(told(10, "kind")).toBe("Which tool. Calls a URL.");
   });
   it("is nothing where the schema says nothing", () => {
     expect(documentationAt(schema, Text.of(lines), 5, 12)).toBeNull();

@@ -2,6 +2,7 @@
 
 import type { Text } from "@codemirror/state";
 import { around, schemasAt, siblingsAt, type Schema } from "./completion";
+import { flowStart, walkFlow } from "./flow";
 
 export interface Documentation {
   from: number; // column of the word, from zero
@@ -21,41 +22,26 @@ interface Place {
 }
 
 const BLOCK = /^(\s*(?:- )*)(["']?)([\w./-]+)\2\s*:(\s+|$)/;
-const TOKEN = /"(?:[^"\\]|\\.)*"|'[^']*'|[{}[\],]|[\w./-]+(\s*:(?=\s|$))?/g;
+const MOST_CHARACTERS = 20_000; // of one collection
 
-/** Keys within `{ … }` on a line, with the path of each; a word behind a key is its value. */
-function flowPlaces(text: string, begin: number, base: string[]): Place[] {
-  const found: Place[] = [];
-  const open: { sign: string; path: string[]; siblings: Record<string, string> }[] = [];
-  let path = base;
-  for (const token of text.slice(begin).matchAll(TOKEN)) {
-    const [word] = token;
-    const from = begin + token.index;
-    const inner = open.at(-1);
-    if (word === "{" || word === "[") {
-      const within = word === "[" ? [...path, "-"] : path;
-      open.push({ sign: word, path: within, siblings: {} });
-      path = within;
-    } else if (word === "}" || word === "]") {
-      open.pop();
-      path = open.at(-1)?.path ?? base;
-    } else if (word === ",") path = inner?.path ?? base;
-    else if (token[1] !== undefined && inner?.sign === "{") {
-      const key = word.slice(0, word.length - token[1].length);
-      path = [...inner.path, key];
-      found.push({ path, siblings: inner.siblings, word: key, from, isValue: false, value: "" });
-    } else if (inner?.sign === "{" && path.length > inner.path.length) {
-      const value = word.replace(/^["']|["']$/g, "");
-      inner.siblings[path.at(-1)!] = value;
-      const key = found.findLast((one) => one.path === path);
-      if (key) key.value = value;
-      found.push({ path, siblings: inner.siblings, word, from, isValue: true, value });
-    }
-  }
-  return found;
+/** The key or value of a `{ … }` that is under the pointer, wherever the collection begins and ends. */
+function flowPlace(document: Text, lineNumber: number, column: number): Place | null {
+  const { text, from: lineFrom } = document.line(lineNumber);
+  const begin = flowStart(document, lineNumber, text.slice(0, column + 1));
+  if (!begin) return null;
+  const base = around(document, begin.line, begin.indent);
+  const whole = document.sliceString(begin.from, Math.min(document.length, begin.from + MOST_CHARACTERS));
+  const { words } = walkFlow(whole, begin.key ? [...base, begin.key] : base);
+  const at = lineFrom + column - begin.from;
+  const found = words.find((one) => one.from <= at && at < one.from + one.word.length);
+  if (!found) return null;
+  const value = found.siblings[found.path.at(-1)!] ?? "";
+  return { ...found, from: begin.from + found.from - lineFrom, value };
 }
 
 function placeAt(document: Text, lineNumber: number, column: number): Place | null {
+  const inFlow = flowPlace(document, lineNumber, column);
+  if (inFlow) return inFlow;
   const { text } = document.line(lineNumber);
   const block = BLOCK.exec(text);
   if (!block) return null;
@@ -67,8 +53,7 @@ function placeAt(document: Text, lineNumber: number, column: number): Place | nu
   const places: Place[] = [
     { path, siblings, word: key, from: indent.length, isValue: false, value: isWord ? value : "" },
   ];
-  if (/^[{[]/.test(value)) places.push(...flowPlaces(text, whole.length, path));
-  else if (isWord) places.push({ path, siblings, word: value, from: whole.length, isValue: true, value });
+  if (isWord) places.push({ path, siblings, word: value, from: whole.length, isValue: true, value });
   return places.find((one) => one.from <= column && column < one.from + one.word.length) ?? null;
 }
 

@@ -4,7 +4,9 @@ import { templateNames } from "./names";
 describe("names that templates read", () => {
   it("are the inputs, variables, iterators and form fields of the text", () => {
     const text = [
-      "workload: { amount: 5, who: world }",
+      "workload: {",
+      "  amount: 5, # in euro",
+      "  who: { name: world } }",
       "workflow:",
       "  - step: start",
       "    loop: { in: [1], iterator: order }",

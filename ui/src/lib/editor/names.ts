@@ -2,7 +2,9 @@
 // and their form fields.
 // Read line by line, so that a text with errors gives what it can.
 
-const FLOW_KEYS = /[{,]\s*(["']?)([A-Za-z_]\w*)\1\s*:/g;
+import { walkFlow } from "./flow";
+
+const MOST_FLOW_LINES = 50; // of braces
 const SCOPES: Record<string, string> = {
   workload: "workload",
   ctx: "ctx",
@@ -15,7 +17,11 @@ const indentOf = (line: string): number => line.length - line.trimStart().length
 
 /** Keys of the mapping that begins in a line: those in its braces, or the lines below it that are one level in. */
 function keysBelow(lines: readonly string[], at: number, column: number, rest: string): string[] {
-  if (rest.trim()) return [...rest.matchAll(FLOW_KEYS)].map((found) => found[2]!);
+  if (rest.trim()) {
+    const whole = [rest, ...lines.slice(at + 1, at + 1 + MOST_FLOW_LINES)].join("\n").trimStart();
+    const own = walkFlow(whole, []).words.filter((one) => !one.isValue && one.path.length === 1);
+    return own.map((one) => one.word).filter((word) => /^[A-Za-z_]\w*$/.test(word));
+  }
   const found: string[] = [];
   let inner = -1;
   for (let number = at + 1; number < lines.length; number++) {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { lineOfStep, stepAtLine } from "./steps";
+import { lineOfStep, stepAtLine, stepNames } from "./steps";
 
 const TEXT = `workload: {}
 workflow:
@@ -21,5 +21,11 @@ describe("steps in the text", () => {
   it("are found by name, arcs being no steps", () => {
     expect(lineOfStep(TEXT, "end")).toBe(7);
     expect(lineOfStep(TEXT, "nowhere")).toBe(0);
+  });
+  it("are listed whether the text is whole or not, and indented or not", () => {
+    expect(stepNames(TEXT)).toEqual(["start", "end"]);
+    const broken = '- step: a\n  args: { a: "\n  next: { arcs: [{ step: c }] }\n- { step: b }\ntrigger:\n- step: no\n';
+    expect(stepNames(`workflow:\n${broken}`)).toEqual(["a", "b"]);
+    expect(stepNames("tool:\n  - step: no")).toEqual([]);
   });
 });

@@ -37,3 +37,22 @@ export function lineOfStep(text: string, name: string): number {
   }
   return 0;
 }
+
+/** The names of the steps of a text, arcs being none. */
+export function stepNames(text: string): string[] {
+  const found: string[] = [];
+  let own = -1; // column of the steps; -1 before the first
+  let isInside = false;
+  for (const line of text.split("\n")) {
+    const begin = line.trimStart();
+    if (!begin || begin.startsWith("#")) continue;
+    const indent = line.length - begin.length;
+    if (/^(workflow|steps)\s*:/.test(begin)) [own, isInside] = [-1, true];
+    else if (isInside && begin.startsWith("-") && (own < 0 || indent === own)) {
+      own = indent;
+      const step = STEP.exec(line);
+      if (step) found.push(step[1]!);
+    } else if (isInside && indent < Math.max(own, 1) && !begin.startsWith("-")) isInside = false;
+  }
+  return found;
+}
