@@ -37,6 +37,9 @@ def queries() -> dict[str, str]:
     for panel in dashboard()["panels"]:
         for number, target in enumerate(panel["targets"]):
             found[f"panel {panel['title']}, {number}"] = target["expr"]
+    levels = (ROOT / "docs" / "how-to" / "alerts.md").read_text().partition("## Service levels")[2]
+    for number, query in enumerate(re.findall(r"\| `(.+)` \|$", levels, re.M)):
+        found[f"service level {number}"] = query
     (rule,) = yaml.safe_load((MONITORING / "prometheus/adapter.yaml").read_text())["externalRules"]
     found["adapter series"] = rule["seriesQuery"]
     found["adapter metric"] = rule["metricsQuery"].replace("<<.LabelMatchers>>", 'pool="default"')
@@ -114,6 +117,12 @@ def test_every_alert_has_a_severity_a_summary_and_a_description() -> None:
     for rule in alerts().values():
         assert rule["labels"]["severity"] in ("critical", "warning", "info")
         assert rule["annotations"].keys() == {"summary", "description"}
+
+
+def test_the_page_about_alerts_has_each_of_them() -> None:
+    page = (ROOT / "docs" / "how-to" / "alerts.md").read_text()
+
+    assert sorted(re.findall(r"^\| `(Noetl\w+)` \|", page, re.M)) == sorted(alerts())
 
 
 def test_panels_do_not_overlap_and_have_unique_ids() -> None:
