@@ -284,11 +284,15 @@ async def test_a_large_result_is_returned_in_pages_and_as_a_file() -> None:
         checksum = state["results"]["start"]["ref"]["checksum"]
         stored = await talk.get(f"/api/results/{checksum}/part", params={"pointer": "/rows", "limit": 1})
         file = await talk.client.get(f"/api/executions/{execution_id}/result/file")
+        whole = await talk.client.get(f"/api/results/{checksum}")
 
         assert not root["is_whole"]
         assert [one["value"] for one in page["entries"]] == rows[4_998:]
         assert (stored["count"], stored["entries"][0]["value"]) == (5_000, rows[0])
         assert file.json() == {"rows": rows}
         assert "attachment" in file.headers["content-disposition"]
+        # Whoever uses the browser next must not read it there: a stored answer needs no session.
+        assert whole.status_code == 200
+        assert {one.headers["cache-control"] for one in (file, whole)} == {"no-store"}
         await talk.get(url, 422, params={"pointer": "/nothing"})
         await talk.get(f"/api/results/{'0' * 64}/part", 404)

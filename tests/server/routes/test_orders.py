@@ -307,6 +307,7 @@ async def test_tables_are_stored_by_workers_and_read_in_pages(tmp_path: Path) ->
 
         assert (stored.json()["checksum"], stored.json()["media_type"]) == (checksum, PARQUET)
         assert (fetched.content, fetched.headers["content-type"]) == (body, PARQUET)
+        assert fetched.headers["cache-control"] == "no-store"
         assert (page["row_count"], page["rows"]) == (
             5000,
             [{"n": 4998, "name": "row 4998"}, {"n": 4999, "name": "row 4999"}],

@@ -39,7 +39,6 @@ async def stored(request: Request, checksum: str) -> Response:
     """The JSON value as it was stored, whole or by Range."""
     body = await _stored_body(request, checksum)
     answer = ranged(request, body, tag=checksum)
-    answer.headers["cache-control"] = "private, max-age=31536000, immutable"  # its name is its content
     answer.headers["content-disposition"] = f'attachment; filename="{checksum[:16]}.json"'
     return answer
 
@@ -212,10 +211,9 @@ async def table(request: Request, checksum: str) -> Response:
         if isinstance(problem, ToolError) and problem.kind == "result.missing":
             raise not_found("table", checksum) from None
         raise
-    headers = {"cache-control": "private, max-age=31536000, immutable"}  # its name is its content
     name = f"{checksum[:16]}.parquet"
     gone = BackgroundTask(_remove, folder)
-    return FileResponse(file, headers=headers, media_type=PARQUET, filename=name, background=gone)
+    return FileResponse(file, media_type=PARQUET, filename=name, background=gone)
 
 
 def _remove(folder: Path | None) -> None:
