@@ -9,7 +9,7 @@ from noetl.events.envelope import Event
 from noetl.events.payloads import EventSource
 from noetl.events.steps import StepScheduled
 from noetl.server import metrics
-from noetl.server.metrics import PlaybookMeters
+from noetl.server.metrics import Meters, PlaybookMeters
 from tests.playbook_runs import Scripted, broken
 from tests.server.talking import talking
 
@@ -88,3 +88,17 @@ def test_step_runs_that_never_end_on_this_server_are_forgotten(monkeypatch: pyte
 
     assert list(meters._open) == ["run-3", "run-4"]
     assert b"noetl_step_seconds_count" not in generate_latest(registry)
+
+
+def test_pools_beyond_a_number_get_no_series_of_their_own_whatever_they_are_called(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(metrics, "MAX_POOLS", 3)
+    meters = Meters()
+
+    for name in ("z", "y", "x", "w", "v"):
+        meters.set_open_orders(ready={name: 1}, leased={})
+
+    lines = [line for line in meters.text().decode().splitlines() if line.startswith("noetl_pool_orders{")]
+    ready = {line.partition('pool="')[2].partition('"')[0]: line[-3:] for line in lines if 'state="ready"' in line}
+    assert ready == {"default": "0.0", "z": "0.0", "y": "0.0", "other pools": "1.0"}

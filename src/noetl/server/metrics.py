@@ -90,7 +90,8 @@ class Meters:
             "noetl_notice_attempts", "Attempts to send a notice.", ["destination", "outcome"], registry=registry
         )
         self.workers = _of_store("noetl_workers", "Workers seen within the last minute.", registry=registry)
-        self._pools: set[str] = set()  # those that have had orders
+        self._pools = [DEFAULT_POOL]  # those with series of their own: the first that have had orders
+        self._has_other_pools = False
         # The smoothed time of recent commits. `start_requests` refuses new starts when it is too high.
         self.commit_s = 0.0
 
@@ -108,13 +109,16 @@ class Meters:
     def set_open_orders(self, *, ready: Mapping[str, int], leased: Mapping[str, int]) -> None:
         """Set the numbers of open orders, in all and by pool. A pool without orders keeps its series at 0, since an
         autoscaler ignores a missing series. Playbooks name pools, so pools beyond MAX_POOLS share one series."""
-        self._pools |= {DEFAULT_POOL, *ready, *leased}
-        listed = sorted(self._pools, key=lambda pool: (pool != DEFAULT_POOL, pool))[:MAX_POOLS]
+        new = sorted({*ready, *leased} - set(self._pools))
+        # A series stays for good, so a pool keeps the one it has: which are listed must not depend on later names.
+        self._pools += new[: MAX_POOLS - len(self._pools)]
+        listed = set(self._pools)
+        self._has_other_pools |= not listed.issuperset(new)
         for state, counts in (("ready", ready), ("leased", leased)):
             self.orders.labels(state).set(sum(counts.values()))
-            for pool in listed:
+            for pool in self._pools:
                 self.pool_orders.labels(pool, state).set(counts.get(pool, 0))
-            if len(self._pools) > MAX_POOLS:
+            if self._has_other_pools:
                 others = sum(number for pool, number in counts.items() if pool not in listed)
                 self.pool_orders.labels(OTHER_POOLS, state).set(others)
 
