@@ -16,7 +16,7 @@ import pytest
 
 from noetl.base.addresses.policy import CLOSED, OPEN, Address, AddressGuard, AddressPolicy, BlockedError
 from noetl.base.addresses.proxies import DIRECT
-from noetl.base.errors import RefusedError
+from noetl.base.errors import RefusedError, ToolError
 from noetl.events.outcomes import Outcome
 from noetl.secrets.token_requests import MAX_ANSWER_BYTES, TokenRequests
 from noetl.server.configuration import ServerSettings
@@ -25,6 +25,7 @@ from noetl.templates.sql.binding import read
 from noetl.tools.contract import Tool, ToolContext, ToolResult
 from noetl.tools.duckdb.tool import DuckdbTool
 from noetl.tools.nats import NatsTool
+from noetl.tools.postgres.targets import target_of as postgres_target
 from noetl.tools.postgres.tool import PostgresTool
 from noetl.tools.registry import Registry
 from noetl.tools.transfer.tool import TransferTool
@@ -168,6 +169,27 @@ async def test_allowed_private_addresses_are_reachable_and_metadata_services_nev
     for policy in (private, OPEN, AddressPolicy(allow_private=True, allow=("*",))):
         with pytest.raises(BlockedError, match="metadata"):
             await guard(policy).addresses("metadata.evil", 80)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("169.254.169.254", "100.100.100.200", "168.63.129.16", "192.0.0.192"),
+        *("fd00:ec2::254", "fd20:ce::254", "fd00:c1::a9fe:a9fe", "fd00:42::42", "fe80::a9fe:a9fe"),
+    ],
+)
+def test_no_setting_allows_the_metadata_service_of_a_cloud(address: str) -> None:
+    policy = AddressPolicy(allow_private=True, allow=(address, "metadata.internal"))
+
+    assert policy.refusal("metadata.internal", ip_address(address)) == "a metadata address, which is never reached"
+
+
+@pytest.mark.parametrize("kind", ["postgres", "duckdb", "ducklake", "iceberg"])
+def test_a_socket_that_is_allowed_brings_no_second_host_with_it(kind: str) -> None:
+    auth = {"host": "/run/postgresql/x,10.0.0.1", "user": "u", "password": "p", "database": "d"}
+
+    with pytest.raises(ToolError, match="has several hosts: name one"):
+        postgres_target(auth, context(), kind=kind)
 
 
 class Dialer:

@@ -290,6 +290,7 @@ async def test_an_unreachable_server_is_reported_at_once_without_its_password(
         ("nats://me:x:canary", "the url is not an address of NATS"),
         ({"credential": 5}, "is not the name of a credential"),
         ({"url": "http://me:canary@x"}, "the url is not an address of NATS"),
+        ({"url": "wss://me:canary@x"}, "the url is not an address of NATS"),  # would be looked up twice
         ("a_name", 'the credential "a_name" is not known here'),
         (5, "cannot be a number"),
     ],

@@ -24,7 +24,6 @@ from noetl.tools.input_shapes import auth_forms, connection_fields
 
 T = TypeVar("T")
 NATS_PORT = 4222
-_PORTS = {"ws": 80, "wss": 443}
 # What the client holds until it is complete. Brokers take no message over 64 MiB; their lines have some kilobytes.
 _MAX_MESSAGE_BYTES, _MAX_LINE_BYTES = MAX_BYTES + (1 << 20), 1 << 20
 
@@ -127,11 +126,11 @@ async def _connect_to(target: NatsTarget, server: str, guard: AddressGuard) -> _
     return client
 
 
-async def _checked_url(target: NatsTarget, server: str, guard: AddressGuard) -> tuple[str, str | None]:
+async def _checked_url(target: NatsTarget, server: str, guard: AddressGuard) -> tuple[str, str]:
     """The URL of a server with an allowed address, and the host name that TLS must verify."""
     try:
         parts = urlsplit(server)
-        host, port = parts.hostname or "", parts.port or _PORTS.get(parts.scheme, NATS_PORT)
+        host, port = parts.hostname or "", parts.port or NATS_PORT
     except ValueError:  # its message quotes the port, which may be a part of a password
         host = ""
     if not host:
@@ -140,14 +139,13 @@ async def _checked_url(target: NatsTarget, server: str, guard: AddressGuard) -> 
         address = await guard.address(f"NATS at {target}", host, port)
     except UnresolvedError as problem:
         raise ToolError("nats.error", problem.message, retryable=True) from None
-    if parts.scheme == "wss":  # keeps the name: the client cannot verify another name over a web socket
-        return server, None
     where = f"[{address}]" if ":" in address else address
     login, at, _ = parts.netloc.rpartition("@")
     return parts._replace(netloc=f"{login}{at}{where}:{port}").geturl(), host
 
 
-_SCHEMES = ("nats", "tls", "ws", "wss")
+# Not ws and wss: over a web socket the client looks the name up once more, and follows redirects to anywhere.
+_SCHEMES = ("nats", "tls")
 
 
 class NatsTarget(msgspec.Struct, frozen=True):

@@ -34,6 +34,8 @@ METADATA: tuple[Network, ...] = (
     IPv4Network("192.0.0.192/32"),
     IPv6Network("fd00:ec2::/32"),
     IPv6Network("fd20:ce::/64"),
+    IPv6Network("fd00:c1::a9fe:a9fe/128"),
+    IPv6Network("fd00:42::42/128"),
     IPv6Network("fe80::a9fe:a9fe/128"),
 )
 

@@ -74,6 +74,9 @@ def target_of(auth: Any, context: ToolContext, *, kind: str = "postgres") -> Pos
         if "host" not in fields:  # this machine is never the default
             message = f'"auth" does not say which server: it needs a host or a dsn; it is {auth_forms(ADDRESS)}'
             raise ToolError("keychain.unresolved", message)
+        # libpq reads a list: of /run/postgresql/x,10.0.0.1 the socket would be judged, and the address connected to.
+        if "," in fields["host"]:
+            raise ToolError("keychain.unresolved", '"auth" has several hosts: name one, a task connects to that alone')
         return msgspec.convert(fields, PostgresTarget, strict=False)
     except (msgspec.ValidationError, ValueError):  # the message of the library could contain the password
         raise ToolError("keychain.unresolved", "the credential has a field that is not what it should be") from None
