@@ -19,6 +19,7 @@ from noetl.tools.messaging.tool import KafkaTool, MqttTool, RedisTool
 from noetl.tools.nats import NatsTool
 from noetl.tools.postgres.tool import PostgresTool
 from noetl.tools.sql.tool import SqlTool
+from noetl.tools.storage.tool import StorageTool
 from tests.security.listeners import serving
 from tests.tools.sql_tasks import outcome_of
 
@@ -236,3 +237,53 @@ async def test_a_worker_holds_no_endless_message_of_postgresql(server: Callable[
     assert outcome.error.kind == "result.too_large", outcome.error
     assert "the server sent more than 256 MiB: ask for less" in outcome.error.message
     assert sent[0] < 350
+
+
+async def endless_listing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, sent: list[int]) -> None:
+    await reader.readuntil(b"\r\n\r\n")
+    writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/xml\r\n\r\n<ListBucketResult><Name>")
+    await flood(writer, sent)
+
+
+async def endless_error(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, sent: list[int]) -> None:
+    await reader.readuntil(b"\r\n\r\n")
+    writer.write(b"HTTP/1.1 404 Not Found\r\nContent-Type: application/xml\r\n\r\n<Error>")
+    await flood(writer, sent)
+
+
+async def endless_pages(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, sent: list[int]) -> None:
+    """Each page is a short answer, and says that another one follows."""
+    await reader.readuntil(b"\r\n\r\n")
+    size = 8 * MIB
+    folder = b"<CommonPrefixes><Prefix>" + b"p" * 900 + b"/</Prefix></CommonPrefixes>"
+    more = b"true" if sent[0] < FLOOD_MIB else b"false"  # a test that fails must end
+    page = b"<ListBucketResult><NextContinuationToken>t</NextContinuationToken><IsTruncated>%b</IsTruncated>" % more
+    page += folder * (size // len(folder)) + b"</ListBucketResult>"
+    writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/xml\r\nContent-Length: %d\r\n\r\n" % len(page) + page)
+    await writer.drain()
+    sent[0] += size // MIB
+
+
+@pytest.mark.req("TOOL-04")
+@pytest.mark.parametrize(
+    ("store", "inputs", "message"),
+    [
+        (endless_listing, {"op": "list"}, "127.0.0.1 sent more than 65 MiB in one answer"),
+        (endless_error, {"op": "get", "url": "s3://bucket/key"}, "127.0.0.1 sent more than 65 MiB in one answer"),
+        (endless_pages, {"op": "list", "recursive": False}, "127.0.0.1 sent more than 256 MiB"),
+    ],
+)
+async def test_no_more_is_taken_from_an_object_store_than_a_result_can_hold(
+    store: Callable[..., Awaitable[None]], inputs: dict[str, Any], message: str
+) -> None:
+    tool = StorageTool()
+    try:
+        async with flooding(store) as (port, sent):
+            auth = {"endpoint": f"http://127.0.0.1:{port}", "access_key_id": "k", "secret_access_key": "canary-77"}
+            outcome = await outcome_of(tool, {"url": "s3://bucket", "auth": auth, **inputs})
+    finally:
+        await tool.close()
+
+    assert outcome.error is not None
+    assert (outcome.error.kind, outcome.error.message) == ("result.too_large", message)
+    assert sent[0] < FLOOD_MIB

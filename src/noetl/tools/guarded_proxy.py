@@ -12,7 +12,7 @@ import asyncio
 import re
 import secrets
 from base64 import b64encode
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from urllib.parse import urlsplit
 
@@ -26,10 +26,15 @@ _DROPPED = re.compile(rb"(?:proxy-[a-z-]+|connection|keep-alive)\s*:", re.IGNORE
 
 
 class GuardedProxy:
-    """One proxy. Libraries get its `url`; `refusal` is the error of the last connection that the policy refused."""
+    """One proxy. Libraries get its `url`; `refusal` is the error of the last connection that the policy refused, or of
+    an answer of more than `max_answer_bytes`. An answer is what arrives between two parts of what the library sends: a
+    tunnel shows no more of it. `max_bytes` is for all answers together."""
 
-    def __init__(self, guard: AddressGuard) -> None:
-        self._guard = guard
+    def __init__(
+        self, guard: AddressGuard, *, max_answer_bytes: int | None = None, max_bytes: int | None = None
+    ) -> None:
+        self._guard, self._max_answer_bytes, self._max_bytes = guard, max_answer_bytes, max_bytes
+        self._received = 0
         # A password, so that other programs of this machine cannot use the proxy.
         self._token = secrets.token_hex(16)
         self._expected_credentials = b64encode(f"noetl:{self._token}".encode())
@@ -84,7 +89,15 @@ class GuardedProxy:
         else:
             path = parts._replace(scheme="", netloc="").geturl() or "/"
             requests.write(_origin_request(head, method, path))
-        await self._pump_both(reader, writer, answers, requests, is_tunnel=is_tunnel)
+        await self._pump_both(reader, writer, answers, requests, is_tunnel=is_tunnel, host=host)
+
+    def _excess(self, received: int) -> str | None:
+        """The limit that is exceeded; None if there is none."""
+        if self._max_answer_bytes is not None and received > self._max_answer_bytes:
+            return f"{self._max_answer_bytes >> 20} MiB in one answer"
+        if self._max_bytes is not None and self._received > self._max_bytes:
+            return f"{self._max_bytes >> 20} MiB"
+        return None
 
     def _note_refusal(self, host: str, problem: Exception) -> None:
         if isinstance(problem, BlockedError):
@@ -100,13 +113,29 @@ class GuardedProxy:
         requests: asyncio.StreamWriter,
         *,
         is_tunnel: bool,
+        host: str,
     ) -> None:
         self._open.add(requests)
-        upstream = asyncio.ensure_future(_pump(reader, requests))
+        received = 0
+
+        def sent(_: int) -> None:
+            nonlocal received
+            received = 0
+
+        def arrived(size: int) -> None:
+            nonlocal received
+            received += size
+            self._received += size
+            if (excess := self._excess(received)) is not None:
+                self.refusal = ToolError("result.too_large", f"{host} sent more than {excess}")
+                writer.transport.abort()
+                raise ConnectionAbortedError
+
+        upstream = asyncio.ensure_future(_pump(reader, requests, sent))
         try:
             if not is_tunnel:
                 await _pass_head(answers, writer)
-            await _pump(answers, writer)
+            await _pump(answers, writer, arrived)
         finally:
             upstream.cancel()
             self._open.discard(requests)
@@ -114,8 +143,9 @@ class GuardedProxy:
             await asyncio.gather(upstream, return_exceptions=True)
 
 
-async def _pump(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+async def _pump(source: asyncio.StreamReader, target: asyncio.StreamWriter, count: Callable[[int], None]) -> None:
     while chunk := await source.read(_CHUNK_BYTES):
+        count(len(chunk))
         target.write(chunk)
         await target.drain()  # backpressure: a slow reader slows the sender down, so memory use stays constant
 
@@ -142,9 +172,11 @@ def _origin_request(head: bytes, method: bytes, path: str) -> bytes:
 
 
 @asynccontextmanager
-async def guarded_proxy(guard: AddressGuard) -> AsyncIterator[GuardedProxy]:
+async def guarded_proxy(
+    guard: AddressGuard, *, max_answer_bytes: int | None = None, max_bytes: int | None = None
+) -> AsyncIterator[GuardedProxy]:
     """A proxy that runs until the block ends."""
-    proxy = GuardedProxy(guard)
+    proxy = GuardedProxy(guard, max_answer_bytes=max_answer_bytes, max_bytes=max_bytes)
     server = await proxy.start()
     try:
         yield proxy
