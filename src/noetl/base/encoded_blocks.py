@@ -114,7 +114,10 @@ def encoded_spans(text: str, find: FindSpans, budget: UnpackBudget) -> Iterator[
             lines = range(bisect_right(begins, start) - 1, bisect_right(begins, stop - 1))
             if not block[0][1].cells:  # with the line ends between
                 first, last = lines[0], lines[-1]
-                yield _place(block[first], start - begins[first]), _place(block[last], stop - begins[last])
+                yield (
+                    _position_in_text(block[first], start - begins[first]),
+                    _position_in_text(block[last], stop - begins[last]),
+                )
                 continue
             for at in lines:
                 offset, line = block[at]
@@ -127,7 +130,7 @@ def encoded_spans(text: str, find: FindSpans, budget: UnpackBudget) -> Iterator[
             yield match.span()
 
 
-def _place(line: tuple[int, EncodedLine], at: int) -> int:
+def _position_in_text(line: tuple[int, EncodedLine], at: int) -> int:
     return line[0] + line[1].start + at
 
 

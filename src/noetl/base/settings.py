@@ -279,17 +279,17 @@ def _from_variables(variables: Mapping[str, str], origin: str) -> dict[str, Any]
             continue
         if name in _TYPES:
             found[name] = _converted_value(name, text, f"{origin}: {variable}")
-        elif variable not in _OTHER_VARIABLES and _nearest(name, 0.85):
+        elif variable not in _OTHER_VARIABLES and _nearest_setting(name, 0.85):
             raise RefusedError(_unknown(f'{origin}: there is no setting "{variable}"', name))
     return found
 
 
 def _unknown(sentence: str, name: str) -> str:
-    close = _nearest(name, 0.6)
+    close = _nearest_setting(name, 0.6)
     return f'{sentence}; did you mean "{close}"?' if close else f"{sentence}; there are {', '.join(_TYPES)}"
 
 
-def _nearest(name: str, cutoff: float) -> str | None:
+def _nearest_setting(name: str, cutoff: float) -> str | None:
     from difflib import get_close_matches
 
     return next(iter(get_close_matches(name, _TYPES, n=1, cutoff=cutoff)), None)

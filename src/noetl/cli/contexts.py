@@ -36,11 +36,11 @@ class Contexts(msgspec.Struct, frozen=True, kw_only=True):
 
 def load_contexts() -> Contexts:
     try:
-        return msgspec.json.decode(_place().read_bytes(), type=Contexts)
+        return msgspec.json.decode(_contexts_file().read_bytes(), type=Contexts)
     except FileNotFoundError:
         return Contexts()
     except msgspec.DecodeError as problem:
-        raise RefusedError(f"{_place()} cannot be read: {problem}") from None
+        raise RefusedError(f"{_contexts_file()} cannot be read: {problem}") from None
 
 
 def add(name: str, server: str, token: str | None = None, ca: str | None = None) -> Context:
@@ -150,7 +150,7 @@ def _keep(name: str, token: str) -> Path:
 
 
 def _store(contexts: Contexts) -> None:
-    place = _place()
+    place = _contexts_file()
     make_folder(place.parent)
     part = place.with_suffix(".part")
     with create(part) as opened:
@@ -158,7 +158,7 @@ def _store(contexts: Contexts) -> None:
     part.replace(place)
 
 
-def _place() -> Path:
+def _contexts_file() -> Path:
     return config_folder() / "contexts.json"
 
 

@@ -79,7 +79,7 @@ def playbooks(names: Iterable[str]) -> Iterator[str]:
         raise Unreadable(f"{named[0]}: this is a file of tests, not a playbook; run it with noetl test {named[0]}")
     for name in kept:
         if name != STDIN and Path(name).is_dir():
-            files = [str(path) for path in _below(Path(name)) if _looks_like_playbook(path)]
+            files = [str(path) for path in _files_below(Path(name)) if _looks_like_playbook(path)]
             if not files:
                 raise Unreadable(f'{name}: no playbooks in this folder (*.yaml with "kind: Playbook")')
             yield from files
@@ -87,7 +87,7 @@ def playbooks(names: Iterable[str]) -> Iterator[str]:
             yield name
 
 
-def _below(folder: Path) -> list[Path]:
+def _files_below(folder: Path) -> list[Path]:
     files = (path for suffix in ("*.yaml", "*.yml") for path in folder.rglob(suffix))
     visible = (path for path in files if not any(part.startswith(".") for part in path.relative_to(folder).parts))
     return sorted(visible)

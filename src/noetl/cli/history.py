@@ -269,10 +269,10 @@ def _line(event: Event, names: Names) -> str:
     status = status_of(event.payload)
     moment = f"{time.strftime('%H:%M:%S', time.localtime(event.ts))}.{int(event.ts % 1 * 1000):03d}"
     name = click.style(f"{visible(_name(event, names)):{_NAME}}", fg=_COLORS.get(status))
-    return f"{event.seq:>6}  {moment}  {name}  {visible(event.step or ''):{_STEP}}  {_words(event)}".rstrip()
+    return f"{event.seq:>6}  {moment}  {name}  {visible(event.step or ''):{_STEP}}  {_event_words(event)}".rstrip()
 
 
-def _words(event: Event) -> str:
+def _event_words(event: Event) -> str:
     """The content of an event in a few words; `-o json` has ids and the envelope."""
     import msgspec
 

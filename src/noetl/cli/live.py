@@ -229,9 +229,9 @@ class Lines:
             case RetryStarted() if not payload.path and payload.delay_s:
                 yield f"  ↻ {live_text.named(payload.task)} again in {payload.delay_s:g} s (call {payload.count})"
             case _:
-                yield from self._other(event)
+                yield from self._other_lines(event)
 
-    def _other(self, event: Event) -> Iterable[str]:
+    def _other_lines(self, event: Event) -> Iterable[str]:
         payload = event.payload
         match payload:
             case WorkflowStarted():

@@ -178,7 +178,7 @@ class Screen:
         if len(lines) > room:
             hidden = len(lines) - room + 1
             lines = [*lines[: room - 1], Text(f"    … {hidden} more lines", "dim")]
-        lines.append(self._foot(now))
+        lines.append(self._footer(now))
         for line in lines:
             line.truncate(width - 1, overflow="ellipsis")
         return Group(*lines)
@@ -198,7 +198,7 @@ class Screen:
             lines.append(Text.assemble(" " * (_NAME + 4), ("↻ ", "yellow"), live_text.error_line(retry.error)))
         return lines
 
-    def _foot(self, now: float) -> Text:
+    def _footer(self, now: float) -> Text:
         progress = self._progress
         if progress.started_at is None:
             return Text("  starting", "dim")

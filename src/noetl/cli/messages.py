@@ -60,7 +60,7 @@ def send_message(
     ttl_s, keys = _seconds(ttl), pairs_from(correlation, "--correlation")
     content = value_from(payload, "--payload")
     sent = ask(db, lambda it: it.send_message(name, keys, content, message_id=message_id, ttl=ttl_s), makes_store=True)
-    terminal.print_record(sent, output, text=lambda: [_sentence(name, sent)])
+    terminal.print_record(sent, output, text=lambda: [_delivery_text(name, sent)])
 
 
 def _seconds(ttl: str) -> float:
@@ -72,7 +72,7 @@ def _seconds(ttl: str) -> float:
         raise click.BadParameter(str(problem), param_hint="--ttl") from None
 
 
-def _sentence(name: str, sent: dict[str, Any]) -> str:
+def _delivery_text(name: str, sent: dict[str, Any]) -> str:
     before, taken_by = " had been sent before and" if sent["known"] else "", sent["delivered_to"]
     where = f"was delivered to execution {taken_by}" if taken_by else f'is stored until a step waits for "{name}"'
     return terminal.visible(f"message {sent['message_id']}{before} {where}")

@@ -142,13 +142,13 @@ def _certificate_text(checked: Checked, certificate: Certificate) -> str:
     lines = [f"{visible(checked.source.name)}: {verdict}", f"  {_size(certificate)}", f"  net {certificate.hash[:16]}"]
     if certificate.reasons:
         lines += ["", "why its cycles end:"]
-        lines += [f"  {' -> '.join(_around(reason.cycle))}: {reason.why}" for reason in certificate.reasons]
+        lines += [f"  {' -> '.join(_cycle_names(reason.cycle))}: {reason.why}" for reason in certificate.reasons]
     if certificate.findings:
         lines += ["", *_findings(checked, certificate)]
     return "\n".join(lines) + "\n"
 
 
-def _around(cycle: tuple[str, ...]) -> list[str]:
+def _cycle_names(cycle: tuple[str, ...]) -> list[str]:
     """A cycle's names, long ones cut in the middle, back to the first."""
     names = [*cycle[:3], "…", cycle[-1]] if len(cycle) > 5 else list(cycle)
     return [visible(name) for name in (*names, cycle[0])]

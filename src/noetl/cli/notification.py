@@ -42,7 +42,7 @@ def list_command(states: tuple[str, ...], execution_id: str | None, limit: int, 
             *(row[name] for name in ("notice_id", "state", "event", "path", "destination")),
             terminal.when(row["created_at"]),
             str(row["attempts"]),
-            _short(row["error"]),
+            _short_error(row["error"]),
         )
         for row in rows
     ]
@@ -50,7 +50,7 @@ def list_command(states: tuple[str, ...], execution_id: str | None, limit: int, 
     terminal.print_list(rows, output, key="notice_id", table=lambda: terminal.columns(heads, cells, nothing=nothing))
 
 
-def _short(error: str | None) -> str:
+def _short_error(error: str | None) -> str:
     return "" if error is None else error if len(error) <= _WIDEST else error[: _WIDEST - 1] + "…"
 
 

@@ -55,7 +55,7 @@ def own_record(kind: str, name: str, url: str, **detail: str) -> Record:
 
 def leave(record: Record) -> Path:
     """Write the record of a process; only its user can read it."""
-    place = _place(record.kind, record.pid)
+    place = _record_file(record.kind, record.pid)
     place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     # Write beside it, then rename: `detached` polls for the file and must not read a part of it.
     part = place.with_suffix(".part")
@@ -135,7 +135,7 @@ def detached(arguments: Sequence[str], kind: str, *, within_s: float, ready: Cal
     while time.monotonic() < deadline:
         if child.poll() is not None:
             raise RefusedError(f"the {kind} ended at once:\n{_end_of(log)}")
-        place = _place(kind, child.pid)
+        place = _record_file(kind, child.pid)
         if place.exists():
             record = msgspec.json.decode(place.read_bytes(), type=Record)
             # Only this process knows the log file of the child; `status` shows it later.
@@ -164,7 +164,7 @@ def _warnings_in(log: Path) -> Iterator[str]:
                     yield log_line.event
 
 
-def _place(kind: str, pid: int) -> Path:
+def _record_file(kind: str, pid: int) -> Path:
     return state_folder() / f"{kind}-{pid}.json"
 
 
@@ -180,7 +180,7 @@ def _wait_until_ended(record: Record, within_s: float) -> bool:
             return False
         time.sleep(_POLL_S)
     # A killed process leaves its record behind.
-    _place(record.kind, record.pid).unlink(missing_ok=True)
+    _record_file(record.kind, record.pid).unlink(missing_ok=True)
     return True
 
 

@@ -121,7 +121,7 @@ async def find_execution(history: History, reference: str) -> ExecutionRow:
     if matching_ids:
         listed = ", ".join(matching_ids[:_NEAREST]) + (", …" if len(matching_ids) > _NEAREST else "")
         raise QueryRefused(f'several executions begin with "{visible(reference)}": {listed}')
-    raise QueryRefused(f'no execution "{visible(reference)}" here{await _nearest(history, reference)}')
+    raise QueryRefused(f'no execution "{visible(reference)}" here{await _nearest_ids(history, reference)}')
 
 
 async def _newest(history: History) -> ExecutionRow:
@@ -149,7 +149,7 @@ async def refuse_unknown_step(history: Records, row: ExecutionRow, step: str) ->
         raise QueryRefused(f'{visible(row.path)} has no step "{visible(step)}"; {way_out}')
 
 
-async def _nearest(history: History, reference: str) -> str:
+async def _nearest_ids(history: History, reference: str) -> str:
     from difflib import get_close_matches
 
     ids = [row.execution_id for row in await history.executions(limit=_AMONG)]

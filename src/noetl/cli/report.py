@@ -82,7 +82,7 @@ def _wrapped_lines(text: str) -> list[str]:
 
 def summary(checked: Sequence[Checked], *, paint: Paint = plain) -> str:
     """`3 errors, 1 warning in orders.yaml`, or "no problems" with the dialect (DIA-07)."""
-    where = _where(checked)
+    where = _origin_text(checked)
     counts = counted(diagnostic for result in checked for diagnostic in result.diagnostics)
     if not counts:
         return paint("no problems", fg="green", bold=True) + f" in {where}"
@@ -93,7 +93,7 @@ def summary(checked: Sequence[Checked], *, paint: Paint = plain) -> str:
     return paint(counts, fg=_COLORS[worst], bold=True) + f" in {where}" + (", refused by --strict" if refused else "")
 
 
-def _where(checked: Sequence[Checked]) -> str:
+def _origin_text(checked: Sequence[Checked]) -> str:
     if len(checked) == 1:
         return visible(checked[0].source.name) + _verdict(checked[0])
     failing = sum(1 for result in checked if result.diagnostics)
@@ -165,14 +165,16 @@ def _fitted_parts(before: str, marked: str, after: str) -> tuple[str, str, str]:
 _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
 
 
-def _each(checked: Sequence[Checked]) -> Iterator[tuple[Source, Diagnostic]]:
+def _each_diagnostic(checked: Sequence[Checked]) -> Iterator[tuple[Source, Diagnostic]]:
     return ((result.source, diagnostic) for result in checked for diagnostic in result.diagnostics)
 
 
 def as_json(checked: Sequence[Checked]) -> str:
     """A list with one object per diagnostic."""
     return json.dumps(
-        [_as_object(source, diagnostic) for source, diagnostic in _each(checked)], indent=2, ensure_ascii=True
+        [_as_object(source, diagnostic) for source, diagnostic in _each_diagnostic(checked)],
+        indent=2,
+        ensure_ascii=True,
     )
 
 
@@ -199,7 +201,7 @@ def _as_object(source: Source | None, diagnostic: Diagnostic) -> dict[str, Any]:
 
 def as_annotations(checked: Sequence[Checked]) -> str:
     """Workflow commands that a forge shows beside the changed lines."""
-    return "\n".join(_annotation(source, diagnostic) for source, diagnostic in _each(checked))
+    return "\n".join(_annotation(source, diagnostic) for source, diagnostic in _each_diagnostic(checked))
 
 
 def _annotation(source: Source, diagnostic: Diagnostic) -> str:
@@ -224,7 +226,7 @@ def _escaped_for_command(text: str, also: str = "") -> str:
 
 
 def as_sarif(checked: Sequence[Checked]) -> str:
-    codes = sorted({diagnostic.code for _, diagnostic in _each(checked)})
+    codes = sorted({diagnostic.code for _, diagnostic in _each_diagnostic(checked)})
     driver = {
         "name": "noetl",
         "rules": [{"id": code, "shortDescription": {"text": CODES[code]}} for code in codes],
@@ -233,7 +235,7 @@ def as_sarif(checked: Sequence[Checked]) -> str:
         "tool": {"driver": driver},
         # Spans count characters. In UTF-16, the other choice of SARIF, an emoji takes two columns.
         "columnKind": "unicodeCodePoints",
-        "results": [_result(source, diagnostic, codes) for source, diagnostic in _each(checked)],
+        "results": [_result(source, diagnostic, codes) for source, diagnostic in _each_diagnostic(checked)],
     }
     log = {"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0", "runs": [run]}
     return json.dumps(log, indent=2, ensure_ascii=True)

@@ -102,7 +102,7 @@ def backfill(path: str, start: str, end: str | None, limit: int, dry_run: bool, 
 
     async def request_backfill(it: Operations) -> Backfilled:
         zone = (await it.schedule(path)).timezone
-        since, until = _moment(start, zone, "--from"), None if end is None else _moment(end, zone, "--to")
+        since, until = _parsed_time(start, zone, "--from"), None if end is None else _parsed_time(end, zone, "--to")
         if until is not None and until < since:
             raise QueryRefused("--to is before --from")
         return await it.backfill(
@@ -142,7 +142,7 @@ def _say_times(times: list[str]) -> None:
         click.echo(f"… and {len(times) - _SHOWN:,} more, the last at {times[-1]}")
 
 
-def _moment(text: str, zone: str, option: str) -> float:
+def _parsed_time(text: str, zone: str, option: str) -> float:
     from zoneinfo import ZoneInfo
 
     try:

@@ -84,7 +84,7 @@ def lines_of(row: ExecutionRow, progress: Projection, now: float) -> Iterator[st
     if progress.failure is not None:
         yield (
             click.style("error", fg="red")
-            + f"     {_place(progress.failure)}{error_line(progress.failure.error, WHOLE)}"
+            + f"     {_failure_place(progress.failure)}{error_line(progress.failure.error, WHOLE)}"
         )
         yield from (f"          {line}" for line in detail_lines(progress.failure.error))
     for view in progress.steps.values():
@@ -106,7 +106,7 @@ def _retry_lines(view: StepRunView) -> Iterator[str]:
         yield f"    {'':16}  ↻ {error_line(retry.error)}"
 
 
-def _place(failure: Failure) -> str:
+def _failure_place(failure: Failure) -> str:
     if failure.step is None:
         return ""
     task = f", task {visible(failure.task)}" if failure.task else ""

@@ -217,10 +217,10 @@ async def _find_task(it: Operations, reference: str) -> TaskView:
         # These statuses mean that no task has this id; other errors are real.
         if getattr(problem, "status", 404) not in (400, 404, 422):
             raise
-    return _only(reference, await _tasks(it, _AMONG, state=_STATES[:-1]))
+    return _single_task(reference, await _tasks(it, _AMONG, state=_STATES[:-1]))
 
 
-def _only(reference: str, tasks: list[TaskView]) -> TaskView:
+def _single_task(reference: str, tasks: list[TaskView]) -> TaskView:
     matching = [task for task in tasks if reference and task.task_id.startswith(reference)]
     if len(matching) == 1:
         return matching[0]

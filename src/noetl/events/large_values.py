@@ -102,7 +102,7 @@ def _values(record: msgspec.Struct, around: Place) -> Iterator[tuple[Place, Any]
             yield from (((*place, key), one) for key, one in value.items())
         else:
             yield place, value
-    for inside, inner in _inner(record):
+    for inside, inner in _inner_records(record):
         yield from _values(inner, (*around, *inside))
 
 
@@ -111,7 +111,7 @@ def _fields(record: msgspec.Struct, around: Place) -> Iterator[tuple[Place, Any]
     for name, value in _free(record):
         if _free_fields(type(record))[name]:
             yield (*around, name), value
-    for inside, inner in _inner(record):
+    for inside, inner in _inner_records(record):
         yield from _fields(inner, (*around, *inside))
 
 
@@ -123,7 +123,7 @@ def _free(record: msgspec.Struct) -> Iterator[tuple[str, Any]]:
             yield name, value
 
 
-def _inner(record: msgspec.Struct) -> Iterator[tuple[Place, msgspec.Struct]]:
+def _inner_records(record: msgspec.Struct) -> Iterator[tuple[Place, msgspec.Struct]]:
     for name in record.__struct_fields__:
         value = getattr(record, name)
         if isinstance(value, msgspec.Struct):

@@ -202,7 +202,7 @@ def _part(owner: type, field: str, value: Any, redactor: Redactor) -> Any:
         case msgspec.Struct():
             return masked(value, redactor)
         case tuple():
-            return _each(value, redactor)
+            return _masked_each(value, redactor)
         # Results of tasks, by name: records, whose ids must stay readable.
         case dict() if any(isinstance(item, msgspec.Struct) for item in value.values()):
             return {key: masked(item, redactor) for key, item in value.items()}
@@ -215,7 +215,7 @@ def _part(owner: type, field: str, value: Any, redactor: Redactor) -> Any:
             return value
 
 
-def _each(values: tuple[Any, ...], redactor: Redactor) -> tuple[Any, ...]:
+def _masked_each(values: tuple[Any, ...], redactor: Redactor) -> tuple[Any, ...]:
     """The records and the data of a tuple; one of plain names or numbers stays."""
     new = tuple(_item(item, redactor) for item in values)
     return values if all(a is b for a, b in zip(values, new, strict=True)) else new

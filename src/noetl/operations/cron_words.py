@@ -60,10 +60,10 @@ def _interval(minute: str, hour: str) -> str | None:
     if hour == "*" or (every := _step(hour, 24)) == 1:
         if past is not None:
             return f"every hour at minute {past}" if past else "every hour"
-        return _every(step, "minute") if step is not None else None
+        return _every_words(step, "minute") if step is not None else None
     if every is not None:
         begins = f" at minute {past}" if past else ""
-        return f"{_every(every, 'hour')}{begins}" if past is not None else None
+        return f"{_every_words(every, 'hour')}{begins}" if past is not None else None
     first, dash, last = hour.partition("-")
     if not (dash and first.isdecimal() and last.isdecimal()):
         return None
@@ -71,7 +71,7 @@ def _interval(minute: str, hour: str) -> str | None:
         return f"every hour from {_time(int(first), past)} to {_time(int(last), past)}"
     if step is None:
         return None
-    return f"{_every(step, 'minute')} from {_time(int(first), 0)} to {_time(int(last), 60 - step)}"
+    return f"{_every_words(step, 'minute')} from {_time(int(first), 0)} to {_time(int(last), 60 - step)}"
 
 
 def _days(day: str, month: str, weekday: str) -> tuple[str, str] | None:
@@ -133,7 +133,7 @@ def _step(field: str, length: int) -> int | None:
     return step if step and length % step == 0 and step < length else None
 
 
-def _every(number: int, unit: str) -> str:
+def _every_words(number: int, unit: str) -> str:
     return f"every {unit}" if number == 1 else f"every {number} {unit}s"
 
 

@@ -49,7 +49,7 @@ class Keychain:
         declared = {entry.name for entry in entries}
         for name in names:
             if name not in declared and not await self._is_stored(name):
-                return ToolError(UNRESOLVED, _neither(name), code="E_KEYCHAIN", entry=name)
+                return ToolError(UNRESOLVED, _not_found_text(name), code="E_KEYCHAIN", entry=name)
         return None
 
     async def material(self, entries: Sequence[KeychainEntry], name: str) -> Material:
@@ -57,7 +57,7 @@ class Keychain:
         entry = _entry(entries, name)
         if entry is None:
             if not await self._is_stored(name):
-                raise ToolError(UNRESOLVED, _neither(name), entry=name)
+                raise ToolError(UNRESOLVED, _not_found_text(name), entry=name)
             entry = KeychainEntry(name=name, kind="credential")
         return await self._looked_up(entry)
 
@@ -140,7 +140,7 @@ def _identity(entry: KeychainEntry) -> bytes:
     return msgspec.json.encode(entry, order="deterministic")
 
 
-def _neither(name: str) -> str:
+def _not_found_text(name: str) -> str:
     return (
         f'"{name}" is neither in the keychain nor a stored credential: declare it under keychain, '
         f"or store it with noetl credential set {name}"

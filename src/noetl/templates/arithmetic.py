@@ -63,7 +63,7 @@ def _times(run: Evaluation, left: Any, right: Any) -> Any:
     raise _mismatch("multiplied", left, right, "convert with | int or | float")
 
 
-def _over(run: Evaluation, left: Any, right: Any) -> Any:
+def _formatted(run: Evaluation, left: Any, right: Any) -> Any:
     if is_number(left) and is_number(right):
         run.spend(budget.multiplying(left, right))
         return left / right
@@ -105,7 +105,7 @@ _OPERATIONS: dict[str, Operator] = {
     "Add": _plus,
     "Sub": _minus,
     "Mul": _times,
-    "Div": _over,
+    "Div": _formatted,
     "FloorDiv": _floor_over,
     "Mod": _modulo,
     "Pow": _power,

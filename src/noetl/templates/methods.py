@@ -92,7 +92,7 @@ def _same_size(method: Callable[[str], str]) -> Method:
     return change
 
 
-def _asks(method: Callable[[str], bool]) -> Method:
+def _boolean_method(method: Callable[[str], bool]) -> Method:
     """A method that reads text and answers with a boolean."""
     return lambda run, text: method(run.read(text))
 
@@ -293,7 +293,7 @@ _TEXT: dict[str, Method] = {
     "partition": _partition(str.partition),
     "rpartition": _partition(rpartition),
     **{
-        name: _asks(getattr(str, name))
+        name: _boolean_method(getattr(str, name))
         for name in (
             *("isdigit", "isdecimal", "isnumeric", "isalpha", "isalnum", "isspace"),
             *("islower", "isupper", "istitle", "isidentifier"),

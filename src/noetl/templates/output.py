@@ -75,7 +75,7 @@ class _Walk:
         if isinstance(value, dict | list | tuple | range):
             return self._container(value, depth)
         plain = _scalar(value, self._marks)
-        self._weigh(_characters(plain))
+        self._add_weight(_characters(plain))
         return plain
 
     def _container(self, value: Any, depth: int) -> Any:
@@ -85,7 +85,7 @@ class _Walk:
             return self._shared(value)
         known = self._copies.get(id(value))
         if known is not None:
-            self._weigh(known[1])
+            self._add_weight(known[1])
             return known[0]
         before = self._weight
         self._run.spend(2 + 2 * len(value))
@@ -93,30 +93,30 @@ class _Walk:
             copy: Any = {self._key(key): self.leave(item, depth + 1) for key, item in value.items()}
         else:
             copy = [self.leave(item, depth + 1) for item in value]
-        self._weigh(2)
+        self._add_weight(2)
         self._copies[id(value)] = (copy, self._weight - before)
         return copy
 
     def _shared(self, value: Any) -> Any:
         """Data of the scope is free once; written out again and again it counts."""
         if id(value) in self._seen:
-            self._weigh(extent(self._run, value, self._extents).characters)
+            self._add_weight(extent(self._run, value, self._extents).characters)
         self._seen.add(id(value))
         # `of_scope` looks at no more entries than that.
         self._run.spend(min(len(value), _LARGEST_NAMESPACE) >> 2)
         return of_scope(value)
 
-    def _weigh(self, weight: int) -> None:
+    def _add_weight(self, weight: int) -> None:
         self._weight += weight
         if self._weight > MAX_MADE_BYTES:
             raise TemplateError(f"the result is larger than {MAX_MADE_BYTES >> 20} MiB: use a python task for it")
 
     def _key(self, key: Any) -> str:
         if isinstance(key, str):
-            self._weigh(len(key))
+            self._add_weight(len(key))
             return str(key)
         if isinstance(key, int | float) and not isinstance(key, bool):
-            self._weigh(24)
+            self._add_weight(24)
             return str(key)
         raise TemplateError("the keys of a mapping must be text")
 

@@ -99,7 +99,7 @@ def _lookup(node: Any, key: str | int, lenient: bool) -> Code:
 def _slice(node: Any, lenient: bool) -> Code:
     base, known = expression(node.node, lenient), label(node.node)
     bounds = [
-        expression(part) if part is not None else _nothing for part in (node.arg.start, node.arg.stop, node.arg.step)
+        expression(part) if part is not None else _no_text for part in (node.arg.start, node.arg.stop, node.arg.step)
     ]
 
     def cut(run: Evaluation) -> Any:
@@ -111,7 +111,7 @@ def _slice(node: Any, lenient: bool) -> Code:
     return cut
 
 
-def _nothing(run: Evaluation) -> None:
+def _no_text(run: Evaluation) -> None:
     return None
 
 
@@ -166,19 +166,19 @@ def _signed(node: Any) -> Code:
     return lambda run: apply(run, operand(run))
 
 
-def _and(node: Any) -> Code:
+def _and_code(node: Any) -> Code:
     left, right = expression(node.left), expression(node.right)
     # As in Python, `and` and `or` give one of their operands, not a boolean; the right one is evaluated only when
     # needed.
     return lambda run: right(run) if walked(value := left(run)) else value
 
 
-def _or(node: Any) -> Code:
+def _or_code(node: Any) -> Code:
     left, right = expression(node.left), expression(node.right)
     return lambda run: value if walked(value := left(run)) else right(run)
 
 
-def _not(node: Any) -> Code:
+def _not_code(node: Any) -> Code:
     operand = expression(node.node)
     return lambda run: not walked(operand(run))
 
@@ -304,9 +304,9 @@ _EXPRESSIONS: dict[str, Callable[[Any], Code]] = {
     "List": _list,
     "Tuple": _tuple,
     "Dict": _mapping,
-    "And": _and,
-    "Or": _or,
-    "Not": _not,
+    "And": _and_code,
+    "Or": _or_code,
+    "Not": _not_code,
     "Neg": _signed,
     "Pos": _signed,
     "CondExpr": _choice,

@@ -83,8 +83,8 @@ class Scope:
     def context(self) -> dict[str, Any]:
         """All that code may read without a template, as plain data: namespaces and results by name (O-11)."""
         layers = [layer for layer in (self._steps, self._tasks) if isinstance(layer, Mapping)]
-        results = {name: _plain(layer[name]) for layer in layers for name in layer}
-        return {name: _plain(self._namespaces.get(name)) for name in _CONTEXT} | {"results": results}
+        results = {name: _plain_data(layer[name]) for layer in layers for name in layer}
+        return {name: _plain_data(self._namespaces.get(name)) for name in _CONTEXT} | {"results": results}
 
     def _undefined(self, name: str) -> KeyError:
         if self._known is None or name in self._known:
@@ -107,7 +107,7 @@ def loop_of(iteration: Mapping[str, Any], iterator: str) -> dict[str, Any]:
     return {"item": iteration[iterator], **iteration, "index0": index, "index1": index + 1, "first": index == 0}
 
 
-def _plain(value: Any) -> Any:
+def _plain_data(value: Any) -> Any:
     return value.value() if hasattr(value, "lookup") else value
 
 

@@ -72,7 +72,7 @@ def command(authored: Any, scope: ScopeLike, *, now: float | None = None) -> str
     if is_template(authored) and (whole := parse(authored)).single:
         value = whole.evaluate(scope, now)
         if isinstance(value, list):
-            return [_word(item) for item in value]
+            return [_argument_text(item) for item in value]
     return _Filling(scope, now).filled(pieces(authored))
 
 
@@ -82,12 +82,12 @@ def _vector(authored: list[Any], scope: ScopeLike, now: float | None) -> list[st
     for item in authored:
         parts = pieces(item) if isinstance(item, str) else ()
         if not any(isinstance(part, Template) for part in parts):
-            words.append(_word(item))
+            words.append(_argument_text(item))
             # After the author's own `--` nothing is an option, even with a leading dash.
             guarded = guarded and item != "--"
             continue
         value = parse(item).evaluate(scope, now)
-        for word in map(_word, value if isinstance(value, list) else [value]):
+        for word in map(_argument_text, value if isinstance(value, list) else [value]):
             # Not the first word, which is the program, and not after a `--` of the author's own, where nothing is an
             # option.
             if words and guarded and isinstance(parts[0], Template):
@@ -126,7 +126,7 @@ class _Filling:
         if place is ShellPosition.ARITHMETIC:
             self._written.append(_number(value))
         else:
-            word = _word(value)
+            word = _argument_text(value)
             if self._walk.may_be_option:
                 _refuse_option(word)
             self._values.append(word)
@@ -168,7 +168,7 @@ def _number(value: Any) -> str:
     return f"({value})" if value < 0 else str(value)
 
 
-def _word(value: Any) -> str:
+def _argument_text(value: Any) -> str:
     """A value as one argument: text as it is, null as nothing, lists and mappings as JSON."""
     match value:
         case str():

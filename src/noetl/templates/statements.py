@@ -60,7 +60,7 @@ def _output(node: Any) -> Code:
     return write
 
 
-def _if(node: Any) -> Code:
+def _if_code(node: Any) -> Code:
     branches = [(expression(node.test), block(node.body))]
     branches += [(expression(branch.test), block(branch.body)) for branch in node.elif_]
     otherwise = block(node.else_)
@@ -75,7 +75,7 @@ def _if(node: Any) -> Code:
     return choose
 
 
-def _for(node: Any) -> Code:
+def _for_code(node: Any) -> Code:
     source, bind = expression(node.iter), _target(node.target)
     keep = expression(node.test) if node.test is not None else None
     body, otherwise = block(node.body), block(node.else_)
@@ -139,7 +139,7 @@ def _set_block(node: Any) -> Code:
     return assign
 
 
-def _with(node: Any) -> Code:
+def _with_code(node: Any) -> Code:
     bindings = [(_target(target), expression(value)) for target, value in zip(node.targets, node.values, strict=True)]
     body = block(node.body)
 
@@ -199,10 +199,10 @@ def _target(node: Any) -> Bind:
 
 _STATEMENTS: dict[str, Callable[[Any], Code]] = {
     "Output": _output,
-    "If": _if,
-    "For": _for,
+    "If": _if_code,
+    "For": _for_code,
     "Assign": _set,
     "AssignBlock": _set_block,
-    "With": _with,
+    "With": _with_code,
     "FilterBlock": _filter_block,
 }

@@ -98,7 +98,7 @@ def read_tree(text: str) -> Tree:
     try:
         return nodes.Template(Parser(_GRAMMAR, text).subparse(), lineno=1)
     except TemplateSyntaxError as wrong:
-        raise TemplateError(_sentence(str(wrong.message)), offset=_offset_of_failure(text)) from None
+        raise TemplateError(_error_text(str(wrong.message)), offset=_offset_of_failure(text)) from None
     except RecursionError:
         raise TemplateError("the template is nested too deeply") from None
     except (ValueError, OverflowError):  # a number with thousands of digits
@@ -112,7 +112,7 @@ _PLAIN_WORDS = {  # the parser's names of what ends an expression and a statemen
 }
 
 
-def _sentence(message: str) -> str:
+def _error_text(message: str) -> str:
     """The message of the parser in our style: lower case, no full stop, double quotes."""
     message = re.sub(r" at \d+$", "", message.split(". ")[0].rstrip("."))
     for jargon, plain in _PLAIN_WORDS.items():

@@ -50,7 +50,7 @@ class PayloadView:
         self._wrapped = wrapped
 
     def lookup(self, name: str | int) -> Any:
-        fields = (own_field(self._payload, name), self._statement(name), self._inside(name))
+        fields = (own_field(self._payload, name), self._statement(name), self._inner_field(name))
         for found in (*fields, list_field(self._payload, name)):
             if found is not ABSENT:
                 return found
@@ -68,7 +68,7 @@ class PayloadView:
             return self._full.get(name, ABSENT)
         return ABSENT
 
-    def _inside(self, name: str | int) -> Any:
+    def _inner_field(self, name: str | int) -> Any:
         """The field of the payload's own `data` or `result`."""
         if not isinstance(self._payload, dict):
             return ABSENT

@@ -61,16 +61,16 @@ def _mistakes(node: Node, wanted: msgspec.inspect.Type) -> Iterator[Mistake]:
                 yield from _mistakes(one, value)
         case msgspec.inspect.AnyType():
             return
-        case _ if not _is(node, wanted):
-            yield Mistake(node, f"{_name(node)} is {_words(wanted)}, and this is {describe(node)}")
+        case _ if not _is_of_type(node, wanted):
+            yield Mistake(node, f"{_name(node)} is {_type_words(wanted)}, and this is {describe(node)}")
 
 
 def _fitting(node: Node, union: msgspec.inspect.UnionType) -> msgspec.inspect.Type:
     """The part of a union that a node like this is meant for; its first where none is."""
-    return next((one for one in union.types if _is(node, one)), union.types[0])
+    return next((one for one in union.types if _is_of_type(node, one)), union.types[0])
 
 
-def _is(node: Node, wanted: msgspec.inspect.Type) -> bool:
+def _is_of_type(node: Node, wanted: msgspec.inspect.Type) -> bool:
     match wanted:
         case msgspec.inspect.AnyType():
             return True
@@ -85,7 +85,7 @@ def _is(node: Node, wanted: msgspec.inspect.Type) -> bool:
             return isinstance(node, Scalar) and type(node.value) in types
 
 
-def _words(wanted: msgspec.inspect.Type) -> str:
+def _type_words(wanted: msgspec.inspect.Type) -> str:
     match wanted:
         case msgspec.inspect.StructType() | msgspec.inspect.DictType():
             return "a mapping"

@@ -62,7 +62,7 @@ async def get(owned: OwnedConnection, queue: str, *, limit: int, wait_s: float) 
         while len(found) < limit and size <= MAX_BYTES:
             message = await held.channel.basic_get(queue)
             if isinstance(message.delivery, commands.Basic.GetEmpty):
-                if found or not wait_s or (waited := await _first(held.channel, queue, wait_s)) is None:
+                if found or not wait_s or (waited := await _first_message(held.channel, queue, wait_s)) is None:
                     break
                 message = waited
             found.append(message)
@@ -71,7 +71,7 @@ async def get(owned: OwnedConnection, queue: str, *, limit: int, wait_s: float) 
     return held, found
 
 
-async def _first(channel: AbstractChannel, queue: str, wait_s: float) -> DeliveredMessage | None:
+async def _first_message(channel: AbstractChannel, queue: str, wait_s: float) -> DeliveredMessage | None:
     """The next message that arrives. While this waits, the broker may send only one."""
     arrived: asyncio.Queue[DeliveredMessage] = asyncio.Queue()
     # Otherwise the broker would push the whole queue to this consumer, and other consumers would get nothing.

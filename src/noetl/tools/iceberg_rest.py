@@ -61,14 +61,14 @@ class RestCatalog:
             raise ToolError("lake.input", f'the catalogue has no table "{namespace}.{name}"') from None
         metadata = answer.get("metadata-location")
         if not isinstance(metadata, str):
-            raise self._nonsense("a table without a metadata-location")
+            raise self._invalid_answer("a table without a metadata-location")
         return RestTable(metadata, _vended_credential(answer, metadata))
 
     async def check(self) -> str:
         await self._connect()
         found = (await self._get(f"{self._prefix}/namespaces")).get("namespaces")
         if not isinstance(found, list):
-            raise self._nonsense("no list of namespaces")
+            raise self._invalid_answer("no list of namespaces")
         return f"opened the catalogue: {len(found)} namespaces"
 
     async def _connect(self) -> None:
@@ -92,7 +92,7 @@ class RestCatalog:
         }
         answer = await self._send_request({"method": "POST", "url": url, "form": form})
         if not isinstance(token := answer.get("access_token"), str) or not token:
-            raise self._nonsense("no access_token")
+            raise self._invalid_answer("no access_token")
         return token
 
     async def _get(self, path: str, *, vends: bool = False) -> dict[str, Any]:
@@ -116,7 +116,7 @@ class RestCatalog:
         except ToolError as problem:
             raise self._failure(problem, secrets) from None
         if not isinstance(answer, dict):
-            raise self._nonsense("something that is no JSON object")
+            raise self._invalid_answer("something that is no JSON object")
         return answer
 
     def _failure(self, problem: ToolError, secrets: list[str]) -> ToolError:
@@ -134,7 +134,7 @@ class RestCatalog:
         text = f"the catalogue at {self._host} answered {status}" + (f": {message}" if message else "")
         return ToolError(kind, text, retryable=problem.retryable, status=status, code=str(status))
 
-    def _nonsense(self, what: str) -> ToolError:
+    def _invalid_answer(self, what: str) -> ToolError:
         return ToolError("lake.error", f"the catalogue at {self._host} answered with {what}", retryable=True)
 
     @property

@@ -263,7 +263,7 @@ class IcebergTool(TableReadTool):
         namespace, dot, name = str(table).rpartition(".")
         if not dot:
             raise ToolError(INPUT, f'table "{table}" is not namespace.name')
-        if (catalog := self._rest(inputs, context)) is not None:
+        if (catalog := self._rest_catalog(inputs, context)) is not None:
             found = await catalog.table(namespace, name)
             return found.metadata, found.vended
         database, attachment = await self._catalogue(inputs, context)
@@ -274,7 +274,7 @@ class IcebergTool(TableReadTool):
             raise ToolError(INPUT, f'the catalogue has {len(rows) or "no"} tables "{table}"; one is needed')
         return str(rows[0]["place"]), {}
 
-    def _rest(self, inputs: Mapping[str, Any], context: ToolContext) -> RestCatalog | None:
+    def _rest_catalog(self, inputs: Mapping[str, Any], context: ToolContext) -> RestCatalog | None:
         """The REST catalogue that `auth` names, if it is one."""
         if inputs.get("catalog") is not None or inputs.get("auth") is None:
             return None
@@ -298,7 +298,7 @@ class IcebergTool(TableReadTool):
 
     async def check(self, inputs: Mapping[str, Any], context: ToolContext) -> str:
         """Test the credential by opening the catalogue. Raises ToolError with the reason if it is refused."""
-        if (catalog := self._rest(inputs, context)) is not None:
+        if (catalog := self._rest_catalog(inputs, context)) is not None:
             return await catalog.check()
         database, attachment = await self._catalogue(inputs, context)
         asked = f"SELECT count(*) AS n FROM {database}.iceberg_tables"  # noqa: S608

@@ -72,28 +72,28 @@ async def _call(session: ClientSession, request: McpRequest) -> dict[str, Any]:
             return {}
         case "tools/list":
             tools = await session.list_tools()
-            return {"tools": [_plain(tool) for tool in tools.tools]}
+            return {"tools": [_plain_data(tool) for tool in tools.tools]}
         case "resources/list":
             listed = await session.list_resources()
-            return {"resources": [_plain(resource) for resource in listed.resources]}
+            return {"resources": [_plain_data(resource) for resource in listed.resources]}
         case "resources/read":
             read = await session.read_resource(request.uri)
-            return {"contents": [_plain(content) for content in read.contents]}
+            return {"contents": [_plain_data(content) for content in read.contents]}
         case _:
             return _tool_result(await session.call_tool(request.tool, request.args), request)
 
 
 def _tool_result(answer: Any, request: McpRequest) -> dict[str, Any]:
-    content = [_plain(part) for part in answer.content]
+    content = [_plain_data(part) for part in answer.content]
     text = "\n".join(part["text"] for part in content if part.get("type") == "text")
-    fields = _plain(answer)
+    fields = _plain_data(answer)
     if fields.get("isError"):
         raise ToolError("mcp.tool", f'the tool "{request.tool}" failed: {text[:_MAX_ERROR_CHARS]}', code="tool")
     structured = fields.get("structuredContent")
     return {"text": text, "content": content, **({"data": structured} if structured is not None else {})}
 
 
-def _plain(model: Any) -> dict[str, Any]:
+def _plain_data(model: Any) -> dict[str, Any]:
     fields: dict[str, Any] = model.model_dump(mode="json", by_alias=True, exclude_none=True)
     return fields
 
@@ -184,7 +184,7 @@ def _failure(problem: BaseException, request: McpRequest) -> dict[str, Any]:
     if _compressed:
         message = f"{request.server} sent a compressed answer, which was not asked for"
         return {"kind": "mcp.error", "message": message, "code": "compressed", "retryable": False}
-    for leaf in _leaves(problem):
+    for leaf in _leaf_errors(problem):
         if isinstance(leaf, ToolError):
             return {"kind": leaf.kind, "message": leaf.message, "retryable": leaf.retryable, **leaf.details}
         # The status says more than the exception that the SDK makes of it.
@@ -199,7 +199,7 @@ def _failure(problem: BaseException, request: McpRequest) -> dict[str, Any]:
                 # The SDK says so of a line that was cut and of a program that died before it answered.
                 "retryable": leaf.code == CONNECTION_CLOSED,
             }
-    first = next(iter(_leaves(problem)), problem)
+    first = next(iter(_leaf_errors(problem)), problem)
     retryable = not isinstance(first, FileNotFoundError | PermissionError | ValueError)
     message = f"{request.server}: {_error_text(first)}"
     return {"kind": "mcp.error", "message": message, "code": "connection", "retryable": retryable}
@@ -211,9 +211,9 @@ def _refusal(status: int, request: McpRequest) -> dict[str, Any]:
     return {"kind": kind, "message": message, "code": status, "retryable": status >= 500 or status == 429}
 
 
-def _leaves(problem: BaseException) -> list[BaseException]:
+def _leaf_errors(problem: BaseException) -> list[BaseException]:
     if isinstance(problem, BaseExceptionGroup):
-        return [leaf for inner in problem.exceptions for leaf in _leaves(inner)]
+        return [leaf for inner in problem.exceptions for leaf in _leaf_errors(inner)]
     return [problem]
 
 

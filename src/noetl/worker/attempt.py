@@ -70,7 +70,7 @@ async def attempt(
             tries += 1
             if ready is not None:
                 await ready()
-            found = await _once(tool, inputs, context)
+            found = await _run_once(tool, inputs, context)
             # `spec.retry` repeats every error, also one that is marked as not retryable: the author has asked for it
             # here.
             if isinstance(found, ToolResult) or tries >= retry.attempts:
@@ -90,7 +90,7 @@ async def attempt(
     return capped_outcome(outcome_of(found, meta, tool.helpers()))
 
 
-async def _once(tool: Tool, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult | ToolError:
+async def _run_once(tool: Tool, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult | ToolError:
     clock: asyncio.Timeout | None = None
     # A tool that only waits, as for a nested playbook, applies its time limit itself, and cancels the child with it.
     limit_s = None if getattr(tool, "waits", False) else timeout_s(context.spec.get("timeout"))

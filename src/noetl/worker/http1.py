@@ -74,7 +74,7 @@ class _Connection:
         while True:
             head = await self._reader.readuntil(b"\r\n\r\n")
             self.has_answered = True
-            status, reason, headers = _head(head)
+            status, reason, headers = _parsed_head(head)
             if status >= 200:  # else an informational answer, and the final one follows
                 break
         self.is_kept = headers.get("connection", "").lower() != "close"
@@ -185,7 +185,7 @@ class HttpConnection:
             await self._open.pop().closed()
 
 
-def _head(head: bytes) -> tuple[int, str, dict[str, str]]:
+def _parsed_head(head: bytes) -> tuple[int, str, dict[str, str]]:
     """Status, reason and headers. Raises ValueError if it is not a head of HTTP."""
     first, *lines = head[:-4].decode("latin-1").split("\r\n")
     version, _, rest = first.partition(" ")

@@ -72,9 +72,9 @@ class GuardedBackend(AsyncNetworkBackend):
         except TimeoutError:
             raise ConnectTimeout(f"{host} was not looked up in time") from None
         options: dict[str, Any] = {"local_address": local_address, "socket_options": socket_options}
-        return await self._first(addresses, port, deadline, options)
+        return await self._first_connection(addresses, port, deadline, options)
 
-    async def _first(
+    async def _first_connection(
         self, addresses: Sequence[Address], port: int, deadline: float | None, options: dict[str, Any]
     ) -> AsyncNetworkStream:
         """A connection to the first address that answers."""

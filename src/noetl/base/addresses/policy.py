@@ -89,7 +89,7 @@ class AddressPolicy(msgspec.Struct, frozen=True):
         """Why `address`, which `host` resolved to, may not be reached; None when it may."""
         # An IPv6 address may only be another way of writing a private IPv4 one: 64:ff9b::a9fe:a9fe is 169.254.169.254.
         everywhere = (address, *embedded_ipv4(address))
-        if any(_within(one, METADATA) for one in everywhere):
+        if any(_is_in_any(one, METADATA) for one in everywhere):
             return "a metadata address, which is never reached"
         # Metadata is refused above this line: no flag of an operator opens it.
         if self.allow_private or self._allows(host, everywhere):
@@ -123,7 +123,7 @@ class AddressPolicy(msgspec.Struct, frozen=True):
         if any(_matches(host.lower().rstrip("."), one) for one in named):
             return True
         # All of them: an address that contains two others is open only if both are.
-        return all(not is_private(one) or _within(one, networks) for one in everywhere)
+        return all(not is_private(one) or _is_in_any(one, networks) for one in everywhere)
 
 
 OPEN = AddressPolicy(allow_private=True)  # an embedded run: the author sits at the terminal (design.md §7)
@@ -133,10 +133,10 @@ CLOSED = AddressPolicy()
 def is_private(address: Address) -> bool:
     """Whether this is anything but a public address. One that carries a public IPv4 address is public."""
     if isinstance(address, IPv4Address):
-        return _within(address, PRIVATE_4)
+        return _is_in_any(address, PRIVATE_4)
     if address in _MAPPED or address in _NAT64:
         return False  # only another form of the IPv4 address, which is checked too
-    return address not in PUBLIC_6 or _within(address, PRIVATE_6)
+    return address not in PUBLIC_6 or _is_in_any(address, PRIVATE_6)
 
 
 def embedded_ipv4(address: Address) -> tuple[IPv4Address, ...]:
@@ -166,7 +166,7 @@ def _carried_bits(address: IPv6Address) -> Iterator[int]:
         yield bits
 
 
-def _within(address: Address, networks: tuple[Network, ...]) -> bool:
+def _is_in_any(address: Address, networks: tuple[Network, ...]) -> bool:
     return any(address.version == network.version and address in network for network in networks)
 
 

@@ -90,7 +90,7 @@ class Retention:
         in_spans = await self._retire_spans(policies)
         for expired, net_hash in policies:
             expired.executions = in_spans[net_hash]
-            before = self._clock.now() - expired.kept_s - self._patience(expired.kept_s)
+            before = self._clock.now() - expired.kept_s - self._extra_patience_s(expired.kept_s)
             # `retire` checks again in the statement that deletes: another server may have deleted them in between.
             while batch := await self._store.outlived(net_hash, before=before, limit=BATCH):
                 number = await self._store.retire(batch)
@@ -114,7 +114,7 @@ class Retention:
         await forget_secrets(self._store, retired)
         return Counter(retired.values())
 
-    def _patience(self, kept_s: float) -> float:
+    def _extra_patience_s(self, kept_s: float) -> float:
         """How much longer executions are kept so that a whole span can be deleted: at most a tenth of `kept_s`, since
         a retention of an hour must not become a week."""
         return min(self._store.patience_s, kept_s / 10) if self._is_patient else 0.0

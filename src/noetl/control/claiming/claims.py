@@ -242,7 +242,7 @@ class Claims:
             if not self._ability_of(turn.worker_id).runs(needs):
                 # The tool kinds of an order follow from its net, which is loaded only here. So the first worker that
                 # cannot run the order finds it out.
-                self._leave(ready, needs)
+                self._leave_for_others(ready, needs)
                 return False
             verdict = self._take(ready, turn, batch, claimed)
         except ResultNotLoadedError as problem:
@@ -260,7 +260,7 @@ class Claims:
             self._decisions.quarantine.postpone(_lease(ready), _REST_S)
         return verdict is ReportResult.ACCEPTED
 
-    def _leave(self, ready: ReadyOrder, needs: Needs) -> None:
+    def _leave_for_others(self, ready: ReadyOrder, needs: Needs) -> None:
         """Leave an order ready for a worker that runs the tool kinds it needs."""
         self._decisions.ready.learn(ready.order_id, needs)
         if not self.poison_orders.divert(ready):

@@ -66,7 +66,7 @@ class PoisonOrders:
         worker can run an order."""
         if await self._is_alone(turn.worker_id):
             return Offer()
-        if (suspect := self._first(turn.pools, may_take)) is None:
+        if (suspect := self._first_suspect(turn.pools, may_take)) is None:
             return None
         if not await self._is_busy(turn.worker_id):
             return Offer(self._isolate(suspect, turn.worker_id))
@@ -78,7 +78,7 @@ class PoisonOrders:
         self._emptied[suspect] = turn.worker_id, now + EMPTIED_S
         return Offer()
 
-    def _first(self, pools: Collection[str], may_take: Callable[[ReadyOrder], bool]) -> ReadyOrder | None:
+    def _first_suspect(self, pools: Collection[str], may_take: Callable[[ReadyOrder], bool]) -> ReadyOrder | None:
         """The suspect that has waited longest for a worker of these pools."""
         ready, quarantine = self._decisions.ready, self._decisions.quarantine
         for suspect in list(self._waiting):

@@ -140,7 +140,7 @@ class Pools:
                 rooms[name] = PoolCapacity(name, pool.capacity, now)
                 number = min(number, max(0, pool.capacity - held[name]))
             if pool.rate is not None and number:
-                number = await self._book(pool.name, pool.rate, number, now)
+                number = await self._book_orders(pool.name, pool.rate, number, now)
             # A pool without a setting has no limit at all, not even `wanted`.
             left[name] = number if name in known else None
         return PoolLimit(left), rooms
@@ -153,7 +153,7 @@ class Pools:
             self._known_at = now
         return self._known
 
-    async def _book(self, name: str, rate: PoolRate, wanted: int, now: float) -> int:
+    async def _book_orders(self, name: str, rate: PoolRate, wanted: int, now: float) -> int:
         """Book up to `wanted` orders in the current window; returns how many were free."""
         # Compare and set: another server may book at the same time.
         for _ in range(_TRIES):

@@ -163,7 +163,7 @@ def _renders_to(read: Read, task: Task, authored: Any, value: Any, convert: Call
     """Whether the authored input can be rendered to `value`; `convert` is what the tool does to the whole input."""
     if isinstance(authored, str) and is_template(authored):
         known = read(task, authored)
-        if any(_plain(convert(rendered)) == value for rendered in known.values):
+        if any(_as_json(convert(rendered)) == value for rendered in known.values):
             return True
         if known.is_all and not _READS_CLOCK.search(authored):
             return False
@@ -181,7 +181,7 @@ def _renders_to(read: Read, task: Task, authored: Any, value: Any, convert: Call
             and len(authored) == len(value)
             and all(_renders_to(read, task, *pair, _comparable_value) for pair in zip(authored, value, strict=True))
         )
-    return bool(_plain(convert(authored)) == value)
+    return bool(_as_json(convert(authored)) == value)
 
 
 def _comparable_value(value: Any) -> Any:
@@ -192,7 +192,7 @@ def _arguments(value: Any) -> Any:
     return value or {}
 
 
-def _plain(value: Any) -> Any:
+def _as_json(value: Any) -> Any:
     """The value as JSON transports it."""
     try:
         # The call came as JSON: a tuple became a list, a date became text.

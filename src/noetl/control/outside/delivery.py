@@ -86,7 +86,7 @@ class MessageDelivery:
             if not self._reaches(wait.execution_id):
                 continue
             try:
-                receiver = await self._hand(message, wait)
+                receiver = await self._deliver_to(message, wait)
             except _RemovedError:
                 return None
             if receiver is not None:
@@ -115,13 +115,13 @@ class MessageDelivery:
         delivered: set[str] = set()
         for wait in waits:
             for message in fitting.get(wait.correlation, ()):
-                if message.message_id in delivered or (receiver := await self._hand(message, wait)) is None:
+                if message.message_id in delivered or (receiver := await self._deliver_to(message, wait)) is None:
                     continue
                 delivered.add(message.message_id)
                 if receiver == wait.execution_id:
                     break
 
-    async def _hand(self, message: MessageRow, wait: WaitRow) -> str | None:
+    async def _deliver_to(self, message: MessageRow, wait: WaitRow) -> str | None:
         """Deliver a message to a wait. Returns the execution that has the message now, None when the wait did not take
         it. _RemovedError when the message was deleted."""
         command = DeliverMessage(

@@ -42,7 +42,7 @@ _IMPLICIT = frozenset({"index", "parent"})
 
 def reads_ctx(naming: Naming, ctx: Mapping[str, Any]) -> bool:
     """Whether some name may come of `ctx`, directly or by a bare name; no key ever leaves it."""
-    read = (one for task, text in naming.templates() for one in (*_references(text), *_behind(task)))
+    read = (one for task, text in naming.templates() for one in (*_references(text), *_workbook_references(task)))
     return bool(ctx) and any(_key(one) is None or _key(one) in ctx for one in read)
 
 
@@ -60,7 +60,7 @@ def _references(text: str) -> Sequence[GuardReference]:
         return ()  # it will not be rendered either
 
 
-def _behind(task: Task) -> list[GuardReference]:
+def _workbook_references(task: Task) -> list[GuardReference]:
     """The names read by the arguments of the reference to a workbook task (TOOL-10)."""
     given = (written.data for written in (task.args, *task.inner_args) if written is not None)
     return [one for data in given for text in texts_in(data) for one in _references(text)]
@@ -105,9 +105,9 @@ class SecretScopes:
             references = parse(text).references
         except TemplateError:
             return NOTHING_KNOWN
-        behind = _behind(task)
+        behind = _workbook_references(task)
         # A template may render to another name in each iteration, and the worker may ask for any of them.
-        arounds = list(islice(self._arounds([*references, *behind]), _MOST)) or [self._around]
+        arounds = list(islice(self._possible_scopes([*references, *behind]), _MOST)) or [self._around]
         has_args = all(self._is_known(one, arounds[0], True) for one in behind)
         try:
             # Whether a name is known does not depend on the iteration, so the first one represents all.
@@ -126,7 +126,7 @@ class SecretScopes:
             except NoetlError:
                 continue  # it needs a value that is unknown here, or cannot be rendered at all
 
-    def _arounds(self, references: Sequence[GuardReference]) -> Iterator[PipelineScope]:
+    def _possible_scopes(self, references: Sequence[GuardReference]) -> Iterator[PipelineScope]:
         if self._its is None:
             yield self._around
             return
@@ -172,7 +172,7 @@ class SecretScopes:
         """The scopes in the order in which a bare name is looked up (TPL-06)."""
         if around.iteration is not None and root in around.iteration.bare:
             return True
-        if root in self._tasks or (around.vars_in_ctx and root in self._words()):
+        if root in self._tasks or (around.vars_in_ctx and root in self._reserved_words()):
             return False
         if self._plan.has_step(root):
             return root not in self._changed
@@ -180,7 +180,7 @@ class SecretScopes:
             return has_args
         return self._is_left_alone(root) and (root in around.ctx or root in around.workload)
 
-    def _words(self) -> frozenset[str]:
+    def _reserved_words(self) -> frozenset[str]:
         return _OWN_WORDS.union(each.into for each in collects_of(self._step))
 
     def _is_left_alone(self, key: str | None) -> bool:

@@ -128,7 +128,7 @@ def _parts(patch: dict[str, Any]) -> Iterator[dict[str, Any]]:
 def loop_results(frame: Frame, levels: int, load: Load) -> list[Any]:
     """The results of a loop, null for a failed iteration. Stored values are loaded, up to a limit. ToolError
     `result.too_large`."""
-    values = frame.results if levels == 1 else [value for _, value in _leaves(frame.results, levels, ())]
+    values = frame.results if levels == 1 else [value for _, value in _leaf_results(frame.results, levels, ())]
     results, loaded_bytes = [], 0
     for value in values:
         loaded = _loaded(value, load)
@@ -140,14 +140,14 @@ def loop_results(frame: Frame, levels: int, load: Load) -> list[Any]:
 
 
 def result_paths(frame: Frame, levels: int) -> list[list[int]]:
-    return [list(path) for path, _ in _leaves(frame.results, levels, ())]
+    return [list(path) for path, _ in _leaf_results(frame.results, levels, ())]
 
 
-def _leaves(results: list[Any], levels: int, path: Path) -> Iterator[tuple[Path, Any]]:
+def _leaf_results(results: list[Any], levels: int, path: Path) -> Iterator[tuple[Path, Any]]:
     """An outer iteration that could not open its inner loop is a leaf itself, and failed."""
     for index, value in enumerate(results):
         if levels > 1 and isinstance(value, list):
-            yield from _leaves(value, levels - 1, (*path, index))
+            yield from _leaf_results(value, levels - 1, (*path, index))
         else:
             yield (*path, index), value
 

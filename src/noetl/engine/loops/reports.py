@@ -246,7 +246,7 @@ class Consequences:
 
     def ended(self, entry: IterationDone) -> None:
         path, step = entry.path, self._step
-        begun = self._begun(path)
+        begun = self._begun_iteration(path)
         children = (*(begun.children if begun is not None else ()), *self._children.get(path, ()))
         if step.compensation is None and not children:
             return
@@ -264,13 +264,13 @@ class Consequences:
             self._ctx(path),
         )
 
-    def _begun(self, path: Path) -> OpenIteration | None:
+    def _begun_iteration(self, path: Path) -> OpenIteration | None:
         return self._run.loop.begun.get(path) if self._run.loop is not None else None
 
     def _position(self, path: Path) -> Position:
         if path in self._stands:
             return self._stands[path]
-        begun = self._begun(path)
+        begun = self._begun_iteration(path)
         return begun.current_position() if begun is not None else self._run.progress.position
 
     def _ctx(self, path: Path) -> dict[str, Any]:
@@ -278,5 +278,5 @@ class Consequences:
         return patched(ctx_for(self._execution, self._run, self._span), self._written(path))
 
     def _written(self, path: Path) -> dict[str, Any]:
-        begun = self._begun(path)
+        begun = self._begun_iteration(path)
         return self._writes.get(path) or (begun.writes if begun is not None else {})

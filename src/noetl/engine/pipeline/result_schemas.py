@@ -50,7 +50,7 @@ def schema_problem(schema: Any, place: str = "schema", depth: int = 0) -> str | 
         return f'{place} has "{unknown[0]}", which is not checked here; {", ".join(sorted(KEYWORDS))} are'
     if problem := _wrong_shape(schema, place):
         return problem
-    inner = (schema_problem(one, f"{place}.{name}", depth + 1) for name, one in _inner(schema))
+    inner = (schema_problem(one, f"{place}.{name}", depth + 1) for name, one in _inner_schemas(schema))
     return next((problem for problem in inner if problem), None)
 
 
@@ -74,7 +74,7 @@ def _wrong_shape(schema: Mapping[str, Any], place: str) -> str | None:
     return None
 
 
-def _inner(schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _inner_schemas(schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     yield from ((f"properties.{name}", one) for name, one in schema.get("properties", {}).items())
     for name in ("items", "additionalProperties", "not"):
         if name in schema:

@@ -103,24 +103,24 @@ def _places(task: Task, declared: tuple[str, ...] | None) -> Iterator[Named]:
         written = (inputs[key] for key in declared if inputs.get(key) is not None)
         yield from (Named(task, text) for value in written for text in _texts(value))
     else:
-        yield from (Named(task, text) for text in _under(inputs, KEYS))
+        yield from (Named(task, text) for text in _texts_under(inputs, KEYS))
 
 
 def _name(auth: Any) -> Any:
     return auth.get("credential") if isinstance(auth, Mapping) else auth
 
 
-def _under(value: Any, keys: Collection[str]) -> Iterator[str]:
+def _texts_under(value: Any, keys: Collection[str]) -> Iterator[str]:
     """The texts under these keys; a mapping there may be a credential itself, unless it is one of several."""
     if isinstance(value, Mapping):
         for key, one in value.items():
             if key in keys and (key == KEYS[-1] or not isinstance(one, Mapping)):
                 yield from _texts(one)
             else:
-                yield from _under(one, keys)
+                yield from _texts_under(one, keys)
     elif isinstance(value, list | tuple):
         for one in value:
-            yield from _under(one, keys)
+            yield from _texts_under(one, keys)
 
 
 def _texts(value: Any) -> Iterator[str]:

@@ -138,18 +138,18 @@ class CaseWalk(Calling):
             case Phase.VARS:
                 self._change(phase=Phase.EXIT)
                 if self.step.set_ctx is not None and not self.site.looped and self._succeeded:
-                    self._set(self.step.set_ctx, self._own(DONE), "vars")
-            case Phase.EXIT if self._stays:
+                    self._set(self.step.set_ctx, self._own_event(DONE), "vars")
+            case Phase.EXIT if self._waits_before_exit:
                 self._change(phase=Phase.LISTEN, arms=self.step.waits)
             case Phase.LISTEN:  # it has led on, or failed
                 self._change(phase=Phase.OVER if self.case.chosen else Phase.EXIT, unheard=True)
             case Phase.EXIT:
                 self._change(phase=Phase.ELSE)
                 if self.case.chosen is None:
-                    self._deliver(self._own(EXIT))
+                    self._deliver(self._own_event(EXIT))
             case Phase.ELSE:
                 self._change(phase=Phase.OVER)
-                self._otherwise()
+                self._take_else()
             case Phase.OVER:
                 raise AssertionError("a case run that is over has no next part")
 
@@ -159,7 +159,7 @@ class CaseWalk(Calling):
         return self._on_event and self._undecided
 
     @property
-    def _stays(self) -> bool:
+    def _waits_before_exit(self) -> bool:
         """Whether it waits before its exit: for events of others, or for its own wait blocks (TMR-02)."""
         return (self._on_event or self.step.waits) and self._undecided
 
@@ -180,18 +180,18 @@ class CaseWalk(Calling):
         if only is None or only:
             self._deliver(OwnEvent(name=ENTER), only=only)
 
-    def _otherwise(self) -> None:
+    def _take_else(self) -> None:
         """`else`, where no `when` of the step run matched (V2C-08)."""
         case = self.step.case
         index = rules.else_of(case) if case else None
         if case is None or index is None or self.case.matched or self.case.chosen is not None:
             return
-        self._change(event=self._own(EXIT), matching=(index,), action=0, repeated=False, matched=True)
+        self._change(event=self._own_event(EXIT), matching=(index,), action=0, repeated=False, matched=True)
         self.notes.append(CaseEvaluated(on=EXIT, mode=_mode(case.inclusive), fired=(index,), otherwise=True))
 
     # events and rules
 
-    def _own(self, name: str) -> OwnEvent:
+    def _own_event(self, name: str) -> OwnEvent:
         return OwnEvent(name=name, task=self.case.result_of, error=self.case.error, given=self.case.given)
 
     def _deliver(self, event: OwnEvent, *, only: frozenset[int] | None = None) -> None:

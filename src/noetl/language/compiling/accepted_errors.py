@@ -50,7 +50,7 @@ def check_accepted_errors(playbook: Playbook, compilation: Compilation) -> Playb
         for task, pipeline in every_task(playbook)
         # A noop cannot fail, a generated task has no author, and a hook that fails changes nothing.
         if task.policy is not None and task.kind != "noop" and not task.generated and not pipeline.is_hook
-        for rule in _accepting(task.policy)
+        for rule in _accepting_rules(task.policy)
     ]
     # Only then are all texts of the document searched.
     if suspects:
@@ -61,7 +61,7 @@ def check_accepted_errors(playbook: Playbook, compilation: Compilation) -> Playb
     return playbook
 
 
-def _accepting(policy: PolicySyntax) -> Iterator[RuleSyntax]:
+def _accepting_rules(policy: PolicySyntax) -> Iterator[RuleSyntax]:
     """The first rule that accepts an error although it is not about errors, if there is one."""
     earlier: list[Shape] = []
     for rule in policy.rules:
@@ -136,13 +136,13 @@ def _note(rule: RuleSyntax, playbook: Playbook, compilation: Compilation) -> Non
     what = "else" if rule.when is None else "this rule"
     compilation.note(
         "W_ERROR_ACCEPTED",
-        _place(rule),
+        _place_of_rule(rule),
         f"{what} takes errors as well: when the task fails, the pipeline goes on and its result is null",
         f"write {{{error}, {fail}}} before it, or with {go_on} if errors may pass",
     )
 
 
-def _place(rule: RuleSyntax | CaseRuleSyntax) -> PositionedDiagnostic:
+def _place_of_rule(rule: RuleSyntax | CaseRuleSyntax) -> PositionedDiagnostic:
     if rule.when is not None:
         return rule.when
     node = rule.node
@@ -326,7 +326,7 @@ def _note_arc(arc: ArcSyntax, compilation: Compilation) -> None:
 def _note_rule(rule: CaseRuleSyntax, compilation: Compilation) -> None:
     compilation.note(
         "W_ERROR_ACCEPTED",
-        _place(rule),
+        _place_of_rule(rule),
         "a failed call takes this rule as well, and the execution goes on without a result",
         "write event.name == 'call.done' and … in its when, or a rule on 'call.error' before it",
     )

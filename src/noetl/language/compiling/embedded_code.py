@@ -158,7 +158,7 @@ def check_python_code(playbook: Playbook, compilation: Compilation) -> Playbook:
         if left >= 0 and (problem := problem_of(text)) is not None:
             message = f"this Python code does not parse: {problem.msg}"
             hint = _NO_TEMPLATE if is_template(text) else "correct it: as it is, the task fails"
-            compilation.note("W_PYTHON", _place(code, problem, playbook.source), message, hint)
+            compilation.note("W_PYTHON", _place_of_problem(code, problem, playbook.source), message, hint)
         elif left >= 0:
             _note_idle(code, compilation)
             if is_template(text):
@@ -280,7 +280,7 @@ def _tree(code: str) -> Any:
         return compile(code, "<code>", "exec", PyCF_ONLY_AST, dont_inherit=True)
 
 
-def _place(code: Scalar, problem: SyntaxError, source: Source | None) -> PositionedDiagnostic:
+def _place_of_problem(code: Scalar, problem: SyntaxError, source: Source | None) -> PositionedDiagnostic:
     """The place of the mistake in its line; the whole value if the code is not written line by line."""
     if source is None or not problem.lineno:
         return code

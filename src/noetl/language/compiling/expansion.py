@@ -293,9 +293,9 @@ def _merged_definition(
     kept = {key: node for key, node in definition.inputs.items() if not _same_input(key, own, kind)}
     bound = definition.bound
     if isinstance(args, Mapping) and bound:
-        bound = (_given_first(bound[0], _certain(args)), *bound[1:])
+        bound = (_given_first(bound[0], _always_given(args)), *bound[1:])
     elif isinstance(args, Mapping) and isinstance(defaults := kept.get("args"), Mapping):
-        kept["args"] = _given_first(defaults, _certain(args))
+        kept["args"] = _given_first(defaults, _always_given(args))
     # A reference without args passes on what its step has.
     elif args is None and isinstance(defaults := kept.get("args"), Mapping):
         kept["args"] = _given_first(defaults, handed)
@@ -316,7 +316,7 @@ def _merged_definition(
 Handed = Table[str, tuple[Scalar, bool]]
 
 
-def _certain(args: Mapping) -> Handed:
+def _always_given(args: Mapping) -> Handed:
     return {key: (place, True) for key, place in args.keys.items()}
 
 
@@ -324,7 +324,7 @@ def _step_args(step: StepSyntax, playbook: Playbook) -> Handed:
     """The args that a step has: its own, and those that only some of the arcs to it may bring."""
     arcs = [arc for other in playbook.steps for arc in arcs_of(other) if arc.target.value == step.name]
     brought = {key: (place, False) for arc in arcs if arc.args for key, place in arc.args.keys.items()}
-    return {**brought, **(_certain(step.args) if step.args is not None else {})}
+    return {**brought, **(_always_given(step.args) if step.args is not None else {})}
 
 
 def _given_first(defaults: Mapping, given: Handed) -> Mapping:

@@ -209,10 +209,10 @@ def decided(shape: Shape, facts: Facts, assumed: ReadOnlyMapping[Shape, bool] | 
             part = decided(shape.part, facts, assumed)
             return None if part is None else not part
         case And():
-            return _all(decided(part, facts, assumed) for part in shape.parts)
+            return _all_hold(decided(part, facts, assumed) for part in shape.parts)
         case Or():
             # `a or b` is not (not a and not b): one function decides both.
-            holds = _all(_opposite(decided(part, facts, assumed)) for part in shape.parts)
+            holds = _all_hold(_opposite(decided(part, facts, assumed)) for part in shape.parts)
             return _opposite(holds)
         case Compare():
             known = facts.get((shape.root, shape.path))
@@ -233,7 +233,7 @@ def cover(shapes: Iterable[Shape], facts: Facts) -> bool:
     return all(decided(either, facts, dict(zip(atoms, case, strict=True))) is True for case in cases)
 
 
-def _all(parts: Iterable[bool | None]) -> bool | None:
+def _all_hold(parts: Iterable[bool | None]) -> bool | None:
     truths = list(parts)
     if any(part is False for part in truths):
         return False

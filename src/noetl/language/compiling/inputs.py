@@ -300,13 +300,13 @@ def _misfit(node: Node, schema: dict[str, Any]) -> Misfit | None:
         return alike[0] if alike else (node, _misfit_text(node), f"write {_allowed(schema)}")
     if not _is_alike(node, schema):
         return node, _misfit_text(node), f"write {_allowed(schema)}"
-    return next(_inside(node, schema), None)
+    return next(_misfits_inside(node, schema), None)
 
 
-def _inside(node: Node, schema: dict[str, Any]) -> Iterator[Misfit]:
+def _misfits_inside(node: Node, schema: dict[str, Any]) -> Iterator[Misfit]:
     match node:
         case Scalar(value=value) if "enum" in schema and not _is_one_of(value, schema["enum"]):
-            guess = _slip(str(value), schema["enum"])
+            guess = _misspelt_choice(str(value), schema["enum"])
             allowed = f"write {' or '.join(_without_cases(schema['enum']))}"
             yield node, f'"{value}" is not known', f'did you mean "{guess}"? {allowed}' if guess else allowed
         case Mapping():
@@ -329,7 +329,7 @@ def _is_one_of(value: object, words: list[str]) -> bool:
     return value in words or (isinstance(value, str) and value.upper() in words and value.lower() in words)
 
 
-def _slip(written: str, words: list[str]) -> str | None:
+def _misspelt_choice(written: str, words: list[str]) -> str | None:
     """The word that differs by one letter, or by two letters of a long word: FETCH is no misspelling of PATCH."""
     reach = 2 if len(written) > 5 else 1
     return next((word for word in words if is_within(written.lower(), word.lower(), reach)), None)

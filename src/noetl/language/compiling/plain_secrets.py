@@ -55,10 +55,10 @@ def check_plain_secrets(playbook: Playbook, compilation: Compilation) -> Playboo
         known = {found[0]: str(found.lastgroup) for found in _any_form().finditer(text)}
         for secret, form in known.items():
             message = f"{_FORMS[form][0]} stands in the text of the playbook"
-            compilation.note("W_SECRET", _place(scalar, secret, playbook.source), message, _HINT)
+            compilation.note("W_SECRET", _place_of_secret(scalar, secret, playbook.source), message, _HINT)
         if not known and name is not None and not is_template(text) and _SCHEMES.sub("", text).strip():
             message = f"the value of {name} stands in the text of the playbook, where every reader of it sees it"
-            compilation.note("W_SECRET", _place(scalar, text, playbook.source), message, _HINT)
+            compilation.note("W_SECRET", _place_of_secret(scalar, text, playbook.source), message, _HINT)
     return playbook
 
 
@@ -90,7 +90,7 @@ def _texts(node: Node, name: str | None = None, *, is_named: bool = False) -> li
             return found
 
 
-def _place(scalar: Scalar, secret: str, source: Source | None) -> PositionedDiagnostic:
+def _place_of_secret(scalar: Scalar, secret: str, source: Source | None) -> PositionedDiagnostic:
     """Where the secret is written; where its text begins if it cannot be found there, as with escapes."""
     span = scalar.span
     raw = source.cut(span) if source is not None else ""

@@ -40,12 +40,12 @@ _OWN_SCOPE = (FunctionDef, AsyncFunctionDef, Lambda, ClassDef)
 def lost_result(tree: Any) -> str | None:
     """The variable that the last line sets, if the code has no result and this was probably meant as one."""
     word = _set_by(tree.body[-1]) if tree.body else None
-    if word not in _OTHER_WORDS or _gives(tree):
+    if word not in _OTHER_WORDS or _may_have_result(tree):
         return None
     return word
 
 
-def _gives(tree: Any) -> bool:
+def _may_have_result(tree: Any) -> bool:
     """Whether the code has a result, or may have one: `result`, a `main`, or a return at its top."""
     names = {getattr(one, key, None) for one in _nodes(tree) for key in ("id", "name", "asname")}
     return bool(names & {_RESULT, "main"}) or any(isinstance(one, Return) for one in _of_scope(tree))

@@ -69,18 +69,18 @@ def _is_readable(text: str) -> bool:
 def sql_flaws(text: str) -> Iterator[SqlFlaw]:
     """The mistakes in SQL for any database; each template is one HOLE."""
     try:
-        words = list(_words(text))
+        words = list(_words_of(text))
     except ToolError as problem:
         yield SqlFlaw(0, len(text), problem.message, "close it; a quote within a text is written twice: ''")
         return
     yield from _brackets(words)
     for statement in _statements(words):
-        yield from _first(statement[0])
+        yield from _first_word_flaws(statement[0])
         yield from _clauses(statement)
-        yield from _last(statement[-1])
+        yield from _last_word_flaws(statement[-1])
 
 
-def _words(text: str) -> Iterator[_Word]:
+def _words_of(text: str) -> Iterator[_Word]:
     at = 0
     for token in tokens(text):
         if token.kind is not Kind.SPACE:
@@ -120,7 +120,7 @@ def _statements(words: list[_Word]) -> Iterator[list[_Word]]:
         yield statement
 
 
-def _first(word: _Word) -> Iterator[SqlFlaw]:
+def _first_word_flaws(word: _Word) -> Iterator[SqlFlaw]:
     written = word.text.upper()
     if word.kind is not Kind.WORD or HOLE in written or written in _ALSO or written in _VERBS:
         return
@@ -132,7 +132,7 @@ def _first(word: _Word) -> Iterator[SqlFlaw]:
         )
 
 
-def _last(word: _Word) -> Iterator[SqlFlaw]:
+def _last_word_flaws(word: _Word) -> Iterator[SqlFlaw]:
     is_open = (word.kind is Kind.WORD and word.text.upper() in _NEVER_LAST) or (
         word.kind is Kind.SIGN and word.text == ","
     )
@@ -228,7 +228,7 @@ def _is_after_all(part: list[_Word], at: int) -> bool:
     return _word(part, at - 2) in ("SELECT", "DISTINCT", "ALL") or part[at - 2].text in (",", ".")
 
 
-def _has(part: list[_Word], clause: str) -> bool:
+def _has_clause(part: list[_Word], clause: str) -> bool:
     return any(_word(part, at) == clause for at in range(len(part)))
 
 
@@ -239,7 +239,7 @@ def _as_from(part: list[_Word], at: int) -> bool:
     if not begins or not (is_between or _is_after_all(part, at)):
         return False
     ends = [index for index in range(at, len(part)) if _word(part, index) in ("UNION", "EXCEPT", "INTERSECT", "MINUS")]
-    return not _has(part[begins[-1] : ends[0] if ends else len(part)], "FROM")
+    return not _has_clause(part[begins[-1] : ends[0] if ends else len(part)], "FROM")
 
 
 def _as_where(part: list[_Word], at: int) -> bool:
@@ -267,7 +267,7 @@ def _as_limit(part: list[_Word], at: int) -> bool:
 
 def _as_values(part: list[_Word], at: int) -> bool:
     """`INSERT INTO t (a) VALEUS (1)`."""
-    if _word(part, 0) != "INSERT" or any(_has(part, one) for one in ("VALUES", "VALUE", "SELECT", "DEFAULT")):
+    if _word(part, 0) != "INSERT" or any(_has_clause(part, one) for one in ("VALUES", "VALUE", "SELECT", "DEFAULT")):
         return False
     return at > 1 and at + 1 < len(part) and part[at - 1].text == "()" and part[at + 1].text == "()"
 
@@ -280,7 +280,7 @@ def _as_into(part: list[_Word], at: int) -> bool:
 def _as_set(part: list[_Word], at: int) -> bool:
     """`UPDATE t STE a = 1`, and no SET in it."""
     is_assigned = _is_value(part, at + 1) and at + 2 < len(part) and part[at + 2].text == "="
-    return _word(part, 0) == "UPDATE" and at > 1 and is_assigned and not _has(part, "SET")
+    return _word(part, 0) == "UPDATE" and at > 1 and is_assigned and not _has_clause(part, "SET")
 
 
 _FITS = {

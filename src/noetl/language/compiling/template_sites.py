@@ -63,7 +63,7 @@ def written_texts(playbook: Playbook, compilation: Compilation) -> list[Template
     """Every template text, in no particular order; each place once."""
     # By place and site: the text of a workbook's task is listed once, however many steps refer to it.
     found: dict[tuple[Scalar, TemplateSite], TemplateText] = {}
-    for written in _everything(playbook, compilation):
+    for written in _all_sites(playbook, compilation):
         for scalar in _scalars(written):
             if isinstance(scalar.value, str) and is_template(scalar.value):
                 found[scalar, written.site] = TemplateText(
@@ -101,7 +101,7 @@ def _of_block(construct: Construct, node: Node | None) -> Iterator[_Written]:
                 yield from _of_block(key.shape, block)
 
 
-def _everything(playbook: Playbook, compilation: Compilation) -> Iterator[_Written]:
+def _all_sites(playbook: Playbook, compilation: Compilation) -> Iterator[_Written]:
     for entry in playbook.keychain:
         for key, _, node in entry.node.items():
             if key not in ("name", "kind"):

@@ -42,10 +42,10 @@ class Edge(msgspec.Struct, frozen=True):
 
 def ways_of(net: Net) -> tuple[Edge, ...]:
     """All ways in YAML order, each once."""
-    return tuple(dict.fromkeys(way for step in net.transitions for way in _from(step)))
+    return tuple(dict.fromkeys(way for step in net.transitions for way in _edges_from(step)))
 
 
-def _from(step: Transition) -> Iterator[Edge]:
+def _edges_from(step: Transition) -> Iterator[Edge]:
     if step.case is not None:
         for rule in step.case.rules:
             yield from _by_rule(step.name, rule)

@@ -310,18 +310,18 @@ def lanes(back: Sequence[Edge], boxes: Mapping[str, PlacedBox], edges: Edges) ->
             lane = min([*(edge[0] for edge in rows), *inner]) - APART - half
             left = min(left, lane - half - APART)
         taken.append((first, last, on_right, lane + half if on_right else lane - half))
-        points = _around(source, target, lane, on_right, edges, _NOTCHES[place % len(_NOTCHES)])
+        points = _path_around(source, target, lane, on_right, edges, _NOTCHES[place % len(_NOTCHES)])
         label = Point(lane, (points[0].y + points[-1].y) / 2) if way.label else None
         found.append(PlacedWay(way, tuple(points), label, back=True))
     return found, left, right
 
 
-def _around(
+def _path_around(
     source: PlacedBox, target: PlacedBox, lane: float, on_right: bool, edges: Edges, notch: float
 ) -> list[Point]:
     """Out of the source, along the lane, into the target: through its side, or round it where another box is between
     them."""
-    return [*_out(source, lane, on_right, edges, notch), *_into(target, lane, on_right, edges, notch)]
+    return [*_points_out(source, lane, on_right, edges, notch), *_points_into(target, lane, on_right, edges, notch)]
 
 
 def _free(box: PlacedBox, on_right: bool, edges: Edges) -> bool:
@@ -330,7 +330,7 @@ def _free(box: PlacedBox, on_right: bool, edges: Edges) -> bool:
     return box.right >= last - 1 if on_right else box.x <= first + 1
 
 
-def _out(box: PlacedBox, lane: float, on_right: bool, edges: Edges, notch: float) -> list[Point]:
+def _points_out(box: PlacedBox, lane: float, on_right: bool, edges: Edges, notch: float) -> list[Point]:
     if _free(box, on_right, edges):
         y = box.y + HEAD / 2 + 6
         return [Point(box.right if on_right else box.x, y), Point(lane, y)]
@@ -338,7 +338,7 @@ def _out(box: PlacedBox, lane: float, on_right: bool, edges: Edges, notch: float
     return [Point(x, box.bottom), Point(x, box.row_bottom + notch), Point(lane, box.row_bottom + notch)]
 
 
-def _into(box: PlacedBox, lane: float, on_right: bool, edges: Edges, notch: float) -> list[Point]:
+def _points_into(box: PlacedBox, lane: float, on_right: bool, edges: Edges, notch: float) -> list[Point]:
     if _free(box, on_right, edges):
         y = box.y + HEAD / 2 - 4
         return [Point(lane, y), Point(box.right if on_right else box.x, y)]

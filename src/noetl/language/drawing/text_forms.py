@@ -94,9 +94,9 @@ class _Ladder:
         self._rows.append(name)
         waiting = self._reach(name, "")
         while waiting:
-            waiting += self._climb(waiting.pop())
+            waiting += self._write_edge(waiting.pop())
 
-    def _climb(self, rung: _Rung) -> list[_Rung]:
+    def _write_edge(self, rung: _Rung) -> list[_Rung]:
         """Write one way and the step it leads to; a step that has its own place is only named."""
         way, prefix = rung.way, rung.prefix
         if way is None:

@@ -77,14 +77,14 @@ def arrange(layout: DocumentLayout) -> None:
     """Bring a layout into the one order and spacing, in place."""
     root = layout.root.value
     if not isinstance(root, Block):
-        _tidy(layout.root)
+        _tidy_comments(layout.root)
         return
     # Comments above the first key are about the document, and that key may be sorted away from the top.
     header = root.entries[0].before
     root.entries[0].before = []
     if not layout.has_anchors:
         _sort_playbook(root)
-    _tidy(layout.root)
+    _tidy_comments(layout.root)
     _space(root.entries)
     if root.tail and _is_tall(root.entries[-1]):
         root.tail = [BLANK, *_without_doubled_blanks(root.tail, at_start=True)]
@@ -125,7 +125,7 @@ def _tasks(tool: Block) -> list[Block]:
     return [task for task in tasks if any(entry.name == "kind" for entry in task.entries)]
 
 
-def _tidy(entry: LayoutEntry) -> None:
+def _tidy_comments(entry: LayoutEntry) -> None:
     """No doubled blank lines, none at the start; comments between a dash and its value move above."""
     if entry.trailing is not None:
         # Drop the old column: a trailing comment follows its line after two spaces.
@@ -134,7 +134,7 @@ def _tidy(entry: LayoutEntry) -> None:
         entry.inner = _without_doubled_blanks(entry.inner, at_start=True)
         return
     for index, child in enumerate(entry.value.entries):
-        _tidy(child)
+        _tidy_comments(child)
         child.before = _without_doubled_blanks(child.before, at_start=index == 0)
     entry.value.tail = _without_doubled_blanks(entry.value.tail)
     if entry.key is None and not entry.anchor and entry.column >= 0:

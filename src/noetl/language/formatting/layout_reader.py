@@ -291,7 +291,7 @@ class _Reader:
 
     def _block_text(self, entry: LayoutEntry) -> BlockText:
         piece = self._take()
-        self._own(header_of(piece).comment)
+        self._own_comment(header_of(piece).comment)
         return block_text(piece, entry.column, ends_bare=0 < self._bare_end < piece.end)
 
     # collections
@@ -353,7 +353,7 @@ class _Reader:
         piece = self._pieces[self._next]
         # Taken once: a token is looked at several times before it is taken.
         if piece.trailing:
-            self._own(piece.trailing)
+            self._own_comment(piece.trailing)
             piece.trailing = None
         if piece.above:
             self._pending += piece.above
@@ -364,7 +364,7 @@ class _Reader:
         self._next += 1
         return self._pieces[self._next - 1]
 
-    def _own(self, comment: LayoutComment | None) -> None:
+    def _own_comment(self, comment: LayoutComment | None) -> None:
         """A comment at the end of a line; of two on one entry the earlier moves above it."""
         if comment is None:
             return

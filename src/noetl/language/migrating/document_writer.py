@@ -39,9 +39,9 @@ class _Layouts:
             position = bisect_right(starts, comment.start) - 1
             # A comment inside kept text moves with that text.
             if position < 0 or comment.start >= kept[position][1]:
-                self.comments[self._nearest(comment.element, emitted)].append(comment)
+                self.comments[self._nearest_element(comment.element, emitted)].append(comment)
 
-    def _nearest(self, identity: str, emitted: set[str]) -> str:
+    def _nearest_element(self, identity: str, emitted: set[str]) -> str:
         """The element that a comment is written at: its own, or the nearest enclosing element that still exists."""
         while identity and identity not in emitted:
             identity = self.old.elements[identity].parent

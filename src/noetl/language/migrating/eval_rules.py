@@ -75,7 +75,7 @@ def _check(step: StepSyntax, written: set[str], shared: set[str], notes: Notes) 
         notes.blocked(step, "set_shared outside a loop has nothing to fold", "write set_ctx")
 
 
-def _thens(step: StepSyntax) -> Iterator[Then]:
+def _written_thens(step: StepSyntax) -> Iterator[Then]:
     for task in step.tasks:
         if not isinstance(task, Sugar) and task.policy is not None:
             yield from (rule.then for rule in task.policy.rules)
@@ -84,7 +84,7 @@ def _thens(step: StepSyntax) -> Iterator[Then]:
 def _written(step: StepSyntax, action: str) -> dict[str, Scalar]:
     """The variables an action writes anywhere in the step, each with its first place."""
     found: dict[str, Scalar] = {}
-    for then in _thens(step):
+    for then in _written_thens(step):
         values: Mapping | None = getattr(then, action)
         for key, key_node, _ in values.items() if values is not None else ():
             found.setdefault(key, key_node)
@@ -98,7 +98,7 @@ def _roots(written: dict[str, Scalar]) -> dict[str, Scalar]:
 
 
 def _operation(step: StepSyntax, name: str) -> str:
-    for then in _thens(step):
+    for then in _written_thens(step):
         value = then.set_shared.get(name) if then.set_shared is not None else None
         operation = value.get("op") if isinstance(value, Mapping) else None
         if isinstance(operation, Scalar):
@@ -229,7 +229,7 @@ def admit_entry(copier: Copier, step: Mapping) -> FragmentEntry:
     """A step's `when`: match allows, else denies. One that is always true only allows."""
     when = step.values["when"]
     always = isinstance(when, Scalar) and str(when.value).replace(" ", "").lower() in ("true", "{{true}}")
-    rules = [_else(allow=always)]
+    rules = [_else_rule(allow=always)]
     if not always:
         condition = copier.renamed_entry(step, "when", "when")
         rules.insert(0, Item(fragments.mapped({"when": condition.value, "then": fragments.from_data({"allow": True})})))
@@ -251,5 +251,5 @@ def lifecycle_entry(copier: Copier, spec: Mapping, notes: Notes) -> FragmentEntr
     return FragmentEntry("lifecycle", Mapped((value,), flow=True))
 
 
-def _else(*, allow: bool) -> Item:
+def _else_rule(*, allow: bool) -> Item:
     return Item(fragments.mapped({"else": fragments.mapped({"then": fragments.from_data({"allow": allow})})}))

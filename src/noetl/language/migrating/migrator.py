@@ -194,7 +194,7 @@ class _EvalStep:
             return self._task(task, task.node if task.name_node is not None else None)
         items: list[Item] = []
         # Comments belong to the list item, and in v2-eval the task is below its label.
-        labels = {id(task.node): item for item in tool for task in self.step.tasks if _holds(item, task.node)}
+        labels = {id(task.node): item for item in tool for task in self.step.tasks if _holds_node(item, task.node)}
         for task in self.step.tasks:
             if isinstance(task, Sugar):
                 continue
@@ -263,5 +263,5 @@ class _EvalStep:
         return FragmentEntry("next", Mapped(tuple(entries), flow=self.copier.old.is_flow(arcs)), key_id(key_node))
 
 
-def _holds(item: Node, node: Node) -> bool:
+def _holds_node(item: Node, node: Node) -> bool:
     return item is node or (isinstance(item, Mapping) and any(value is node for value in item.values.values()))

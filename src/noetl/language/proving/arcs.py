@@ -195,7 +195,7 @@ def arc_cycles(
         inside = {graph.name(index) for index in part}
         around = [edge for edge in edges(net, inside) if edge.target in inside]
         moving = _moving(net, inside, around)
-        leaving = {graph.name(index) for index in part if _leaves(graph, index, set(part))}
+        leaving = {graph.name(index) for index in part if _can_leave(graph, index, set(part))}
         why = {edge: _cycle_reason(edge, moving, edge.source in leaving) for edge in around}
         # The arcs that have a reason not to be taken forever are left out: a cycle of the other arcs has no reason to
         # end.
@@ -214,7 +214,7 @@ def _cycle_reason(edge: StepEdge, moving: Moving, leaves: bool) -> str | None:
     return edge.reason or moving.first_reason((*decided, *edge.admission))
 
 
-def _leaves(graph: Graph, index: int, inside: set[int]) -> bool:
+def _can_leave(graph: Graph, index: int, inside: set[int]) -> bool:
     """Whether a run of the step can end its token or send it out of the cycle, without a failure."""
     calm = [firing for firing in graph[index].firings if firing.event != FAILED]
     outside = any(target not in inside for firing in calm for way in firing.ways for target in way.targets)

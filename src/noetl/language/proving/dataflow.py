@@ -180,12 +180,12 @@ class ReadSite(msgspec.Struct, frozen=True):
 def sites(step: Transition) -> Iterator[ReadSite]:
     """Every place of `step` that reads something, in the order a run comes to it."""
     within = (site for at, task in enumerate(step.tasks) for site in task_sites(step.name, task, at))
-    for site in (*_before(step), *within, *_after(step)):
+    for site in (*_sites_before(step), *within, *_sites_after(step)):
         if site.reads:
             yield site
 
 
-def _before(step: Transition) -> Iterator[ReadSite]:
+def _sites_before(step: Transition) -> Iterator[ReadSite]:
     name = step.name
     rules = step.admission.rules if step.admission else ()
     admitted = variable_access.references(*(rule.when for rule in rules), *(rule.set_token for rule in rules))
@@ -216,7 +216,7 @@ def task_sites(step: str, task: Task, position: int) -> Iterator[ReadSite]:
         yield ReadSite(step, rule_address(step, task.name, index), position, variable_access.references(*values), own)
 
 
-def _after(step: Transition) -> Iterator[ReadSite]:
+def _sites_after(step: Transition) -> Iterator[ReadSite]:
     name = step.name
     yield from _waits(step)
     if step.sink is not None:

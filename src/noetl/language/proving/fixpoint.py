@@ -39,7 +39,7 @@ class Settling:
             if isinstance(item, MarkedToken):
                 items.append(item)
                 continue
-            sent, inner = self._inner(item, root, faults)
+            sent, inner = self._settled_group(item, root, faults)
             items += sent
             if inner.items:
                 items.append(inner)
@@ -48,7 +48,7 @@ class Settling:
                 ended = inner.ended
         return items, group._replace(ended=NO_STEP if outer else ended)
 
-    def _inner(self, group: TokenGroup, root: TokenGroup, faults: list[Fault]) -> tuple[list[Item], TokenGroup]:
+    def _settled_group(self, group: TokenGroup, root: TokenGroup, faults: list[Fault]) -> tuple[list[Item], TokenGroup]:
         """One group: the tokens that its joins send to the outer level, and what is left of the group."""
         items, group = self._level(group, root, faults, outer=False)
         group = group._replace(items=ordered(items))

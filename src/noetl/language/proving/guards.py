@@ -125,7 +125,7 @@ def _satisfiable(yes: tuple[Shape, ...], no: tuple[Shape, ...], event: str | Non
             return True
     for chosen in product(*domains):
         values = dict(zip(tests, chosen, strict=True))
-        if all(_holds(s, values, event) for s in yes) and not any(_holds(s, values, event) for s in no):
+        if all(_is_true(s, values, event) for s in yes) and not any(_is_true(s, values, event) for s in no):
             return True
     return False
 
@@ -149,7 +149,7 @@ def _domain(tests: list[Compare], typed: bool) -> list[Any]:
     numbers = sorted({v for kind, v in constants if kind in (int, float)})
     values: list[Any] = [v for _, v in constants]
     # One number for each interval is enough: all numbers in it pass and fail the same tests.
-    values += _between(numbers)
+    values += _numbers_between(numbers)
     ordered = any(test.op in _ORDERS for test in tests)
     booleans = bool(constants) and all(kind is bool for kind, _ in constants)
     if any(test.op in ("truthy", "defined") for test in tests) or booleans:
@@ -163,7 +163,7 @@ def _domain(tests: list[Compare], typed: bool) -> list[Any]:
     return _unique(values)
 
 
-def _between(numbers: list[int | float]) -> list[int | float]:
+def _numbers_between(numbers: list[int | float]) -> list[int | float]:
     """A number below, above and between each two."""
     if not numbers:
         return []
@@ -179,14 +179,14 @@ def _unique(values: Iterable[Any]) -> list[Any]:
     return found
 
 
-def _holds(shape: Shape, values: Values, event: str | None) -> bool:
+def _is_true(shape: Shape, values: Values, event: str | None) -> bool:
     match shape:
         case And(parts):
-            return all(_holds(part, values, event) for part in parts)
+            return all(_is_true(part, values, event) for part in parts)
         case Or(parts):
-            return any(_holds(part, values, event) for part in parts)
+            return any(_is_true(part, values, event) for part in parts)
         case Not(part):
-            return not _holds(part, values, event)
+            return not _is_true(part, values, event)
         case Const(value):
             return value
         case Opaque(text):

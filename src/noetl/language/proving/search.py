@@ -139,13 +139,13 @@ class StateSearch:
         # every fault.
         quiet = next((token for token in running if token.step not in self._loud), None)
         if quiet is not None:
-            alone = list(self._moves(marking, next(_places(marking, quiet))))
+            alone = list(self._moves(marking, next(_places_of_tokens(marking, quiet))))
             # A cycle of quiet moves would postpone those of the others forever; then all are tried.
             if not any(step.marking in on_path for step in alone):
                 yield from alone
                 return
         for token in running:
-            for at in _places(marking, token):
+            for at in _places_of_tokens(marking, token):
                 yield from self._moves(marking, at)
 
     def _moves(self, marking: TokenGroup, at: tuple[int, ...]) -> Iterator[SearchStep]:
@@ -198,7 +198,7 @@ class StateSearch:
         # Only tokens that existed before: the firing may put a new token on a step it cancels.
         if cancelled:
             after = withdraw_tokens(after, cancelled)
-        after = _with_replaced_token(after, next(_places(after, _HERE)), made, NO_STEP)
+        after = _with_replaced_token(after, next(_places_of_tokens(after, _HERE)), made, NO_STEP)
         after, faults = self._settling.settle(after)
         names = tuple(self._graph.name(t.step) for t in tokens(after))
         move = Move(self._graph.name(token.step), tuple(dict.fromkeys(w.address for w in ways)), names, text)
@@ -240,14 +240,14 @@ def _spread(ways: tuple[StepEnding, ...]) -> Iterator[tuple[int, ...]]:
             yield (target,) * ways[0].tokens + rest
 
 
-def _places(group: TokenGroup, wanted: MarkedToken) -> Iterator[tuple[int, ...]]:
+def _places_of_tokens(group: TokenGroup, wanted: MarkedToken) -> Iterator[tuple[int, ...]]:
     """The places of tokens like `wanted` in the nested groups, one for each level that has some."""
     # Equal tokens of one level are interchangeable, so one of them represents all.
     if wanted in group.items:
         yield (group.items.index(wanted),)
     for position, item in enumerate(group.items):
         if isinstance(item, TokenGroup):
-            for inner in _places(item, wanted):
+            for inner in _places_of_tokens(item, wanted):
                 yield (position, *inner)
 
 

@@ -249,16 +249,16 @@ UNSOUND = frozenset({"W_DEADLOCK", "W_JOIN_UNFILLED", "W_TOKEN_LEFT", "W_NO_END"
 def soundness_findings(graph: Graph, result: Soundness) -> list[PlacedFinding]:
     """One finding for each fault, and a note if the analysis is incomplete."""
     found = [_unreachable(graph, step) for step in result.unreachable]
-    found += [_trap(graph, trap) for trap in result.traps]
+    found += [_trap_finding(graph, trap) for trap in result.traps]
     found += [_growth(graph, growth) for growth in result.growth]
-    found += [_fault(graph, fault, moves) for fault, moves in _worst(result.faults).items()]
+    found += [_fault(graph, fault, moves) for fault, moves in _worst_faults(result.faults).items()]
     if result.undecided:
         message = f"whether this workflow is sound is not decided: {result.undecided}"
         found.append(PlacedFinding("I_NOT_DECIDED", (step_address(graph.name(graph.entry)),), message))
     return found
 
 
-def _worst(faults: dict[Fault, tuple[Move, ...]]) -> dict[Fault, tuple[Move, ...]]:
+def _worst_faults(faults: dict[Fault, tuple[Move, ...]]) -> dict[Fault, tuple[Move, ...]]:
     """If the same join is filled in several wrong ways, only the one with the fewest tokens is reported."""
     chosen: dict[tuple[str, tuple[int, ...]], Fault] = {}
     for fault in faults:
@@ -273,7 +273,7 @@ def _unreachable(graph: Graph, step: int) -> PlacedFinding:
     return PlacedFinding("W_UNREACHABLE", (step_address(graph.name(step)),), message, "lead an arc to it, or remove it")
 
 
-def _trap(graph: Graph, trap: Trap) -> PlacedFinding:
+def _trap_finding(graph: Graph, trap: Trap) -> PlacedFinding:
     name = graph.name(trap.step)
     others = [f'"{graph.name(step)}"' for step in trap.steps if step != trap.step]
     onward = f"it leads only to {listed(others)} and back" if others else "it leads only to itself"

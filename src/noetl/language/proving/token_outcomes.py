@@ -177,11 +177,11 @@ class TokenOutcomes:
                 if STOP not in known and (ender := self._ender(node, meeting)) is not None:
                     known[STOP] = Forked(firing, members(), outcome, ((ender, STOP),))
                 continue
-            for result, joined in self._after(node, outcome, meeting):
+            for result, joined in self._outcomes_after_joins(node, outcome, meeting):
                 if result not in known:
                     _keep(known, result, Forked(firing, members(), outcome, joined))
 
-    def _after(
+    def _outcomes_after_joins(
         self, node: Node, group: Normal, meeting: SettledJoins
     ) -> Iterable[tuple[Outcome, tuple[tuple[int, Outcome], ...]]]:
         """The contribution of the group to its outer group: the runs of its joins, or only an end."""
@@ -215,7 +215,7 @@ class TokenOutcomes:
             return [(outcome, ((fired[0], outcome),)) for outcome in runs[0]]
         self._spend(sum(map(len, runs)))
         return [
-            (outcome, tuple((join, _likeliest(run, outcome)) for join, run in zip(fired, runs, strict=True)))
+            (outcome, tuple((join, _fitting_outcome(run, outcome)) for join, run in zip(fired, runs, strict=True)))
             for outcome in product(runs, self._caps)
         ]
 
@@ -231,6 +231,6 @@ def _keep(known: Derived, outcome: Outcome, derivation: Derivation) -> None:
     known[outcome] = derivation
 
 
-def _likeliest(run: list[Outcome], wanted: Outcome) -> Outcome:
+def _fitting_outcome(run: list[Outcome], wanted: Outcome) -> Outcome:
     """An outcome of one of several runs that fits their combined outcome, for the witness."""
     return wanted if wanted in run else next((o for o in run if isinstance(o, Normal)), run[0])

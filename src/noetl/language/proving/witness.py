@@ -141,9 +141,9 @@ class _Player:
             self._member(member)
         for join, _ in forked.joined:
             self.marking.join(join)
-        return self._onward(grouped, outcome, forked.joined)
+        return self._next_node(grouped, outcome, forked.joined)
 
-    def _onward(
+    def _next_node(
         self, grouped: bool, outcome: forks_and_joins.Outcome, joined: tuple[tuple[int, forks_and_joins.Outcome], ...]
     ) -> tuple[Node, forks_and_joins.Outcome] | None:
         telling = [(join, came) for join, came in joined if came == outcome] or list(joined)

@@ -160,7 +160,7 @@ def _reading_output(node: Node | None) -> Iterator[Scalar]:
             yield scalar
 
 
-def _both(instead: str) -> dict[Dialect, str]:
+def _for_both(instead: str) -> dict[Dialect, str]:
     """Constructs that v10 and v2-eval share."""
     return {V10: instead, V2_EVAL: instead}
 
@@ -216,17 +216,17 @@ STRONG: tuple[Marker, ...] = (
         {V10: "a policy rule with do: retry", V2_EVAL: "eval with do: retry"},
         spelling="step-retry",
     ),
-    Marker("sink", V2_CASE, _on_step("sink"), _both("a storing task")),
-    Marker("vars", V2_CASE, _on_step("vars"), _both("set_ctx"), spelling="step-vars"),
+    Marker("sink", V2_CASE, _on_step("sink"), _for_both("a storing task")),
+    Marker("vars", V2_CASE, _on_step("vars"), _for_both("set_ctx"), spelling="step-vars"),
     Marker("then", V2_CASE, _stray_then, {V10: "policy rules or arcs", V2_EVAL: "do in eval"}),
-    Marker("loop.mode", V2_CASE, _on_loop("mode"), _both("loop.spec.mode"), spelling="loop-options"),
-    Marker("loop.collection", V2_CASE, _on_loop("collection"), _both("loop.in"), spelling="loop-collection"),
-    Marker("loop.element", V2_CASE, _on_loop("element"), _both("loop.iterator"), spelling="loop-collection"),
+    Marker("loop.mode", V2_CASE, _on_loop("mode"), _for_both("loop.spec.mode"), spelling="loop-options"),
+    Marker("loop.collection", V2_CASE, _on_loop("collection"), _for_both("loop.in"), spelling="loop-collection"),
+    Marker("loop.element", V2_CASE, _on_loop("element"), _for_both("loop.iterator"), spelling="loop-collection"),
     Marker(
         "loop.spec.batch_size",
         V2_CASE,
         _on_loop("spec", "batch_size"),
-        _both("loop.spec.max_in_flight"),
+        _for_both("loop.spec.max_in_flight"),
         spelling="loop-batch-size",
     ),
     Marker(
@@ -235,15 +235,15 @@ STRONG: tuple[Marker, ...] = (
         _on_step("spec", "case_mode"),
         {V10: "next: { spec: { mode } }", V2_EVAL: "spec: { next_mode }"},
     ),
-    Marker("spec.eval_mode", V2_CASE, _on_step("spec", "eval_mode"), _both("message or signal")),
+    Marker("spec.eval_mode", V2_CASE, _on_step("spec", "eval_mode"), _for_both("message or signal")),
     Marker(
         "spec.on_error",
         V2_CASE,
         _on_step("spec", "on_error"),
         {V10: "a policy rule with do: continue", V2_EVAL: "eval with do: continue"},
     ),
-    Marker("name", V2_CASE, _at_root("name"), _both("metadata.name")),
-    Marker("path", V2_CASE, _at_root("path"), _both("metadata.path")),
+    Marker("name", V2_CASE, _at_root("name"), _for_both("metadata.name")),
+    Marker("path", V2_CASE, _at_root("path"), _for_both("metadata.path")),
 )
 
 

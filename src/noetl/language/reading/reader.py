@@ -102,7 +102,7 @@ def _by_shape(root: Mapping, findings: Findings) -> Dialect | None:
     for dialect in dialects:
         if all(one.marker.is_read_in(dialect) for one in found):
             return dialect
-    _report_mixture(_firsts(found), findings)
+    _report_mixture(_first_markers(found), findings)
     return None
 
 
@@ -122,7 +122,7 @@ def _strong(parts: DocumentParts) -> list[Found]:
     return found
 
 
-def _firsts(found: list[Found]) -> list[Found]:
+def _first_markers(found: list[Found]) -> list[Found]:
     """The first marker of each dialect that has one. A spelling that other dialects read too counts only if there is
     no other marker."""
     own = sorted(found, key=lambda one: bool(one.marker.spelling))

@@ -268,7 +268,7 @@ def _no_item(complaint: Complaint) -> YamlProblem:
     )
 
 
-def _unclosed(message: str) -> Explanation:
+def _unclosed_bracket(message: str) -> Explanation:
     return lambda complaint: complaint.problem(
         message, f'close it, or put "," before line {complaint.line}', complaint.began
     )
@@ -325,11 +325,13 @@ def _block_tab(complaint: Complaint) -> YamlProblem:
     return complaint.problem(f"line {complaint.line} is indented with a tab", "indent with spaces")
 
 
-def _plain(message: str, hint: str) -> Explanation:
+def _plain_explanation(message: str, hint: str) -> Explanation:
     return lambda complaint: complaint.problem(message, hint)
 
 
-_AFTER_END = _plain("text after the end of the document", "a playbook is one mapping; put this text inside it")
+_AFTER_END = _plain_explanation(
+    "text after the end of the document", "a playbook is one mapping; put this text inside it"
+)
 # Parts of the messages of libyaml and of the parser in Python, which words the same mistake differently.
 _EXPLANATIONS: dict[str, Explanation] = {
     "mapping values are not allowed": _second_colon,
@@ -337,8 +339,8 @@ _EXPLANATIONS: dict[str, Explanation] = {
     "expected <block end>, but found": _no_key,
     "block sequence entries are not allowed": _no_key,
     "did not find expected '-' indicator": _no_item,
-    "expected ',' or ']'": _unclosed('a list that is not closed with "]"'),
-    "expected ',' or '}'": _unclosed('a mapping that is not closed with "}"'),
+    "expected ',' or ']'": _unclosed_bracket('a list that is not closed with "]"'),
+    "expected ',' or '}'": _unclosed_bracket('a mapping that is not closed with "}"'),
     "unexpected end of stream": _open_quotes,
     "unexpected document indicator": _open_quotes,
     "could not find expected ':'": _no_colon,
@@ -346,7 +348,7 @@ _EXPLANATIONS: dict[str, Explanation] = {
     "cannot start any token": _no_token,
     "alphabetic or numeric character": _star,
     "unknown escape character": _escape,
-    "expected comment or line break": _plain(
+    "expected comment or line break": _plain_explanation(
         'text on the line of "|" or ">"', "begin the text on the next line, indented"
     ),
     "found a tab character": _block_tab,

@@ -189,12 +189,12 @@ def _following(step: Mapping, rule: Mapping, name: str) -> Mapping:
     at, then = rule.keys["then"], model.with_names(rule.values["then"], names)
     entered = model.made_mapping([("when", model.made_text(_ENTERED, at)), ("then", then)], rule)
     entries: list[tuple[str, Node]] = [("step", model.made_text(name, at)), ("case", model.made_list([entered], rule))]
-    if "next" in step and not _leads(then):
+    if "next" in step and not _leads_on(then):
         entries.append(("next", step.values["next"]))
     return model.made_mapping(entries, rule)
 
 
-def _leads(then: Node) -> bool:
+def _leads_on(then: Node) -> bool:
     items = [then] if isinstance(then, Mapping) else list(then) if isinstance(then, Sequence) else []
     return any(isinstance(item, Mapping) and "next" in item for item in items)
 

@@ -223,7 +223,7 @@ def _rule(reading: ReadContext, node: Node, *, last: bool) -> CaseRuleSyntax | N
             reading.error("E_RULE_SHAPE", opening(block), f"this case rule has no {key}", _FORM)
     strict, cache = _condition_options(reading, block)
     when = guard(reading, block.get("when"))
-    actions, retry = _then(reading, block.get("then"))
+    actions, retry = _then_actions(reading, block.get("then"))
     # Without a condition that can be read the rule would hold always.
     if when is None:
         return None
@@ -241,7 +241,7 @@ def _read_else_rule(reading: ReadContext, block: Mapping, *, last: bool) -> Case
         message = "else of a v2-case rule holds its actions itself, without then"
         reading.error("E_RULE_SHAPE", held.keys["then"], message, "leave then out: else: {next: [{step: …}]}")
         held = held.get("then")
-    actions, retry = _then(reading, held)
+    actions, retry = _then_actions(reading, held)
     return CaseRuleSyntax(node=block, when=None, actions=actions, retry=retry)
 
 
@@ -254,7 +254,7 @@ def _condition_options(reading: ReadContext, block: Mapping) -> tuple[bool, bool
     return strict, boolean(reading, spec.get("cache"), "E_SPEC_OPTION", "cache")
 
 
-def _then(reading: ReadContext, node: Node | None) -> tuple[tuple[Action, ...], tuple[RetrySyntax, ...]]:
+def _then_actions(reading: ReadContext, node: Node | None) -> tuple[tuple[Action, ...], tuple[RetrySyntax, ...]]:
     if isinstance(node, Mapping):
         retry = read_retry(reading, node.get("retry"))
         return tuple(_mapped_actions(reading, node)), retry

@@ -146,7 +146,7 @@ async def _history(request: Request, execution_id: str) -> StateHistory:
     return await services_of(request).caches.histories.of(row)
 
 
-def _moment(history: StateHistory, at: int | None, since: int) -> int:
+def _requested_seq(history: StateHistory, at: int | None, since: int) -> int:
     """The number of the requested event; 422 if there is no such event, or `since` is after it."""
     if at is not None and at > history.seq:
         raise ProblemDetails(422, f"at: there are events 1 to {history.seq}, not {at}")
@@ -168,7 +168,7 @@ async def projection(request: Request, execution_id: str, at: At = None, since: 
     """What a screen draws of it: folded from the log, now or as it was after any event. Follow it by asking again
     with `since`, and replace what the answer has, by step and by number."""
     history = await _history(request, execution_id)
-    return Json(projection_view(execution_id, history, _moment(history, at, since), since))
+    return Json(projection_view(execution_id, history, _requested_seq(history, at, since), since))
 
 
 @router.get("/api/executions/{execution_id}/loops", **openapi_docs(LoopsView, summary="Its loops at any event"))
@@ -183,7 +183,7 @@ async def loops(
 ) -> Response:
     """Every iteration as a digit. Inner loops are listed for one iteration: `step_run_id` and `path`."""
     history = await _history(request, execution_id)
-    moment, iteration = _moment(history, at, since), _indices(path)
+    moment, iteration = _requested_seq(history, at, since), _indices(path)
     return Json(loops_view(execution_id, history, moment, since, step=step, step_run_id=step_run_id, path=iteration))
 
 

@@ -208,11 +208,11 @@ class Database:
     async def read(self, work: Callable[[Any], Awaitable[_T]]) -> _T:
         """The result of `work` with a connection; repeated after a lost connection, since reading twice changes
         nothing."""
-        return await self._patiently(work, repeats=lambda: True)
+        return await self._with_retries(work, repeats=lambda: True)
 
     async def write(self, work: Callable[[Any], Awaitable[_T]]) -> _T:
         """Like `read`, for work that must not be done twice. UncertainError if the connection was lost meanwhile."""
-        return self._written(await self._patiently(work, repeats=lambda: False))
+        return self._written(await self._with_retries(work, repeats=lambda: False))
 
     async def run_in_transaction(self, work: Callable[[Any], Awaitable[_T]], *, repeats: bool = False) -> _T:
         """A write of several statements: all of them or none. A process that was stopped for long between two of
@@ -228,7 +228,7 @@ class Database:
                 is_committed = not connection.is_closed()  # later statements are sent at once, regardless of its result
             return given
 
-        return self._written(await self._patiently(in_transaction, repeats=lambda: repeats or not is_committed))
+        return self._written(await self._with_retries(in_transaction, repeats=lambda: repeats or not is_committed))
 
     def _written(self, given: _T) -> _T:
         """Note that the store can be written. A statement that has touched no row shows nothing: a full disk lets it
@@ -237,7 +237,7 @@ class Database:
             self._full.worked()
         return given
 
-    async def _patiently(self, work: Callable[[Any], Awaitable[_T]], *, repeats: Callable[[], bool]) -> _T:
+    async def _with_retries(self, work: Callable[[Any], Awaitable[_T]], *, repeats: Callable[[], bool]) -> _T:
         pauses, task = Pauses(self.patience_s), asyncio.current_task()
         # The driver turns a cancellation into an error of the connection. The count of cancellations distinguishes the
         # two.
@@ -289,7 +289,7 @@ async def _pool(address: Address, connections: int) -> Any:
         timeout=CONNECT_S,
         command_timeout=_ANSWER_S,
         # The driver would send a statement that resets the session after every use: a round trip for each of ours.
-        reset=_nothing,
+        reset=_no_reset,
         **address.connect_arguments(),
     )
     try:
@@ -316,7 +316,7 @@ class Pauses:
         return True
 
 
-async def _nothing(connection: Any) -> None:
+async def _no_reset(connection: Any) -> None:
     """No reset of a session: our statements leave no state in it, so no request is needed between two uses."""
 
 

@@ -161,7 +161,7 @@ class NatsResults(RemoteResults):
                 self._bucket = None
                 raise BackendError(f"the result store {self.url} failed: {first_line(problem)}") from problem
             except (NatsError, OSError, TimeoutError) as problem:
-                await self._leave()
+                await self._disconnect()
                 raise BackendError(f"the result store {self.url} failed: {first_line(problem)}") from problem
 
         return await self._beside.call_async(call_bucket())
@@ -170,7 +170,7 @@ class NatsResults(RemoteResults):
         # Several calls may find at once that there is no connection; one of them connects.
         async with self._connecting:
             if self._client is None or not self._client.is_connected:
-                await self._leave()
+                await self._disconnect()
                 self._client = await self._connected()
             if self._bucket is None:
                 stream = self._client.jetstream(timeout=_PATIENCE_S)
@@ -191,7 +191,7 @@ class NatsResults(RemoteResults):
             raise
         return client
 
-    async def _leave(self) -> None:
+    async def _disconnect(self) -> None:
         client, self._client, self._bucket = self._client, None, None
         if client is not None:
             await leave(client)
@@ -199,7 +199,7 @@ class NatsResults(RemoteResults):
     def close(self) -> None:
         # Without a client there is no thread either, and `close` of an unused store must not start one.
         if self._client is not None:
-            self._beside.call(self._leave())
+            self._beside.call(self._disconnect())
         super().close()
 
 

@@ -182,7 +182,7 @@ class SqliteHistory(database.SqliteQueries):
     def _explained(self) -> _Explained:
         return _Explained(self)
 
-    def _begun(self) -> int | None:
+    def _changes_before(self) -> int | None:
         """How many rows were changed when a statement begins, if the store cannot be written at present."""
         # Only during an outage: this is called for every statement.
         changes = self._db.total_changes if self._outage.is_on else None
@@ -233,7 +233,7 @@ class _Explained:
         self._history = history
 
     def __enter__(self) -> None:
-        self._changes = self._history._begun()
+        self._changes = self._history._changes_before()
 
     def __exit__(self, kind: object, problem: BaseException | None, trace: object) -> None:
         if problem is not None:

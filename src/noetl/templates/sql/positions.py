@@ -157,7 +157,7 @@ class SqlScanner:
     def _sign(self, sign: str) -> None:
         match sign:
             case "(":
-                self._open(self._inside())
+                self._open(self._frame_inside())
             case "[":
                 self._open(_Frame(SqlPosition.VALUE, owner="["))
             case "{":
@@ -181,7 +181,7 @@ class SqlScanner:
         self.depth += 1
         self.place = frame.item
 
-    def _inside(self) -> _Frame:
+    def _frame_inside(self) -> _Frame:
         """The contents of a parenthesis opened here."""
         before = self._before[1]
         if before == "," and self._frame.values:
@@ -305,7 +305,7 @@ class PlacedList(msgspec.Struct, frozen=True):
 
 def list_place(tokens: list[SqlToken], index: int, walk: SqlScanner) -> PlacedList | None:
     """The expansion of a list at the template `tokens[index]`; None if it is an ordinary value."""
-    before, after = _before(tokens, index), _after(tokens, index)
+    before, after = _tokens_before(tokens, index), _after(tokens, index)
     match before[-1:], after:
         case (["("], ")") if walk.within == "IN":
             return PlacedList(ListPlace.NOT_IN if before[-3:-2] == ["NOT"] else ListPlace.IN)
@@ -333,7 +333,7 @@ def _takes_array(tokens: list[SqlToken], before: list[str]) -> bool:
 
 def _columns(tokens: list[SqlToken], index: int) -> tuple[str, ...]:
     """The columns named before VALUES: `INTO t (a, b) VALUES`."""
-    words = _before(tokens, index)
+    words = _tokens_before(tokens, index)
     values = len(words) - 1 - words[::-1].index("VALUES")
     if words[values - 1 : values] != [")"] or "INTO" not in words[:values]:
         return ()
@@ -346,7 +346,7 @@ def _columns(tokens: list[SqlToken], index: int) -> tuple[str, ...]:
     return tuple(reversed(names))
 
 
-def _before(tokens: list[SqlToken], index: int) -> list[str]:
+def _tokens_before(tokens: list[SqlToken], index: int) -> list[str]:
     """The tokens before another in capitals, white space left out."""
     return [token.text.upper() for token in tokens[:index] if token.kind is not Kind.SPACE]
 

@@ -82,7 +82,7 @@ def container_task(inputs: Mapping[str, Any], context: ToolContext) -> Container
         command=command,
         args=args,
         env={**task_environment(context), **environment_of(inputs.get("env"), kind=INPUT)},
-        cwd=_inside(inputs.get("cwd"), "cwd"),
+        cwd=_container_path(inputs.get("cwd"), "cwd"),
         user=_matching(inputs, "user", _USER, "user, such as 1000 or 1000:1000"),
         network=_network(inputs, context),
         pull=_one_of(inputs.get("pull"), PULL_POLICIES, "pull"),
@@ -152,7 +152,7 @@ def _one_of(written: Any, words: tuple[str, ...], name: str) -> str:
     return str(written)
 
 
-def _inside(written: Any, name: str) -> str | None:
+def _container_path(written: Any, name: str) -> str | None:
     """A path inside the container."""
     if written is None:
         return None
@@ -166,7 +166,7 @@ def _mounts(written: Any, context: ToolContext) -> tuple[Mount, ...]:
 
 
 def _mount(entry: Mapping[str, Any], context: ToolContext) -> Mount:
-    target = _inside(entry.get("target") or "", "volumes: target")
+    target = _container_path(entry.get("target") or "", "volumes: target")
     is_read_only = entry.get("read_only", True)
     if not isinstance(is_read_only, bool):
         raise ToolError(INPUT, "volumes: read_only is true or false")
@@ -182,7 +182,7 @@ def _mount(entry: Mapping[str, Any], context: ToolContext) -> Mount:
 def _artifacts(written: Any, context: ToolContext) -> tuple[Artifact, ...]:
     found = []
     for entry in _entries(written, "artifacts", "{path, file}"):
-        path = _inside(entry.get("path") or "", "artifacts: path")
+        path = _container_path(entry.get("path") or "", "artifacts: path")
         file = allowed_path(str(entry.get("file") or ""), context.permissions.data_folders, kind=INPUT)
         found.append(Artifact(path=str(path), file=file))
     return tuple(found)

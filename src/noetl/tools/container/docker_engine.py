@@ -57,18 +57,18 @@ class DockerEngine:
             state = await self._state(task.name) or {}
         if state.get("Status") in ("created", "configured", "initialized"):
             # 304: an attempt that was lost has started it already.
-            await self._api.call("POST", f"{_place(task.name)}/start", fine=(304,))
+            await self._api.call("POST", f"{_container_path(task.name)}/start", fine=(304,))
         await self._follow(task.name, output)
         return await self._end(task)
 
     async def remove(self, name: str) -> None:
         """Stop the container if it runs, and remove it."""
-        await self._api.call("POST", f"{_place(name)}/stop", fine=(304, 404), t=STOP_S)
+        await self._api.call("POST", f"{_container_path(name)}/stop", fine=(304, 404), t=STOP_S)
         # 404: it is gone. 409: the engine is removing it already.
-        await self._api.call("DELETE", _place(name), fine=(404, 409), force="true", v="true")
+        await self._api.call("DELETE", _container_path(name), fine=(404, 409), force="true", v="true")
 
     async def _state(self, name: str) -> dict[str, Any] | None:
-        status, found = await self._api.call("GET", f"{_place(name)}/json", fine=(404,))
+        status, found = await self._api.call("GET", f"{_container_path(name)}/json", fine=(404,))
         if status == 404:
             return None
         state = found.get("State") if isinstance(found, dict) else None
@@ -138,13 +138,13 @@ class DockerEngine:
     async def _read_log(self, name: str, output: ContainerOutput, *, from_beginning: bool = False) -> None:
         asked = {"stdout": "true", "stderr": "true", "follow": "false" if from_beginning else "true"}
         try:
-            parts = self._api.stream("GET", f"{_place(name)}/logs", **asked)
+            parts = self._api.stream("GET", f"{_container_path(name)}/logs", **asked)
             await output.take_frames(parts, from_beginning=from_beginning)
         except ValueError as problem:
             raise self._api.error(str(problem)) from None
 
     async def _wait(self, name: str) -> None:
-        async for _ in self._api.stream("POST", f"{_place(name)}/wait"):
+        async for _ in self._api.stream("POST", f"{_container_path(name)}/wait"):
             pass  # the response arrives when the container has ended; the exit code is read below
 
     async def _end(self, task: ContainerTask) -> EndedContainer:
@@ -156,10 +156,10 @@ class DockerEngine:
         return EndedContainer(exit_code=code, is_out_of_memory=state.get("OOMKilled") is True, artifacts=tuple(copied))
 
     def _archive(self, name: str, path: str) -> AsyncIterator[bytes]:
-        return self._api.stream("GET", f"{_place(name)}/archive", path=path)
+        return self._api.stream("GET", f"{_container_path(name)}/archive", path=path)
 
 
-def _place(name: str) -> str:
+def _container_path(name: str) -> str:
     return f"/{VERSION}/containers/{name}"
 
 

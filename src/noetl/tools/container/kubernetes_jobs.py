@@ -88,7 +88,7 @@ class KubernetesJobs:
         if reason in _START_PROBLEMS and looks > _PATIENCE:
             raise ToolError("container.error", f"the pod does not start: {detail or reason}", code=reason)
         if _phase(pod) in ("Failed", "Succeeded"):
-            raise self._lost_pod_error(self._why(pod))
+            raise self._lost_pod_error(self._failure_reason(pod))
 
     async def _read_log(self, pod: str, output: ContainerOutput) -> None:
         """Kubernetes does not keep the two streams apart."""
@@ -110,7 +110,7 @@ class KubernetesJobs:
                     raise self._api.error("did not say how the container ended", code="state")
                 return EndedContainer(exit_code=code, is_out_of_memory=ended.get("reason") == "OOMKilled")
             if _phase(pod) == "Failed":  # evicted, or its node was lost
-                raise self._lost_pod_error(self._why(pod))
+                raise self._lost_pod_error(self._failure_reason(pod))
             await asyncio.sleep(_LOOK_S[min(looks, len(_LOOK_S) - 1)])
             looks += 1
 
@@ -128,7 +128,7 @@ class KubernetesJobs:
         failed = [one for one in conditions or () if isinstance(one, dict) and one.get("type") == "Failed"]
         return status == 404 or any(one.get("status") == "True" for one in failed)
 
-    def _why(self, pod: dict[str, Any]) -> str:
+    def _failure_reason(self, pod: dict[str, Any]) -> str:
         status = pod.get("status") or {}
         reason = str(status.get("reason") or status.get("message") or "unknown")
         return f"its pod was lost: {self._api.readable_text(reason)}"

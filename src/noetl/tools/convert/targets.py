@@ -108,7 +108,7 @@ def _plain_row(columns: list[TableColumn], names: list[str], values: tuple[Any, 
     return made
 
 
-def _moment(column: TableColumn) -> str | None:
+def _time_format(column: TableColumn) -> str | None:
     """A time as RFC 3339 writes it."""
     if column.type.startswith("TIMESTAMP"):
         text = f"replace(CAST({column.typed} AS VARCHAR), ' ', 'T')"
@@ -121,7 +121,7 @@ def _for_csv(column: TableColumn) -> str:
         return f"CAST(to_json({column.typed}) AS VARCHAR)"
     if column.type == "BLOB":
         return f"base64({column.typed})"
-    return _moment(column) or column.typed
+    return _time_format(column) or column.typed
 
 
 def _for_json(column: TableColumn) -> str:
@@ -132,7 +132,7 @@ def _for_json(column: TableColumn) -> str:
         return f"CAST({column.typed} AS VARCHAR)"
     if column.type in ("DOUBLE", "FLOAT"):
         return f"CASE WHEN isfinite({column.typed}) THEN {column.typed} END"
-    return _moment(column) or column.typed
+    return _time_format(column) or column.typed
 
 
 def _for_parquet(column: TableColumn) -> str:
@@ -148,7 +148,7 @@ def _for_cells(column: TableColumn) -> str:
 
 
 def _for_elements(column: TableColumn) -> str:
-    return _moment(column) or column.typed
+    return _time_format(column) or column.typed
 
 
 def _is_rounded(column: TableColumn) -> bool:

@@ -47,7 +47,9 @@ def written(statement: Statement) -> tuple[str, list[Any]]:
     casts = [_cast(parameter) for parameter in parameters]
     following = iter(numbers)
     text = "".join(part if isinstance(part, str) else _placeholder(next(following), casts) for part in parts)
-    return text, [str(each.value) if cast else _plain(each.value) for each, cast in zip(parameters, casts, strict=True)]
+    return text, [
+        str(each.value) if cast else _plain_parameter(each.value) for each, cast in zip(parameters, casts, strict=True)
+    ]
 
 
 def _expanded_lists(parts: tuple[Part, ...]) -> Iterator[Part]:
@@ -87,7 +89,7 @@ def _cast(parameter: Parameter) -> str:
     return f"DECIMAL({digits}, {scale})" if digits <= MAX_DIGITS else ""
 
 
-def _plain(value: Any) -> Any:
+def _plain_parameter(value: Any) -> Any:
     """Mappings are sent as JSON text, which every JSON column accepts; lists stay lists."""
     nested = isinstance(value, dict) or (isinstance(value, list) and any(isinstance(item, dict) for item in value))
     return msgspec.json.encode(value).decode() if nested else value

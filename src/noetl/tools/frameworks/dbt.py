@@ -58,7 +58,7 @@ def _arguments(inputs: Mapping[str, Any], context: ToolContext) -> list[str]:
     if inputs.get("auth") is None:
         arguments.append(f"--profiles-dir={project}")
     for name in ("select", "exclude"):
-        arguments += [f"--{name}={word}" for word in _words(inputs.get(name), name)]
+        arguments += [f"--{name}={word}" for word in _selectors(inputs.get(name), name)]
     if inputs.get("vars") is not None:
         arguments.append(f"--vars={msgspec.json.encode(_mapping(inputs['vars'], 'vars')).decode()}")
     # With `auth` we write the profile, and the target is the only one in it.
@@ -86,7 +86,7 @@ def _profile(inputs: Mapping[str, Any], context: ToolContext) -> dict[str, Any] 
     return {"target": target, "outputs": {target: {"threads": 1, **output, "type": adapter}}}
 
 
-def _words(written: Any, name: str) -> list[str]:
+def _selectors(written: Any, name: str) -> list[str]:
     words = [written] if isinstance(written, str) else written or []
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
         raise ToolError(INPUT, f"{name} is a text, or a list of texts")

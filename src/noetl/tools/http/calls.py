@@ -301,7 +301,7 @@ def body_of(inputs: Mapping[str, Any], content_type: str) -> RequestBody:
             case "form":
                 return RequestBody(query_string(value, "form").encode(), FORM)
             case _:
-                return _any(value, content_type)
+                return _any_body(value, content_type)
     return RequestBody()
 
 
@@ -318,7 +318,7 @@ def query_of(data: Any) -> Mapping[str, Any] | None:
     return query if isinstance(query, Mapping) else None
 
 
-def _any(value: Any, content_type: str) -> RequestBody:
+def _any_body(value: Any, content_type: str) -> RequestBody:
     """Text is sent unchanged, anything else as JSON, or as a form if the author's header says so."""
     if isinstance(value, str):
         content = value.encode("utf-8", "surrogatepass")

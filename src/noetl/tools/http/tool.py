@@ -232,7 +232,9 @@ class HttpTool(Tool):
         if not inputs.get("url"):
             raise ToolError("tool.exception", "name an address that asks for this credential: --url https://…")
         outcome = await self.run({**inputs, "method": "GET"}, context)
-        return f"GET {outcome.result['url']} answered {outcome.result['status']}{_phrase(outcome.result['status'])}"
+        return (
+            f"GET {outcome.result['url']} answered {outcome.result['status']}{_status_phrase(outcome.result['status'])}"
+        )
 
     async def _final_response(
         self, call: calls.HttpRequest, options: RequestOptions, context: ToolContext
@@ -285,7 +287,7 @@ async def _result(call: calls.HttpRequest, response: httpx2.Response, options: R
     if status >= 400 and status not in options.ok_statuses:
         raise ToolError(
             "http.status",
-            f"{call} answered {status}{_phrase(status)}",
+            f"{call} answered {status}{_status_phrase(status)}",
             retryable=calls.is_retryable(status),
             status=status,
             headers=headers,
@@ -303,7 +305,7 @@ async def _result(call: calls.HttpRequest, response: httpx2.Response, options: R
     return ToolResult(result=result, wrapped=True, helpers={"http": {"status": status, "headers": headers}})
 
 
-def _phrase(status: int) -> str:
+def _status_phrase(status: int) -> str:
     try:
         return f" {HTTPStatus(status).phrase}"
     except ValueError:

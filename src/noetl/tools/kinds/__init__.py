@@ -63,18 +63,18 @@ class OpenKinds(Mapping[str, ToolKind]):
         self._built_in = built_in
 
     @cached_property
-    def _all(self) -> dict[str, ToolKind]:
+    def _all_kinds(self) -> dict[str, ToolKind]:
         # Built-in kinds come last: a plug-in cannot replace one.
         return {**plugin_kinds(), **self._built_in}
 
     def __getitem__(self, name: str) -> ToolKind:
-        return self._built_in[name] if name in self._built_in else self._all[name]
+        return self._built_in[name] if name in self._built_in else self._all_kinds[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._all)
+        return iter(self._all_kinds)
 
     def __len__(self) -> int:
-        return len(self._all)
+        return len(self._all_kinds)
 
 
 def plugin_kinds() -> dict[str, ToolKind]:

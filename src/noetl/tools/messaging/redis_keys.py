@@ -43,14 +43,14 @@ async def perform(request: MessagingRequest) -> dict[str, Any]:
 def read_error(problem: Exception) -> tuple[str, str | None, bool]:
     """The kind of an error, its code (the first word of Redis's message), and whether a retry may help."""
     if isinstance(problem, exceptions.AuthenticationError | exceptions.NoPermissionError):
-        return "denied", _word(problem), False
+        return "denied", _error_word(problem), False
     if isinstance(problem, exceptions.ConnectionError | exceptions.TimeoutError | OSError):
         return "error", "connection", True
     busy = isinstance(problem, exceptions.BusyLoadingError | exceptions.TryAgainError | exceptions.ReadOnlyError)
-    return "error", _word(problem), busy
+    return "error", _error_word(problem), busy
 
 
-def _word(problem: Exception) -> str | None:
+def _error_word(problem: Exception) -> str | None:
     code = getattr(problem, "status_code", None) or str(problem).partition(" ")[0]
     return str(code) if str(code).isupper() else None
 

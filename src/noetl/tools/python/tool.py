@@ -200,12 +200,12 @@ def _imports(libs: Any) -> Iterator[Import]:
             yield _with_name(_module(libs["name"]), libs.get("as") or libs.get("alias"))
         case Mapping():
             for name, module in libs.items():
-                yield from _under(str(name), module)
+                yield from _import_under(str(name), module)
         case _:
             raise _libs_error()
 
 
-def _under(name: str, module: Any) -> Iterator[Import]:
+def _import_under(name: str, module: Any) -> Iterator[Import]:
     if isinstance(module, Mapping) and "from" in module:
         # Only a single name can be imported under another.
         [single] = _from(module) if isinstance(module.get("import"), str) else [None]

@@ -31,7 +31,7 @@ def serve(engine: str) -> None:
         try:
             if not imported:
                 # In the thread that serves calls, which is the main one: Qiskit has to be imported there.
-                imported.append(_answering(engine))
+                imported.append(_engine_answering(engine))
             _hold_to_policy(call.pop("policy", None))
             return msgspec.json.encode({"answer": imported[0](call)})
         except Exception as problem:
@@ -54,7 +54,7 @@ def _hold_to_policy(written: dict[str, Any] | None) -> None:
     _sockets.policy = msgspec.structs.replace(policy, allow=(*policy.allow, proxy.host)) if proxy else policy
 
 
-def _answering(engine: str) -> Answering:
+def _engine_answering(engine: str) -> Answering:
     """The engine, imported when it is first asked: that it cannot be is an answer too."""
     if engine == "aer":
         from noetl.tools.quantum.qiskit_circuits import counted

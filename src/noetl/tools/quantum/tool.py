@@ -84,7 +84,7 @@ class QuantumTool(Tool):
 
     async def _run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
         job_id, submitted = await self._submit(inputs, context)
-        provider, own_id = self._of(job_id)
+        provider, own_id = self._provider_of(job_id)
         around = _surroundings(inputs, context)
         try:
             while not (await provider.status(own_id, around)).state.is_over:
@@ -101,7 +101,7 @@ class QuantumTool(Tool):
         job_id = inputs.get("job_id")
         if not isinstance(job_id, str) or not job_id:
             raise ToolError(JOB, f"op: {op} needs the job_id that a submit gave")
-        provider, own_id = self._of(job_id, inputs.get("provider"), context)
+        provider, own_id = self._provider_of(job_id, inputs.get("provider"), context)
         around = _surroundings(inputs, context)
         match op:
             case "status":
@@ -113,7 +113,7 @@ class QuantumTool(Tool):
         _note(job_id, job, provider, around, context)
         return ToolResult(result=_results(job_id, job) if op == "results" else _job_row(job_id, job))
 
-    def _of(
+    def _provider_of(
         self, job_id: str, asked_for: str | None = None, context: ToolContext | None = None
     ) -> tuple[Provider, str]:
         """The provider of a job, and what it calls it: an identity that came from elsewhere needs its provider."""

@@ -239,7 +239,7 @@ def marked_processes(run: str, since: float) -> tuple[list[int], bool]:
         if mark in environment.split(b"\0"):
             pids.append(pid)
         elif (
-            not environment and _is_running(pid) and _began(pid) >= since - 1
+            not environment and _is_running(pid) and _started_at(pid) >= since - 1
         ):  # one second for the resolution of the clocks
             is_certain = False
     return pids, is_certain
@@ -265,6 +265,6 @@ def _is_running(pid: int) -> bool:
     return False
 
 
-def _began(pid: int) -> float:
+def _started_at(pid: int) -> float:
     fields = read_proc(pid, "stat").rpartition(b")")[2].split()
     return int(fields[19]) / os.sysconf("SC_CLK_TCK") if len(fields) > 19 else 0.0

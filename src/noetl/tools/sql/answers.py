@@ -105,7 +105,7 @@ def _decimal(value: Decimal) -> Any:
     return number if math.isfinite(number) and Decimal(repr(number)) == value else str(value)
 
 
-def _moment(value: datetime) -> str:
+def _time_text(value: datetime) -> str:
     if value.date() in (date.max, date.min):  # how drivers give infinity
         return _day(value.date())
     return value.isoformat() if value.tzinfo is None else value.astimezone(UTC).isoformat().replace("+00:00", "Z")
@@ -131,7 +131,7 @@ def _bytes(value: bytes | bytearray | memoryview) -> str:
 
 _CONVERSIONS: dict[type, Any] = {
     Decimal: _decimal,
-    datetime: _moment,
+    datetime: _time_text,
     date: _day,
     time: time.isoformat,
     timedelta: _length,

@@ -149,7 +149,7 @@ def _placeholders(items: list[Any], values: list[Any], dialect: Dialect) -> str:
         return _ROWLESS_ORACLE if dialect.name == "oracle" else _ROWLESS
     written = []
     for item in items:
-        values.append(_plain(item))
+        values.append(_plain_parameter(item))
         written.append(placeholder(len(values), dialect))
     return ", ".join(written)
 
@@ -181,11 +181,11 @@ def _arguments(values: list[Any], dialect: Dialect) -> Any:
     return tuple(values)
 
 
-def _plain(value: Any) -> Any:
+def _plain_parameter(value: Any) -> Any:
     """Mappings and lists go as JSON text, which every JSON column takes."""
     return msgspec.json.encode(value).decode() if isinstance(value, dict | list) else value
 
 
 def row_arguments(row: list[Any], dialect: Dialect) -> Any:
     """The values of one row of an insertion."""
-    return _arguments([_plain(value) for value in row], dialect)
+    return _arguments([_plain_parameter(value) for value in row], dialect)

@@ -144,7 +144,7 @@ async def new_rows(tool: Tool, inputs: Mapping[str, Any], poll: TriggerPoll, con
         value = _cursor_of(row, column)
         # A cursor cannot distinguish equal values: the rest of them would be skipped.
         if value == after or (items and value == items[-1].value[column]):
-            raise _unfit(column, f"is {value} in two rows")
+            raise _unfit_column(column, f"is {value} in two rows")
         items.append(TriggerItem(item_id=f"{column}={value}", value=row))
     _check_order([item.value[column] for item in items], column)
     return TriggerBatch(items=tuple(items), cursor=items[-1].value[column] if items else after)
@@ -154,15 +154,15 @@ def _cursor_of(row: Mapping[str, Any], column: str) -> Any:
     if column not in row:
         raise ToolError("sql.input", f'the query gives no column "{column}": it gives {", ".join(row)}')
     if row[column] is None:
-        raise _unfit(column, "is null in a row")
+        raise _unfit_column(column, "is null in a row")
     return row[column]
 
 
 def _check_order(values: list[Any], column: str) -> None:
     """Numbers and texts as this machine compares them; a database that sorts texts by other rules is believed."""
     if all(isinstance(value, int | float) for value in values) and values != sorted(values):
-        raise _unfit(column, "does not grow from row to row: the query needs ORDER BY")
+        raise _unfit_column(column, "does not grow from row to row: the query needs ORDER BY")
 
 
-def _unfit(column: str, what: str) -> ToolError:
+def _unfit_column(column: str, what: str) -> ToolError:
     return ToolError("sql.input", f'the cursor column "{column}" {what}: it must be unique, and grow with every row')

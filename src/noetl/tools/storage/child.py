@@ -106,21 +106,21 @@ def _kind(problem: Exception, status: int | None, text: str) -> str:
 
 def _message(kind: str, text: str, status: int | None) -> str:
     if service_message := _group(_MESSAGE.search(text)):
-        return _plain(service_message)
+        return _plain_text(service_message)
     if cause := _group(_CAUSE.search(text)):
-        return _plain(cause)
+        return _plain_text(cause)
     known = {
         "storage.missing": "it does not exist",
         "storage.conflict": "it exists already, or has changed since it was read",
         "storage.denied": "the credential does not allow it",
         "storage.input": "this store cannot do that",
     }
-    return known.get(kind) or (f"the store answered {status}" if status else _plain(text.partition("\n")[0])[:200])
+    return known.get(kind) or (f"the store answered {status}" if status else _plain_text(text.partition("\n")[0])[:200])
 
 
 def _group(match: re.Match[str] | None) -> str | None:
     return next((group for group in match.groups() if group), None) if match else None
 
 
-def _plain(text: str) -> str:
+def _plain_text(text: str) -> str:
     return _CONTROL.sub(" ", _ADDRESS.sub("…", text)).strip()

@@ -186,7 +186,7 @@ def store_fields(auth: Any, provider: str, context: ToolContext) -> dict[str, An
         return {}
     credential = connection_fields(auth, context, kind="storage", address="endpoint") if auth else {}
     names = FIELDS[provider]
-    values = {field: _first(credential, spellings) for field, spellings in names.items()}
+    values = {field: _first_field(credential, spellings) for field, spellings in names.items()}
     if provider == "gs" and credential.get("private_key"):  # a service account's key file, field by field
         values["service_account_key"] = msgspec.json.encode(_account(credential)).decode()
     fields = {field: value for field, value in values.items() if value not in (None, "")}
@@ -207,7 +207,7 @@ def _account(credential: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _first(credential: Mapping[str, Any], spellings: tuple[str, ...]) -> Any:
+def _first_field(credential: Mapping[str, Any], spellings: tuple[str, ...]) -> Any:
     value = next((credential[name] for name in spellings if credential.get(name) not in (None, "")), None)
     return value if isinstance(value, bool) or value is None else str(value)
 

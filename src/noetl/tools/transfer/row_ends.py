@@ -63,15 +63,15 @@ class SqlSource:
         after: tuple[Part, ...] = (
             () if position.at is None else (f" WHERE {column} > ", Parameter(position.at, typed=True))
         )
-        return self._around((*after, f" ORDER BY {column} LIMIT {self._size + 1}"))
+        return self._wrapped_query((*after, f" ORDER BY {column} LIMIT {self._size + 1}"))
 
     async def _refuse_nulls(self) -> None:
         """Refuse rows with a null cursor: they have no place in its order and would be skipped."""
         column = quoted_name(str(self._cursor))
-        if await self._rows(self._around((f" WHERE {column} IS NULL LIMIT 1",))):
+        if await self._rows(self._wrapped_query((f" WHERE {column} IS NULL LIMIT 1",))):
             raise ToolError("transfer.input", f'the source has rows whose "{self._cursor}" is null: it is no cursor')
 
-    def _around(self, rest: tuple[Part, ...]) -> Statement:
+    def _wrapped_query(self, rest: tuple[Part, ...]) -> Statement:
         return Statement(("SELECT * FROM (", *self._query.parts, f"\n) AS {_NAME}", *rest), "SELECT")
 
     async def _rows(self, statement: Statement) -> Rows:
@@ -119,7 +119,7 @@ class HttpSource:
         while not position.end:
             answer = await self._end.call(self._request(position))
             rows = rows_in(answer["data"], self._end.options.get("rows"), f"{answer['url']}")
-            position = self._then(position, answer["data"], answer["url"], bool(rows))
+            position = self._next_position(position, answer["data"], answer["url"], bool(rows))
             yield Chunk(rows, position)
 
     def _request(self, position: TransferPosition) -> dict[str, Any]:
@@ -137,7 +137,7 @@ class HttpSource:
             }
         }
 
-    def _then(self, position: TransferPosition, body: Any, url: str, any_rows: bool) -> TransferPosition:
+    def _next_position(self, position: TransferPosition, body: Any, url: str, any_rows: bool) -> TransferPosition:
         page = self._page
         if page is None or (page.get("more") and not at_path(body, str(page["more"]))):
             return TransferPosition(end=True)

@@ -44,18 +44,18 @@ class QueryTables(SqlSource):
         if position == contract.TransferPosition():
             await self._refuse_nulls()
         while not position.end:
-            file, position = await self._cut(await self._table(self._following(position)), position)
+            file, position = await self._cut_chunk(await self._table(self._following(position)), position)
             chunk = await self._files.chunk(file, position)
             yield chunk
             chunk.file.unlink(missing_ok=True)
 
-    async def _cut(self, file: Path, before: contract.TransferPosition) -> tuple[Path, contract.TransferPosition]:
+    async def _cut_chunk(self, file: Path, before: contract.TransferPosition) -> tuple[Path, contract.TransferPosition]:
         """The rows of a chunk, and where the next one begins. One row more was asked for: rows that share their value
         of the cursor must not be parted, or the rest of them would never be seen."""
         column = quoted_name(str(self._cursor))
         # The query asked for one row more than a chunk has. It is not there, so these are the last rows.
         if await self._counted(file) <= self._size:
-            last = await self._last(file, column)
+            last = await self._last_row(file, column)
             return file, contract.TransferPosition(last[0]["c"] if last else before.at, end=True)
         kept = self._files.new()
         # The last value goes altogether, not only its last row: the next query begins after the last value that is
@@ -63,7 +63,7 @@ class QueryTables(SqlSource):
         condition = f"{column} IS DISTINCT FROM ({_LAST.format(column=column, file=_text(file))})"
         await self._files.sql(copy_to(kept, f"SELECT * FROM {scan(file)} WHERE {condition}"))  # noqa: S608
         file.unlink()
-        last = await self._last(kept, column)
+        last = await self._last_row(kept, column)
         if not last:
             message = (
                 f'more than {self._size} rows share one value of "{self._cursor}": take a cursor with fewer, or a '
@@ -80,7 +80,7 @@ class QueryTables(SqlSource):
             raise ToolError("transfer.input", f'the source has no column "{self._cursor}" to be its cursor')
         return int(counted[0]["n"])
 
-    async def _last(self, file: Path, column: str) -> list[dict[str, Any]]:
+    async def _last_row(self, file: Path, column: str) -> list[dict[str, Any]]:
         (rows,) = await self._files.sql(_LAST.format(column=column, file=_text(file)))
         return rows
 

@@ -133,7 +133,7 @@ def write_rules(node: Mapping, rewriting: Rewriting) -> Mapping:
     written: list[Node] = [rule for rule in rules if rule is not None]
     last = written[-1] if written else None
     if not (isinstance(last, Mapping) and "else" in last):
-        written += [model.fail_rule(entries), _otherwise(entries)]
+        written += [model.fail_rule(entries), _else_rule(entries)]
     held = spec if isinstance(spec, Mapping) else model.made_mapping((), entries)
     policy = model.made_mapping([("rules", model.made_list(written, entries))], entries)
     return model.with_value(
@@ -160,17 +160,17 @@ def _rule(entry: Node) -> Mapping | None:
         return named
     then = model.without_keys(named, "when")
     if not len(then):
-        then = _do("continue", entry)
+        then = _do_action("continue", entry)
     keys = {"when": named.keys["when"], "then": model.made_text("then", entry)}
     return Mapping(keys, {"when": named.values["when"], "then": then}, entry.span, entry.path, made=True)
 
 
-def _do(word: str, at: Node) -> Mapping:
+def _do_action(word: str, at: Node) -> Mapping:
     return model.made_mapping([("do", model.made_text(word, at))], at)
 
 
-def _otherwise(at: Node) -> Mapping:
-    return model.made_mapping([("else", model.made_mapping([("then", _do("continue", at))], at))], at)
+def _else_rule(at: Node) -> Mapping:
+    return model.made_mapping([("else", model.made_mapping([("then", _do_action("continue", at))], at))], at)
 
 
 def place_variables(node: Mapping, rewriting: Rewriting) -> Mapping:

@@ -200,17 +200,17 @@ def name_version(node: Mapping, rewriting: Rewriting) -> Mapping:
     if not (isinstance(version, Scalar) and version.value == API_V10):
         if version is None:
             rewriting.note(first or node, "a playbook without apiVersion", f"apiVersion: {API_V10}")
-        node = _first(node, "apiVersion", API_V10)
+        node = _with_first_key(node, "apiVersion", API_V10)
     if kind is None:
         rewriting.note(first or node, "a playbook without kind", "kind: Playbook")
-        node = _first(node, "kind", "Playbook")
+        node = _with_first_key(node, "kind", "Playbook")
     metadata = node.get("metadata")
     if isinstance(metadata, Mapping) and "dialect" in metadata:
         node = model.with_value(node, "metadata", model.without_keys(metadata, "dialect"))
     return node
 
 
-def _first(node: Mapping, key: str, value: str) -> Mapping:
+def _with_first_key(node: Mapping, key: str, value: str) -> Mapping:
     """`node` with this value for `key`; a new key goes to the top."""
     place = node.keys.get(key) or next(iter(node.keys.values()), None) or node
     if key in node:
@@ -309,10 +309,10 @@ def name_entry(node: Mapping, rewriting: Rewriting) -> Mapping:
     held = model.with_value(held, "spec", model.with_value(options, "entry_step", model.made_text(first.value, first)))
     if "executor" in node:
         return model.with_value(node, "executor", held)
-    return _before(node, "workflow", "executor", held)
+    return _with_key_before(node, "workflow", "executor", held)
 
 
-def _before(node: Mapping, other: str, key: str, value: Mapping) -> Mapping:
+def _with_key_before(node: Mapping, other: str, key: str, value: Mapping) -> Mapping:
     """`node` with one more key in front of another."""
     keys: dict[str, Scalar] = {}
     values: dict[str, Node] = {}

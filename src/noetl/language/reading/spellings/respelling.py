@@ -92,12 +92,12 @@ class _Visitor:
 
     def document(self, node: Mapping) -> Mapping:
         node = self._rewritten(node, Where.DOCUMENT)
-        node = _inside(node, "executor", lambda block: self._rewritten(block, Where.EXECUTOR))
-        node = _each(node, "keychain", lambda entry: self._rewritten(entry, Where.KEYCHAIN))
+        node = _with_visited(node, "executor", lambda block: self._rewritten(block, Where.EXECUTOR))
+        node = _with_each_visited(node, "keychain", lambda entry: self._rewritten(entry, Where.KEYCHAIN))
         self._rewriting.workbook_names = tool_words.workbook_names(node)
         node = self._workbook(node)
         self._rewriting.step_names = _step_names(node)
-        return _each(node, "workflow", self.step)
+        return _with_each_visited(node, "workflow", self.step)
 
     def _rewritten(self, node: Mapping, where: Where) -> Mapping:
         self._rewriting.quiet = False
@@ -111,7 +111,7 @@ class _Visitor:
     def _workbook(self, node: Mapping) -> Mapping:
         book = node.get("workbook")
         if isinstance(book, Sequence):
-            return _each(node, "workbook", self._workbook_task)
+            return _with_each_visited(node, "workbook", self._workbook_task)
         if isinstance(book, Mapping):
             tasks = book.get("tasks")
             if isinstance(tasks, Mapping) and "kind" not in tasks:
@@ -121,64 +121,66 @@ class _Visitor:
 
     def _workbook_task(self, node: Mapping) -> Mapping:
         if "kind" not in node and isinstance(node.get("tool"), Mapping):
-            return _inside(node, "tool", self._task)
+            return _with_visited(node, "tool", self._task)
         return self._task(node)
 
     def step(self, node: Mapping) -> Mapping:
         self._rewriting.iter_names = _names_read_of_iter(node) if "loop" in node else frozenset()
         node = self._rewritten(node, Where.STEP)
-        node = _inside(node, "loop", self._loop)
+        node = _with_visited(node, "loop", self._loop)
         node = self._tasks(node, "tool")
-        node = _inside(node, "next", self._router)
-        node = _each(node, "next", lambda arc: self._rewritten(arc, Where.ARC))
-        node = _below(node, ("spec", "policy", "admit"), lambda admit: _each(admit, "rules", self._rule))
-        node = _inside(node, "compensate", lambda block: self._tasks(block, "tool"))
-        node = _inside(node, "on_event", self._handlers)
-        node = _each(node, "on_event", self._handler)
-        node = _each(node, "case", self._rule)
-        node = _inside(node, "sink", self._tool_holder)
+        node = _with_visited(node, "next", self._router)
+        node = _with_each_visited(node, "next", lambda arc: self._rewritten(arc, Where.ARC))
+        node = _below(node, ("spec", "policy", "admit"), lambda admit: _with_each_visited(admit, "rules", self._rule))
+        node = _with_visited(node, "compensate", lambda block: self._tasks(block, "tool"))
+        node = _with_visited(node, "on_event", self._handlers)
+        node = _with_each_visited(node, "on_event", self._handler)
+        node = _with_each_visited(node, "case", self._rule)
+        node = _with_visited(node, "sink", self._tool_holder)
         return self._retry(node)
 
     def _retry(self, node: Mapping) -> Mapping:
         """`retry` of v2-case: one policy, or a list of `{when, then}`."""
         if self._rewriting.dialect is not V2_CASE:
             return node
-        node = _inside(node, "retry", self._retry_policy)
-        return _each(node, "retry", self._listed_retry)
+        node = _with_visited(node, "retry", self._retry_policy)
+        return _with_each_visited(node, "retry", self._listed_retry)
 
     def _listed_retry(self, node: Mapping) -> Mapping:
-        return _inside(self._rewritten(node, Where.RULE), "then", self._retry_policy)
+        return _with_visited(self._rewritten(node, Where.RULE), "then", self._retry_policy)
 
     def _retry_policy(self, node: Mapping) -> Mapping:
-        return _inside(self._rewritten(node, Where.RETRY), "sink", self._tool_holder)
+        return _with_visited(self._rewritten(node, Where.RETRY), "sink", self._tool_holder)
 
     def _tool_holder(self, node: Mapping) -> Mapping:
         """A sink, or a labelled task of v2-case: `{tool, args}`."""
-        return _inside(node, "tool", self._task)
+        return _with_visited(node, "tool", self._task)
 
     def _loop(self, node: Mapping) -> Mapping:
-        return _inside(self._rewritten(node, Where.LOOP), "loop", self._loop)
+        return _with_visited(self._rewritten(node, Where.LOOP), "loop", self._loop)
 
     def _router(self, node: Mapping) -> Mapping:
-        return _each(self._rewritten(node, Where.ROUTER), "arcs", lambda arc: self._rewritten(arc, Where.ARC))
+        return _with_each_visited(
+            self._rewritten(node, Where.ROUTER), "arcs", lambda arc: self._rewritten(arc, Where.ARC)
+        )
 
     def _handlers(self, node: Mapping) -> Mapping:
-        return _each(node, "handlers", self._handler)
+        return _with_each_visited(node, "handlers", self._handler)
 
     def _handler(self, node: Mapping) -> Mapping:
         return self._tasks(self._rewritten(node, Where.RULE), "then")
 
     def _tasks(self, node: Mapping, key: str) -> Mapping:
         """The tasks under `key`: one mapping, or a list."""
-        return _each(_inside(node, key, self._task), key, self._task)
+        return _with_each_visited(_with_visited(node, key, self._task), key, self._task)
 
     def _task(self, node: Mapping) -> Mapping:
         node = self._rewritten(node, Where.TASK)
         for word in SUGAR:
             if "kind" not in node and word in node:
-                node = _each(_inside(node, word, self._branch), word, self._branch)
+                node = _with_each_visited(_with_visited(node, word, self._branch), word, self._branch)
         if self._rewriting.dialect is V2_EVAL:
-            return self._labelled(_each(node, "eval", self._entry))
+            return self._labelled(_with_each_visited(node, "eval", self._entry))
         return _below(node, ("spec", "policy"), self._policy)
 
     def _labelled(self, node: Mapping) -> Mapping:
@@ -189,30 +191,30 @@ class _Visitor:
 
     def _branch(self, node: Mapping) -> Mapping:
         node = self._rewritten(node, Where.RULE)
-        return _inside(self._tasks(node, "then"), "else", lambda inner: self._tasks(inner, "then"))
+        return _with_visited(self._tasks(node, "then"), "else", lambda inner: self._tasks(inner, "then"))
 
     def _policy(self, node: Mapping) -> Mapping:
         for hooks in ("before", "after", "finally"):
             node = self._tasks(node, hooks)
-        return _each(node, "rules", self._rule)
+        return _with_each_visited(node, "rules", self._rule)
 
     def _rule(self, node: Mapping) -> Mapping:
         node = self._rewritten(node, Where.RULE)
-        node = _inside(node, "then", self._action)
-        node = _each(node, "then", self._listed_action)
+        node = _with_visited(node, "then", self._action)
+        node = _with_each_visited(node, "then", self._listed_action)
         held = node.get("else")
         if isinstance(held, Mapping) and "then" in held:
             return with_value(node, "else", self._rule(held))
-        return _inside(node, "else", self._action)
+        return _with_visited(node, "else", self._action)
 
     def _entry(self, node: Mapping) -> Mapping:
         """An entry of `eval`, which is both condition and action."""
         node = self._rewritten(self._rewritten(node, Where.RULE), Where.ACTION)
-        return _inside(node, "else", self._action)
+        return _with_visited(node, "else", self._action)
 
     def _action(self, node: Mapping) -> Mapping:
         node = self._rewritten(node, Where.ACTION)
-        node = _inside(node, "sink", self._tool_holder)
+        node = _with_visited(node, "sink", self._tool_holder)
         return self._retry(node)
 
     def _listed_action(self, node: Mapping) -> Mapping:
@@ -235,13 +237,13 @@ def _names_read_of_iter(step: Mapping) -> frozenset[str]:
     return frozenset(name for text in texts if is_template(text) for name in _ITER_NAME.findall(text))
 
 
-def _inside(node: Mapping, key: str, visit: Visit) -> Mapping:
+def _with_visited(node: Mapping, key: str, visit: Visit) -> Mapping:
     """`node` with the mapping under `key` visited, if it is one."""
     held = node.get(key)
     return with_value(node, key, visit(held)) if isinstance(held, Mapping) else node
 
 
-def _each(node: Mapping, key: str, visit: Visit) -> Mapping:
+def _with_each_visited(node: Mapping, key: str, visit: Visit) -> Mapping:
     """`node` with every mapping of the list under `key` visited, if it is a list."""
     held = node.get(key)
     return with_value(node, key, _items(held, visit)) if isinstance(held, Sequence) else node
@@ -250,7 +252,7 @@ def _each(node: Mapping, key: str, visit: Visit) -> Mapping:
 def _below(node: Mapping, path: tuple[str, ...], visit: Visit) -> Mapping:
     if not path:
         return visit(node)
-    return _inside(node, path[0], lambda held: _below(held, path[1:], visit))
+    return _with_visited(node, path[0], lambda held: _below(held, path[1:], visit))
 
 
 def _items(node: Sequence, visit: Visit) -> Sequence:

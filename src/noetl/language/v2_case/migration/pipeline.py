@@ -94,7 +94,7 @@ class CasePipeline:
     def items(self, notes: Notes) -> list[Item]:
         self._written = TaskNames({self.call_name, *msgspec.structs.astuple(self.labels)})
         blocks = [self._block(parts) for parts in self.rules]
-        asked = [self._rules_task(blocks), *(item for block in blocks for item in block), self._after()]
+        asked = [self._rules_task(blocks), *(item for block in blocks for item in block), self._tasks_after_rules()]
         last = self._block(self.otherwise) if self.otherwise is not None else []
         ends = [*(self._else(last) if self.otherwise is not None else []), *last, *self._end()]
         if self.call is None:
@@ -160,12 +160,12 @@ class CasePipeline:
     def _condition(self, parts: RuleParts) -> str:
         guard = guard_of_rule(parts)
         asked = [] if guard.events is None else [_one_of("iter.case_event", sorted(guard.events))]
-        ran = [f"not iter.{self._ran(parts)}"] if self._is_asked_again(guard) else []
+        ran = [f"not iter.{self._ran_flag(parts)}"] if self._is_asked_again(guard) else []
         names = {key: new for key, new in self.names(guard).items() if key != "error"}
         rest = [rename_expression(part, {**self.copier.names, **names}) for part in guard.rest]
         return joined([*ran, *asked, *rest]) if ran or asked or rest else "true"
 
-    def _ran(self, parts: RuleParts) -> str:
+    def _ran_flag(self, parts: RuleParts) -> str:
         return f"case_ran_{self.way_of(parts)}"
 
     def _is_asked_again(self, guard: Guard) -> bool:
@@ -177,7 +177,7 @@ class CasePipeline:
         guard = guard_of_rule(parts)
         again = parts.rule.when is not None and self._is_asked_again(guard)
         return {
-            **({self._ran(parts): True} if again else {}),
+            **({self._ran_flag(parts): True} if again else {}),
             **({"case_matched": True} if self.otherwise is not None and parts.rule.when is not None else {}),
         }
 
@@ -224,7 +224,7 @@ class CasePipeline:
             return self.labels.way
         return self._on_success if guard.only(DONE) else ""
 
-    def _after(self) -> Item:
+    def _tasks_after_rules(self) -> Item:
         """The tasks after the rules if none continued to a step."""
         rules: list[Item] = []
         if self.otherwise is not None:
@@ -309,11 +309,11 @@ class CasePipeline:
             to = name_of(items[0]) if items else end
             items.insert(0, self._action(parts, action, copier, to))
         if self._inclusive and not is_else:
-            items.insert(0, self._turn(parts, items, end))
+            items.insert(0, self._turn_task(parts, items, end))
         first = Item(items[0].value, items[0].origin or item_id(parts.rule.node)) if items else None
         return [first, *items[1:]] if first is not None else []
 
-    def _turn(self, parts: RuleParts, items: Sequence[Item], end: str) -> Item:
+    def _turn_task(self, parts: RuleParts, items: Sequence[Item], end: str) -> Item:
         """Whether it is the turn of a rule that is one of several."""
         following = self.rules[self.way_of(parts) :]
         skip = self._turn_name(following[0]) if following else end

@@ -191,7 +191,7 @@ class Pages:
             notes.blocked(
                 self.retry.initial_delay, message, "retry the call with do: retry, or wait in a step of its own"
             )
-        self.leaves = dict(_leaves(self.retry.next_call)) if self.retry.next_call is not None else {}
+        self.leaves = dict(_leaf_values(self.retry.next_call)) if self.retry.next_call is not None else {}
 
     def items(self) -> list[Item]:
         items = [self._first(), self._call()]
@@ -199,7 +199,7 @@ class Pages:
             names = {"page": f"{self.name}.result", "_retry.index": f"iter.{CALLS}", "_retry.count": f"iter.{CALLS}"}
             copier = self.copier.with_names({**self._names(), **names})
             items.append(Item(plain_task(copier, self.retry.sink, sink_name(self.step, self.retry))))
-        items.append(self._more())
+        items.append(self._next_page_task())
         if self.retry.collect is not None:
             items.append(self._collected(self.retry.collect))
         elif self.retry.sink is not None:
@@ -262,7 +262,7 @@ class Pages:
             return Mapped(values, flow=True)
         return self.copier.value(node)
 
-    def _more(self) -> Item:
+    def _next_page_task(self) -> Item:
         condition = "true"
         if self.retry.when is not None:
             condition = rename_expression(expression(str(self.retry.when.value)) or "false", self._names())
@@ -307,11 +307,11 @@ def _collecting(collect: CollectSyntax) -> str:
             return f"iter.{collect.into} + ({value} if {listed} else [{value}] if {value} is defined else [])"
 
 
-def _leaves(node: Mapping, path: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], Node]]:
+def _leaf_values(node: Mapping, path: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], Node]]:
     """Every value of next_call with the way to it."""
     found: list[tuple[tuple[str, ...], Node]] = []
     for key, _, value in node.items():
-        found += _leaves(value, (*path, key)) if isinstance(value, Mapping) else [((*path, key), value)]
+        found += _leaf_values(value, (*path, key)) if isinstance(value, Mapping) else [((*path, key), value)]
     return found
 
 

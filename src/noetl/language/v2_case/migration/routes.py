@@ -205,7 +205,7 @@ class Apart:
             entries.append(FragmentEntry("tool", ListFragment(tuple(tasks))))
         if written and not in_pipeline:
             entries.append(FragmentEntry("set_ctx", Mapped(tuple(written.values()), flow=len(written) == 1)))
-        onward = [*self._onward(parts, copier), *on_failure]
+        onward = [*self._onward_choices(parts, copier), *on_failure]
         router = RouterPieces(self.looks.step, always=False).entry(onward)
         entries += [router] if router is not None else []
         self.notes.changed(parts.rule, f'this rule is now a step of its own, "{name}"')
@@ -217,7 +217,7 @@ class Apart:
             message = "this rule would be a step of its own, and the result of an execution names the steps it ends at"
             self.notes.differs(parts.rule, message, "let the step lead on first, and do this in a step after it")
 
-    def _onward(self, parts: RuleParts, copier: Copier) -> list[Choice]:
+    def _onward_choices(self, parts: RuleParts, copier: Copier) -> list[Choice]:
         transition = parts.transition
         if transition is None:
             return []

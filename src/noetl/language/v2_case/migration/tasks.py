@@ -289,7 +289,7 @@ def with_tasks_of_rules(node: Mapping, rewriting: Rewriting) -> Mapping:
     rewriting.note(rule.keys["then"], "tasks of a case rule", "the last tasks of tool")
     tasks = [model.with_names(task, names) for task in _tasks_of(rule)]
     rest = model.with_value(rule, "then", _without_tasks(rule.values["then"]))
-    rules = [rest if item is rule else item for item in case if item is not rule or _leads(rest)]
+    rules = [rest if item is rule else item for item in case if item is not rule or _leads_on(rest)]
     node = model.with_value(
         node, "tool", model.made_list([*tool, *tasks, _result_task(node, last, rule.keys["then"])], tool)
     )
@@ -350,7 +350,7 @@ def _without_tasks(then: Node) -> Node:
     return model.made_mapping(kept, then)
 
 
-def _leads(rule: Mapping) -> bool:
+def _leads_on(rule: Mapping) -> bool:
     then = rule.get("then")
     return isinstance(then, Mapping) and len(then) > 0
 
