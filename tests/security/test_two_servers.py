@@ -32,6 +32,15 @@ workflow:
 """
 
 
+DECISION = """
+workflow:
+  - step: start
+    human_task:
+      title: Pay?
+      form: [{field: decision, type: enum, options: [approve, reject], required: true}]
+"""
+
+
 class Pair:
     def __init__(self, first: Talk, second: Talk, clock: ManualClock) -> None:
         self.first, self.second, self.clock = first, second, clock
@@ -195,3 +204,31 @@ async def test_one_idempotency_key_at_both_servers_at_once_starts_one_execution(
     assert len(set(started)) == 1
     assert {one.status_code for one in answers} <= {201, 409}
     assert len((await pair.second.get("/api/executions"))["executions"]) == 1
+
+
+@pytest.mark.req("HUM-02")
+async def test_of_two_decisions_at_both_servers_at_once_one_counts(pair: Pair) -> None:
+    registered = await pair.first.register(DECISION)
+    ann = await pair.first.as_role(Role.VIEWER, human_roles=("manager",))
+    bob = pair.at_second(await pair.first.as_role(Role.OPERATOR))
+    for _ in range(10):
+        started = await pair.first.start(registered["path"], {})
+        async with asyncio.timeout(60):
+            while not (tasks := (await pair.first.get("/api/tasks"))["tasks"]):
+                await asyncio.sleep(0.02)
+        url = f"/api/tasks/{tasks[0]['task_id']}/complete"
+        decisions = ("approve", "reject")
+
+        answers = await asyncio.gather(
+            *(
+                person.post(url, json={"values": {"decision": decision}})
+                for person, decision in zip((ann, bob), decisions, strict=True)
+            )
+        )
+
+        assert sorted(answer.status_code for answer in answers) == [200, 409], [answer.text for answer in answers]
+        [won] = [decision for answer, decision in zip(answers, decisions, strict=True) if answer.status_code == 200]
+        for server in (pair.first, pair.second):
+            log = (await server.get(f"/api/executions/{started['execution_id']}/events"))["events"]
+            completed = [one["payload"]["result"] for one in log if one["event_type"] == "task.completed"]
+            assert completed == [{"decision": won}]
