@@ -211,6 +211,16 @@ def test_other_commands_ignore_test_files(folder: Path, command: tuple[str, ...]
     )
 
 
+@pytest.mark.parametrize("command", [("run", "-q"), ("graph",), ("analyze",), ("compile",)])
+def test_a_test_file_in_place_of_a_playbook_names_the_command_for_it(folder: Path, command: tuple[str, ...]) -> None:
+    (folder / "orders.test.yaml").write_text(TESTS)
+
+    code, _, err = call(*command, "orders.test.yaml")
+
+    words = "this is a file of tests, not a playbook; run it with noetl test orders.test.yaml"
+    assert (code, err) == (2, f"error: orders.test.yaml: {words}\n")
+
+
 def test_a_playbook_in_place_of_a_test_file_names_the_file_of_its_tests(folder: Path) -> None:
     (folder / "orders.yaml").write_text(PLAYBOOK)
 

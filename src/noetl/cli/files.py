@@ -46,13 +46,20 @@ def read_source(name: str) -> Source:
         return Source("<stdin>", _text("<stdin>", sys.stdin.buffer.read(_LARGEST + 1)))
     try:
         with open(name, "rb") as file:
-            return Source(name, _text(name, file.read(_LARGEST + 1)))
+            content = file.read(_LARGEST + 1)
     except FileNotFoundError:
         raise Unreadable(f"{name}: there is no such file") from None
     except IsADirectoryError:
         raise Unreadable(f"{name}: this is a folder, and one file is needed here") from None
     except OSError as error:
         raise Unreadable(f"{name}: cannot be read ({error.strerror})") from None
+    if name.endswith(TEST_SUFFIX) and not _PLAYBOOK.search(content):
+        raise _file_of_tests(name)
+    return Source(name, _text(name, content))
+
+
+def _file_of_tests(name: str) -> Unreadable:
+    return Unreadable(f"{name}: this is a file of tests, not a playbook; run it with noetl test {name}")
 
 
 def _text(name: str, content: bytes) -> str:
@@ -76,7 +83,7 @@ def playbooks(names: Iterable[str]) -> Iterator[str]:
     named = list(names)
     kept = [name for name in named if not name.endswith(TEST_SUFFIX)]
     if named and not kept:
-        raise Unreadable(f"{named[0]}: this is a file of tests, not a playbook; run it with noetl test {named[0]}")
+        raise _file_of_tests(named[0])
     for name in kept:
         if name != STDIN and Path(name).is_dir():
             files = [str(path) for path in _files_below(Path(name)) if _looks_like_playbook(path)]
