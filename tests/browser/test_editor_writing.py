@@ -9,7 +9,8 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.conftest import Picture
 from tests.browser.editing import hover_until_told, type_into_editor
-from tests.browser.playbooks import CHAIN
+from tests.browser.playbooks import CHAIN, broad
+from tests.browser.serving import Site
 
 Open = Callable[[str], Page]
 WITH_SCHEMA = '.editor[data-ready="true"][data-schema="true"]'
@@ -108,3 +109,21 @@ def test_a_prompt_that_looks_like_yaml_stays_text_in_the_form_of_a_step(page: Pa
     expect(page.locator(".editor .cm-content")).to_contain_text("Note: answer in one word # and no more")
     page.get_by_role("button", name="Edit step think").click()
     expect(page.get_by_role("dialog").get_by_label("prompt")).to_have_value(prompt)
+
+
+def test_what_is_typed_into_the_search_of_the_net_stays_out_of_the_text(open_at: Open, here: Site) -> None:
+    text = broad(2, 12, "tests/searched")
+    here.register(text)
+    page = open_at("/catalog/edit/tests/searched")
+    field = page.get_by_label("Find a step")
+    field.click()
+
+    for letters in ("area0", "1_", "part_03"):
+        page.keyboard.type(letters)
+        expect(page.locator(".cm-activeLine")).to_contain_text("step: area0")  # the search has led there
+    expect(field).to_have_value("area01_part_03")
+    expect(page.locator(".cm-activeLine")).to_contain_text("step: area01_part_03")
+
+    expect(field).to_be_focused()
+    expect(page.get_by_text("no errors")).to_be_visible()
+    expect(page.get_by_role("button", name="Run draft")).to_have_count(0)  # nothing has changed
