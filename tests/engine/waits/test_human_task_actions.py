@@ -170,6 +170,8 @@ FIELDS: list[dict[str, Any]] = [
         ({"n": "1", "i": 1.5, "b": 1, "d": "31.1.2025", "s": 5}, ["s", "n", "i", "b", "d", "t"]),
         ({"n": float("nan"), "d": "2025-02-30", "t": ""}, ["n", "d", "t"]),
         ({"i": True, "n": True, "t": None}, ["n", "i", "t"]),
+        ({"n": 10**400, "t": "x"}, ["n"]),
+        ({"n": float("-inf"), "t": "x"}, ["n"]),
     ],
 )
 def test_all_form_problems_are_reported_at_once(values: dict[str, Any], wrong: list[str]) -> None:

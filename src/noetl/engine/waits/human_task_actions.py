@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from typing import Any, assert_never
@@ -197,8 +197,9 @@ def _value_text(value: Any) -> str:
 
 
 def _is_number(value: Any) -> bool:
-    # For Python true is an integer. Infinity and NaN have no form in JSON.
-    return not isinstance(value, bool) and isinstance(value, int | float) and math.isfinite(value)
+    # For Python true is an integer. Infinity and NaN have no form in JSON, and a whole number may have any number of
+    # digits, which `math.isfinite` cannot take.
+    return not isinstance(value, bool) and isinstance(value, int | float) and abs(value) <= sys.float_info.max
 
 
 def _is_integer(value: Any) -> bool:
