@@ -75,7 +75,7 @@ async def test_a_remote_worker_completes_a_playbook() -> None:
 
 @pytest.mark.req("WRK-01")
 async def test_a_remote_worker_registers_and_signs_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote_worker, "_GOODBYE_S", 60.0)
+    monkeypatch.setattr(remote_worker, "_DEREGISTER_S", 60.0)
     async with wire_server() as server:
         async with working(server, Scripted(), labels={"zone": "a"}, pools=("default", "gpu")):
             await server.run(TWO)
