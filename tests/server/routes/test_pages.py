@@ -94,3 +94,17 @@ async def test_the_openapi_description_is_at_its_path(site: Path) -> None:
 
     assert 'src="/openapi/docs.js"' in page.text
     assert script.headers["content-type"].startswith("text/javascript")
+
+
+@pytest.mark.parametrize("encoding", ["identity", "gzip"])
+async def test_a_script_that_an_upgrade_has_replaced_is_not_found(site: Path, encoding: str) -> None:
+    script = site.parent / "_ui" / "assets" / "first.js"
+    script.parent.mkdir(parents=True)
+    script.write_text("1")
+    assert "assets/first.js" in static_files.built_files("_ui")
+    script.unlink()
+
+    async with talking(workers=0) as talk, talk.with_token(None) as stranger:
+        answer = await stranger.get("/assets/first.js", headers={"accept-encoding": encoding})
+
+    assert answer.status_code == 404

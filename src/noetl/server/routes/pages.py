@@ -98,4 +98,7 @@ async def asset(request: Request, name: str) -> Response:
 def _file(request: Request, name: str, cached: str) -> Response:
     if name not in built_files(UI_FOLDER):
         raise ProblemDetails(404, f'there is no "{name}"')
-    return built_file(request, UI_FOLDER, name, {"cache-control": cached})
+    try:
+        return built_file(request, UI_FOLDER, name, {"cache-control": cached})
+    except FileNotFoundError:  # a new version was installed while this server runs: the names are of another build
+        raise ProblemDetails(404, f'there is no "{name}"') from None
