@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 
 import pytest
 
 from noetl.operations.embedded import RunResult
 from noetl.tools import sandbox
+from noetl.tools.sandbox_limits import open_memory_bytes
 from tests.security.sandboxed_tasks import python, ran
 
 
@@ -44,6 +46,17 @@ for n in range(60):
 time.sleep(600)
 """
 
+# Files in memory that no process maps: they are in the memory of none.
+FILES = """
+import os, time
+piece = bytes(1 << 20)
+held = [os.memfd_create(str(n)) for n in range(16)]
+for file in held:
+    for n in range(32):
+        os.write(file, piece)
+time.sleep(40)
+"""
+
 
 def ended(code: str, resources: str) -> RunResult:
     return python(code, f"{{sandbox: strict, timeout: 300, resources: {resources}}}")
@@ -54,10 +67,11 @@ def ended(code: str, resources: str) -> RunResult:
     ("code", "resources", "key"),
     [
         (HOLDS, "{memory: 256Mi}", "memory"),
+        (FILES, "{memory: 256Mi}", "memory"),
         (TURNS, "{cpu_time: 3}", "cpu_time"),
         (STARTS, "{processes: 20}", "processes"),
     ],
-    ids=["memory", "processor time", "processes"],
+    ids=["memory", "files in memory", "processor time", "processes"],
 )
 def test_the_limits_of_a_sandbox_are_those_of_all_its_processes_together(code: str, resources: str, key: str) -> None:
     result = ended(code, resources)
@@ -65,6 +79,23 @@ def test_the_limits_of_a_sandbox_are_those_of_all_its_processes_together(code: s
     assert result.error is not None
     assert result.error.kind == "sandbox.limit"
     assert f"set spec.resources.{key}" in result.error.message
+
+
+def test_a_file_in_memory_is_counted_once_for_all_processes_that_have_it_open() -> None:
+    file, other = os.memfd_create("held"), os.memfd_create("other")
+    try:
+        os.write(file, bytes(3 << 20))
+        os.write(other, bytes(1 << 20))
+        child = subprocess.Popen(["sleep", "600"], pass_fds=[file])
+        try:
+            assert open_memory_bytes([os.getpid(), child.pid]) == open_memory_bytes([os.getpid()])
+            assert open_memory_bytes([child.pid]) == 3 << 20
+        finally:
+            child.kill()
+            child.wait()
+    finally:
+        os.close(file)
+        os.close(other)
 
 
 @pytest.mark.req("TOOL-15")

@@ -2,8 +2,9 @@
 
 The limits of the system are those of each process, so a task with fifty processes could use fifty times as much. A
 watcher measures all processes of the task ten times a second and ends them when they use more together. Between two
-looks a task can use more, as much as its processors can write meanwhile. Memory that no process uses at the moment
-(shared memory that was set aside, buffers of sockets) is not seen: only a limit of the worker itself bounds that.
+looks a task can use more, as much as its processors can write meanwhile. Files in memory that a process has open and
+not mapped (`memfd_create`) belong to no process; they are counted as well. Segments of System V and buffers of sockets
+are not seen: only a limit of the worker itself bounds those.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any, NamedTuple
 
@@ -90,10 +91,16 @@ def excess_of(pid: int, limits: Mapping[str, Any]) -> str | None:
     if most is not None and used.cpu_s > most:
         return _message(f"have used {used.cpu_s:.0f} s of CPU time", f"use {most:g} s", "cpu_time")
     most = limits.get("memory_bytes")
-    if most is None or used.memory_bytes <= most:
+    if most is None:
+        return None
+    open_bytes = open_memory_bytes(pids)
+    if used.memory_bytes + open_bytes <= most:
         return None
     # Pages that several processes share were counted for each of them. The exact count takes longer.
     held = sum(_own_bytes(each) for each in pids)
+    # Shared pages may be those of an open file, so they are not counted twice.
+    shared = sum(_sum_of(read_proc(each, "smaps_rollup"), _SHARES[1:]) for each in pids)
+    held += max(open_bytes - shared, 0)
     if held <= most:
         return None
     return _message(f"hold {held >> 20} MiB of memory", f"hold {most >> 20} MiB", "memory")
@@ -109,6 +116,21 @@ def usage_of(pids: list[int]) -> TaskUsage:
             pages += int(fields[_RESIDENT_PAGES])
             ticks += sum(map(int, fields[_CPU_TICKS]))
     return TaskUsage(threads, pages * _PAGE_BYTES, ticks / _TICKS_PER_S)
+
+
+def open_memory_bytes(pids: Iterable[int]) -> int:
+    """What the files hold together that are in memory, in no folder, and opened by one of the processes. A file that
+    several of them have open is counted once."""
+    sizes: dict[tuple[int, int], int] = {}
+    for pid in pids:
+        folder = f"/proc/{pid}/fd"
+        with suppress(OSError):  # it may have ended, or belong to another user
+            for entry in os.listdir(folder):
+                with suppress(OSError):
+                    if os.readlink(f"{folder}/{entry}").startswith("/memfd:"):
+                        found = os.stat(f"{folder}/{entry}")
+                        sizes[found.st_dev, found.st_ino] = found.st_blocks * 512
+    return sum(sizes.values())
 
 
 def _own_bytes(pid: int) -> int:
