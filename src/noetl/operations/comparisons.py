@@ -136,16 +136,21 @@ def _step_pairs(
 def step_order(runs: Iterable[Sequence[str]]) -> list[str]:
     """The steps of several executions in one order. A step that one execution left out comes before the step that
     follows it in another, so that a rerun from the middle does not put the first steps last."""
-    ordered: list[str] = []
-    known: set[str] = set()
+    # A linked list, so that a step is inserted without a search: each step with the one before it, None the last.
+    before: dict[str | None, str | None] = {None: None}
     for steps in runs:
         # Go backwards: the following step then has its position already.
-        for at in range(len(steps) - 1, -1, -1):
-            if steps[at] not in known:
-                following = steps[at + 1] if at + 1 < len(steps) else None
-                ordered.insert(ordered.index(following) if following is not None else len(ordered), steps[at])
-                known.add(steps[at])
-    return ordered
+        following: str | None = None
+        for step in reversed(steps):
+            if step not in before:
+                before[step], before[following] = before[following], step
+            following = step
+    ordered: list[str] = []
+    last = before[None]
+    while last is not None:
+        ordered.append(last)
+        last = before[last]
+    return ordered[::-1]
 
 
 def _change_s(before: attempt_shapes.StepSummary | None, after: attempt_shapes.StepSummary | None) -> float | None:

@@ -4,6 +4,7 @@ view, finds the types of its columns, and has the target written from it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -58,18 +59,25 @@ def _table(connection: Any, source: SourceView, request: ConvertRequest) -> Tabl
     if wanted is None:
         wanted = [Column(name=name, source=name) for name, _ in source.columns]
     found = {name.lower(): (name, kind) for name, kind in source.columns}
+    read_as = dict(source.columns)
     if source.detection is not None:
         asked = {column.source.lower() for column in wanted if column.type is None}
         texts = [name for name, kind in source.columns if kind == "VARCHAR" and name.lower() in asked]
         detected = detected_types(connection, source.view, texts, only_moments=source.detection == "moments")
         found |= {name.lower(): (name, kind) for name, kind in detected.items()}
-    columns = [_column(connection, column, found, source, request) for column in wanted]
+    columns = [_column(connection, column, found, source, request, read_as) for column in wanted]
     return Table(view=source.view, columns=columns)
 
 
 def _column(
-    connection: Any, wanted: Column, found: dict[str, tuple[str, str]], source: SourceView, request: ConvertRequest
+    connection: Any,
+    wanted: Column,
+    found: Mapping[str, tuple[str, str]],
+    source: SourceView,
+    request: ConvertRequest,
+    read_as: Mapping[str, str],
 ) -> TableColumn:
+    """`found` are the types of the columns by their names in lower case, `read_as` those that the view has."""
     known = found.get(wanted.source.lower())
     if known is None and (request.source.format not in _OPTIONAL or wanted.type is None) and source.columns:
         columns = ", ".join(f'"{name}"' for name, _ in source.columns[:50])
@@ -82,8 +90,7 @@ def _column(
     if known is None:
         return TableColumn(name=wanted.name, type=kind, value="NULL")
     value = named(known[0])
-    own = dict(source.columns)[known[0]]
-    return TableColumn(name=wanted.name, type=kind, value=value, is_cast=own != kind)
+    return TableColumn(name=wanted.name, type=kind, value=value, is_cast=read_as[known[0]] != kind)
 
 
 def _type(connection: Any, wanted: Column) -> str:

@@ -137,12 +137,15 @@ def named(name: str) -> str:
 def distinct_names(names: list[str]) -> list[str]:
     """Names that differ also without regard to case."""
     taken: set[str] = set()
+    # The last number of each name: a file may call all its columns the same.
+    numbers: dict[str, int] = {}
     made = []
     for name in names:
-        own, number = name, 0
+        own, number = name, numbers.get(name.lower(), 0)
         while own.lower() in taken:
             number += 1
             own = f"{name}_{number}"
+        numbers[name.lower()] = number
         taken.add(own.lower())
         made.append(own)
     return made

@@ -7,6 +7,7 @@ through it; the target appears complete or not at all.
 from __future__ import annotations
 
 import codecs
+from collections import Counter
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -94,8 +95,8 @@ def columns_of(written: Any) -> list[Column] | None:
             columns = [_column(str(name), spelling) for name, spelling in written.items()]
         case _:
             raise ToolError(INPUT, "columns is a list of names, or a mapping of names to types")
-    names = [column.name.lower() for column in columns]
-    if twice := next((column.name for column in columns if names.count(column.name.lower()) > 1), None):
+    often = Counter(column.name.lower() for column in columns)
+    if twice := next((column.name for column in columns if often[column.name.lower()] > 1), None):
         raise ToolError(INPUT, f'columns has "{twice}" twice; upper and lower case are the same name')
     return columns
 

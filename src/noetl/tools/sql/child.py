@@ -295,7 +295,8 @@ def _statement(table: str, columns: list[str], key: list[str], dialect: Dialect)
     insert = f"INSERT INTO {table} ({', '.join(names)}) VALUES ({', '.join(signs)})"  # noqa: S608  names are quoted
     if not keys:
         return insert
-    rest = [name for name in names if name not in keys]
+    of_key = frozenset(keys)
+    rest = [name for name in names if name not in of_key]
     known = dialect_named(dialect.name)
     match known.upsert if known is not None else "merge":
         case "conflict":

@@ -222,7 +222,8 @@ def renamed_columns(columns: list[str] | None, mapping: Any) -> dict[str, str] |
         return None
     if not isinstance(mapping, Mapping) or not mapping:
         raise ToolError("transfer.input", "mapping must say which source column becomes which target column")
-    if columns is not None and (unknown := [str(name) for name in mapping if name not in columns]):
+    known = frozenset(columns or ())
+    if columns is not None and (unknown := [str(name) for name in mapping if name not in known]):
         raise ToolError("transfer.input", f'the source has no column "{unknown[0]}"; it has {", ".join(columns)}')
     return {str(name): str(to) for name, to in mapping.items()}
 
