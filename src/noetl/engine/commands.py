@@ -107,6 +107,7 @@ class DeliverMessage(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     correlation: dict[str, Any] = {}
     payload: Any = None
+    sent_at: float | None = None
 
 
 class DeliverSignal(msgspec.Struct, frozen=True, kw_only=True):

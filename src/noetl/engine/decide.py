@@ -68,7 +68,7 @@ def decide(plan: Plan, execution: Execution, command: commands.Command) -> Decis
         case commands.PauseExecution() | commands.ResumeExecution() | commands.CancelExecution():
             return control_execution(execution, command)
         case commands.DeliverMessage():
-            return deliver_message(execution, command)
+            return deliver_message(plan, execution, command)
         case commands.DeliverSignal():
             return deliver_signal(execution, command)
         case commands.InjectEvent():

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from noetl.base.clock import ManualClock
@@ -115,6 +116,21 @@ async def test_a_message_without_a_wait_is_stored_for_a_later_wait(control_plane
     serving.cancel()
 
     assert await received(control_plane) == [1], "the oldest, and only one"
+
+
+async def test_a_playbook_takes_no_message_older_than_its_limit(control_plane: ControlPlane) -> None:
+    old, new = message(1, order=7), message(2, order=7)
+    now = control_plane.clock.now()
+    for row, age_s in ((old, 3_601.0), (new, 3_500.0)):
+        await delivery.keep(control_plane.store, msgspec.structs.replace(row, sent_at=now - age_s))
+
+    await control_plane.start("executor: {spec: {policy: {limits: {message_ttl: 1h}}}}\n" + MESSAGE)
+    await control_plane.message_queue.sweep()
+
+    assert await received(control_plane) == [2]
+    kept = await control_plane.store.waits.message("m1")
+    assert kept is not None
+    assert kept.taken_by is None, "a step of another playbook may take it"
 
 
 @pytest.mark.req("MSG-03")

@@ -25,7 +25,7 @@ from noetl.net.net import Net, from_json
 from noetl.store.contract import ConflictError, Store
 from noetl.store.waits import MAX_KEYS, MESSAGE, SIGNAL, MessageRow, WaitRow, parts_of
 
-MESSAGE_TTL_S = 86_400.0  # message_ttl (MSG-03)
+MESSAGE_TTL_S = 86_400.0  # of a message whose sender says nothing (MSG-03)
 # Messages of one name that no wait has taken. A sender without a receiver would otherwise fill the database.
 MOST_KEPT = 10_000
 _AT_ONCE = 100  # executions that receive a signal in one transaction
@@ -131,6 +131,7 @@ class MessageDelivery:
             name=message.name,
             correlation=message.correlation,
             payload=message.payload,
+            sent_at=message.sent_at,
         )
         try:
             decision = await self._executions.submit(wait.execution_id, command)

@@ -9,10 +9,12 @@ from typing import Any
 
 import msgspec
 
+from noetl.base.durations import seconds
 from noetl.base.ids import derived
 from noetl.engine.commands import CancelTimer, DeliverMessage, DeliverSignal, InjectEvent
 from noetl.engine.decision import Decision, Draft
 from noetl.engine.execution import Execution
+from noetl.engine.plan import Plan
 from noetl.engine.waits.due_timers import end_wait
 from noetl.engine.waits.state import Wait, WaitKind
 from noetl.events.control import Emitted
@@ -24,7 +26,7 @@ from noetl.events.waits import MessageReceived, SignalReceived, TimerCancelled, 
 _INJECTABLE = frozenset({MessageReceived.event_type, SignalReceived.event_type, TimerFired.event_type})
 
 
-def deliver_message(execution: Execution, command: DeliverMessage) -> Decision:
+def deliver_message(plan: Plan, execution: Execution, command: DeliverMessage) -> Decision:
     """To the one wait it was sent to, once (MSG-01, MSG-02)."""
     if refused := _refusal_when_over(execution):
         return refused
@@ -39,6 +41,8 @@ def deliver_message(execution: Execution, command: DeliverMessage) -> Decision:
         return Decision(
             verdict=ReportResult.INVALID, detail=f'this is not the message "{wait.name}" that is waited for'
         )
+    if _is_too_old(plan, command):
+        return Decision(verdict=ReportResult.INVALID, detail="the message is older than message_ttl allows")
     if execution.lifecycle.paused:
         return Decision(verdict=ReportResult.PAUSED)  # messages are kept meanwhile (O-16)
     draft = Draft(execution, command.at, derived(wait.wait_id, command.message_id))
@@ -51,6 +55,12 @@ def deliver_message(execution: Execution, command: DeliverMessage) -> Decision:
     )
     end_wait(draft, execution, wait, received)
     return draft.decision()
+
+
+def _is_too_old(plan: Plan, command: DeliverMessage) -> bool:
+    """Whether the playbook takes no message that was sent so long ago (O-33)."""
+    most = plan.net.executor.limits.get("message_ttl")
+    return most is not None and command.sent_at is not None and command.at - command.sent_at > seconds(most)
 
 
 def _matches(sent: dict[str, Any], awaited: dict[str, Any]) -> bool:

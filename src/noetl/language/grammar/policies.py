@@ -264,7 +264,8 @@ EXECUTOR_POLICY = Construct(
         Key(
             "limits",
             model.FREE,
-            "Limits of an execution: max_step_runs, max_task_runs, max_depth, max_payload_bytes, max_in_flight.",
+            "Limits of an execution: max_step_runs, max_task_runs, max_depth, max_payload_bytes, max_in_flight, and "
+            "message_ttl, the greatest age of a message that its steps take.",
         ),
         Key("placement", model.FREE, "A hint for people that is kept with the net; nothing acts on it."),
         Key("cost", model.FREE, "A hint for people that is kept with the net; nothing acts on it."),

@@ -183,6 +183,7 @@ def _limits(reading: shared_checks.ReadContext, node: Node, what: str) -> None:
             hint = shared_checks.did_you_mean(key, _LIMITS)
             reading.error("W_UNKNOWN_KEY", key_node, f'"{key}" is no limit and is ignored', hint)
     check_lease(reading, block.get("lease") if block else None)
+    shared_checks.duration(reading, block.get("message_ttl") if block else None, f"{what}.message_ttl")
 
 
 def _partitioning(reading: shared_checks.ReadContext, node: Node, what: str) -> None:
