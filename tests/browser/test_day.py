@@ -123,6 +123,9 @@ def test_logs_show_colours_and_iterations_and_are_downloaded(
     )
     expect(page.get_by_role("alert")).to_contain_text('load/load_task, line 2: raise ValueError("the disk is full")')
     picture(page, "logs-colours")
+    page.get_by_label("times").check()
+    expect(page.get_by_text("The stored log has the time of its task only.").first).to_be_visible()
+    page.get_by_label("times").uncheck()
     page.get_by_label("Iteration").fill("1")
     page.get_by_label("Iteration").press("Enter")
     expect(page.get_by_role("tabpanel").get_by_role("listitem")).to_have_count(1)
@@ -255,6 +258,10 @@ def test_the_audit_shows_sentences_and_verifies_its_chain(
 ) -> None:
     page = open_at("/audit")
     expect(page.get_by_role("table", name="Audit")).to_contain_text("registered day/orders v1")
+    registered = page.get_by_role("row", name="registered day/orders v1")
+    expect(registered.get_by_role("link", name="day/orders")).to_have_attribute(
+        "href", "/catalog/edit/day/orders?version=1"
+    )
     page.get_by_label("Find in the audit log").fill("started day/orders")
     expect(page.get_by_role("row", name="started day/orders").first).to_contain_text("admin")
     page.get_by_role("button", name="Verify the chain").click()
@@ -264,6 +271,40 @@ def test_the_audit_shows_sentences_and_verifies_its_chain(
     with page.expect_download() as saved:
         page.get_by_role("button", name="Export").click()
     assert "POST /api/executions" in Path(saved.value.path()).read_text("utf-8")
+
+
+def test_the_page_of_a_playbook_names_who_registered_each_version(open_at: Open, visitor: Visitor, here: Site) -> None:
+    source = ORDERS.replace("day/orders", "day/authored").replace("day_orders", "day_authored")
+    here.register(source)
+    anna = here.make_token("anna_v", "author")
+    changed = {"source": source.replace("range(120)", "range(121)")}
+    answer = here.api.post("catalog", json=changed, headers={"Authorization": f"Bearer {anna}"})
+    assert answer.raise_for_status().json()["version"] == 2
+
+    page = open_at("/catalog/playbook/day/authored")
+
+    versions = page.get_by_role("table", name="Versions")
+    expect(versions.get_by_role("row").nth(1)).to_contain_text("by anna_v")
+    expect(versions.get_by_role("row").nth(2)).to_contain_text("by admin")
+    expect(page.locator("main header")).to_contain_text("by anna_v")
+    assert findings(page) == []
+
+
+def test_on_a_narrow_screen_a_schedule_uses_all_of_its_width(open_at: Open, here: Site) -> None:
+    page = open_at("/schedules")
+    page.set_viewport_size({"width": 640, "height": 400})  # 1280 at 200 %
+    row = page.get_by_role("row").filter(has_text="tests/nightly")
+    cell = row.locator("td.next")
+    expect(cell).to_contain_text("Europe/Berlin")
+    widths = [one.evaluate("one => one.clientWidth") for one in (row, cell)]
+    assert widths[1] == widths[0]
+
+
+def test_a_choice_is_as_wide_as_its_words(open_at: Open) -> None:
+    page = open_at("/settings")
+    choice = page.get_by_role("group", name="Appearance")
+    words = sum(one.evaluate("one => one.offsetWidth") for one in choice.get_by_role("button").all())
+    assert choice.evaluate("one => one.clientWidth") <= words + 3  # widths are rounded
 
 
 def test_a_token_with_an_expiry_is_created(open_at: Open) -> None:

@@ -246,12 +246,16 @@ class PlaybookInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VersionView(msgspec.Struct, frozen=True, kw_only=True):
+    """`registered_by` is the user who registered it on a server; null in lists of playbooks, and where it is not
+    known."""
+
     path: str
     version: int
     label: str | None
     catalog_id: str
     net_hash: str
     registered_at: str
+    registered_by: str | None = None
 
 
 class VersionDetail(VersionView, frozen=True, kw_only=True):

@@ -20,6 +20,8 @@ from noetl.store.installation import NEWEST, Catalog, CatalogRow, Registration
 _COMPARED = 1_000
 # Playbooks whose steps are searched, in the order of their paths.
 _SEARCHED = 1_000
+# Who registered a version, by the id of the version: the catalogue itself is also written without a server.
+_REGISTERED_BY = "registered_by"
 # A message repeats no more characters of an unknown name than this.
 _SHOWN = 200
 
@@ -74,6 +76,7 @@ async def register_playbook(
     origin: Path | None = None,
     schedule: bool = True,
     conditions: Conditions = ANY,
+    actor: str | None = None,
 ) -> RegisteredVersion:
     """Register a new version, unless the newest one has the same content. Its schedule applies from now on (TMR-01).
     With `schedule` false, the schedule of this path keeps running the version it names. ReplacedError where the
@@ -89,6 +92,9 @@ async def register_playbook(
     if schedule:
         await ScheduleStore(store.key_values).enter(net, row, at=at)
     created = before is None or before.version != row.version
+    if created and actor is not None:
+        name = catalog_id(row.path, row.version)
+        await store.key_values.put(_REGISTERED_BY, name, actor.encode(), over=0, at=at)
     return RegisteredVersion(row=row, created=created, absent_credentials=await _absent_credentials(store, net))
 
 
@@ -134,12 +140,16 @@ async def registered_version(catalog: Catalog, path: str, version: str | int | N
     raise await _no_playbook(catalog, path)
 
 
-async def playbook_versions(catalog: Catalog, path: str) -> list[VersionView]:
-    """The versions of a playbook, the newest first."""
-    rows = await catalog.versions(path)
+async def playbook_versions(store: Store, path: str) -> list[VersionView]:
+    """The versions of a playbook, the newest first, with who registered each."""
+    rows = await store.catalog.versions(path)
     if not rows:
-        raise await _no_playbook(catalog, path)
-    return [version_view(row) for row in rows]
+        raise await _no_playbook(store.catalog, path)
+    noted = await store.key_values.beginning(_REGISTERED_BY, [catalog_id(path, "")])
+    authors = {one.name: one.body.decode() for one in noted}
+    return [
+        VersionView(**version_fields(row), registered_by=authors.get(catalog_id(row.path, row.version))) for row in rows
+    ]
 
 
 async def matching_steps(store: Store, text: str, *, limit: int) -> list[PlaybookStep]:
@@ -183,7 +193,7 @@ def version_fields(row: CatalogRow) -> dict[str, Any]:
     }
 
 
-def catalog_id(path: str, version: int) -> str:
+def catalog_id(path: str, version: int | str) -> str:
     """One name for path and version of a playbook (SRV-02)."""
     return f"{path}@{version}"
 

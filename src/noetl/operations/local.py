@@ -211,7 +211,7 @@ class LocalOperations(LocalAdministration):
     async def versions(self, path: str) -> list[api_shapes.VersionView]:
         from noetl.operations.catalog import playbook_versions
 
-        return await playbook_versions(self.store.catalog, path)
+        return await playbook_versions(self.store, path)
 
     async def source(self, path: str, version: str | int | None = None) -> str:
         from noetl.operations.catalog import playbook_source

@@ -108,7 +108,8 @@ async def test_versions_texts_and_differences_can_be_read() -> None:
         assert [one["version"] for one in listed] == [2, 1]
         assert (await talk.get(f"{url}/versions/1"))["catalog_id"] == "tests/test@1"
         assert (await talk.get(url))["version"] == 2
-        assert (await talk.get("/api/catalog"))["playbooks"] == [listed[0]]
+        assert {one["registered_by"] for one in listed} == {"admin"}
+        assert (await talk.get("/api/catalog"))["playbooks"] == [{**listed[0], "registered_by": None}]
         assert "moon" in newest.text
         assert oldest.text == playbook(HELLO)
         assert "-workload: {who: world}\n+workload: {who: moon}" in change.text

@@ -41,6 +41,9 @@ describe("the audit log", () => {
     const started = row("POST", `/api/executions?path=shop/load&execution_id=${id}`);
     expect(deedOf(started)).toBe("started shop/load");
     expect(partsOf(started)[1]).toEqual({ text: "shop/load", execution: id });
+    const registered = row("POST /api/catalog", "/api/catalog?path=shop/load&version=3");
+    expect(deedOf(registered)).toBe("registered shop/load v3");
+    expect(partsOf(registered)[1]).toEqual({ text: "shop/load", playbook: { path: "shop/load", version: "3" } });
   });
 
   it("is exported as text that no sheet runs", () => {

@@ -107,7 +107,7 @@ function addition(deed: keyof typeof t.deeds, about: URLSearchParams): string {
 /** The deed in parts, so that the execution or the task it is about can be opened. */
 export function partsOf(
   row: Pick<AuditRow, "action" | "object" | "outcome">,
-): { text: string; execution?: string; task?: string }[] {
+): { text: string; execution?: string; task?: string; playbook?: { path: string; version: string } }[] {
   const deed = deedOf(row);
   const parts = (word: string, link: object): { text: string }[] => {
     const at = deed.indexOf(word);
@@ -117,8 +117,12 @@ export function partsOf(
   if (found && deed.includes(found)) return parts(found, { execution: found });
   const task = /\/tasks\/([0-9a-f-]{32,36})\//.exec(row.object)?.[1];
   if (task && deed.includes(task)) return parts(task, { task });
-  const [path, begun] = ["path", "execution_id"].map((one) => detailsOf(row.object).get(one));
+  const about = detailsOf(row.object);
+  const [path, begun] = ["path", "execution_id"].map((one) => about.get(one));
   if (path && begun && deed.includes(path)) return parts(path, { execution: begun });
+  const version = about.get("version");
+  const isRegistered = row.object.startsWith("/api/catalog?");
+  if (isRegistered && path && version && deed.includes(path)) return parts(path, { playbook: { path, version } });
   return [{ text: deed }];
 }
 

@@ -19,6 +19,7 @@ export const t = area("playbooks", {
   // Playbook.svelte
   playbook: "playbook",
   allPlaybooks: "All playbooks",
+  registeredBy: (user: Value) => ` by ${user}`,
   versionRegistered: (version: Value, value: Value) => `version ${version}${value}, registered`,
   edit: "Edit",
   textAndNet: "Text and net",

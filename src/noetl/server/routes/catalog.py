@@ -26,7 +26,7 @@ from noetl.server.bodies import JSON, YAML, body_of, media_type, read, require_m
 from noetl.server.computations import computed
 from noetl.server.guarded_router import GuardedRouter, Json, openapi_docs
 from noetl.server.problem_details import ProblemDetails
-from noetl.server.services import services_of
+from noetl.server.services import identity_of, services_of
 
 if TYPE_CHECKING:
     from noetl.language.proving.certificate import Certificate
@@ -86,6 +86,7 @@ async def register(request: Request) -> Response:
         at=services.clock.now(),
         schedule=asked.schedule,
         conditions=Conditions(opened_from=asked.opened_from, may_remove=asked.may_remove),
+        actor=str(identity_of(request).subject),
     )
     row = registered.row
     # For the audit log: the version is known only now.
@@ -130,7 +131,7 @@ async def steps(
 
 @router.get("/api/catalog/{path:path}/versions", **openapi_docs(Versions, summary="List the versions of a playbook"))
 async def versions(request: Request, path: str) -> Response:
-    return Json(Versions(path=path, versions=await playbook_versions(services_of(request).store.catalog, path)))
+    return Json(Versions(path=path, versions=await playbook_versions(services_of(request).store, path)))
 
 
 @router.get("/api/catalog/{path:path}/versions/{version}", **openapi_docs(VersionDetail, summary="One version"))

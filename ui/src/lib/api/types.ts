@@ -4816,6 +4816,8 @@ export interface components {
             net_hash: string;
             path: string;
             registered_at: string;
+            /** @default null */
+            registered_by: string | null;
             verdict: string;
             version: number;
         };
@@ -6129,15 +6131,23 @@ export interface components {
             net_hash: string;
             path: string;
             registered_at: string;
+            /** @default null */
+            registered_by: string | null;
             version: number;
         };
-        /** VersionView */
+        /**
+         * VersionView
+         * @description `registered_by` is the user who registered it on a server; null in lists of playbooks, and where it is not
+         *     known.
+         */
         VersionView: {
             catalog_id: string;
             label: string | null;
             net_hash: string;
             path: string;
             registered_at: string;
+            /** @default null */
+            registered_by: string | null;
             version: number;
         };
         /**
@@ -6193,7 +6203,7 @@ export interface components {
         /**
          * WorkerView
          * @description `drained_at`: since then it gets no new orders, by request of `drained_by`; it finishes the orders it holds.
-         *     `alone_in` are the pools whose orders no other worker could take.
+         *     `alone_in` are the pools whose orders no other worker could take. `in_server`: it has no process of its own.
          */
         WorkerView: {
             /** @default [] */
@@ -6203,6 +6213,8 @@ export interface components {
             drained_at: string | null;
             /** @default  */
             drained_by: string;
+            /** @default false */
+            in_server: boolean;
             kinds: string[];
             labels: {
                 [key: string]: string;
