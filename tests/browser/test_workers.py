@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.audit import findings
-from tests.browser.conftest import Picture, Visitor, is_told
-from tests.browser.serving import Site
+from tests.browser.conftest import PATIENCE_MS, Picture, Visitor, is_told
+from tests.browser.remote_workers import administrator, remote_worker
+from tests.browser.serving import Site, site
 
 
 def test_a_worker_is_drained_and_resumed(open_at: Callable[[str], Page], here: Site, picture: Picture) -> None:
@@ -18,7 +20,7 @@ def test_a_worker_is_drained_and_resumed(open_at: Callable[[str], Page], here: S
     row.get_by_role("button", name="Drain").click()
     page.get_by_role("dialog").get_by_role("button", name="Drain worker").click()
     is_told(page, "takes no more orders")
-    expect(row).to_contain_text("drain")
+    expect(row).to_contain_text("It holds no orders.")
     picture(page, "workers-drained")
     assert findings(page) == []
 
@@ -30,6 +32,23 @@ def test_a_worker_is_drained_and_resumed(open_at: Callable[[str], Page], here: S
     row.get_by_role("button", name="Resume").click()
     expect(row.get_by_role("button", name="Drain")).to_be_visible()
     assert here.ended(waiting) == "completed"
+
+
+def test_a_drained_worker_says_when_its_process_can_be_stopped_and_is_removed(browser: Browser, tmp_path: Path) -> None:
+    with (
+        site(tmp_path, workers=0) as there,
+        remote_worker(there) as process,
+        administrator(browser, there, "/workers", PATIENCE_MS) as page,
+    ):
+        row = page.get_by_role("table", name="Workers").get_by_role("row").nth(1)
+        row.get_by_role("button", name="Drain").click()
+        page.get_by_role("dialog").get_by_role("button", name="Drain worker").click()
+        expect(row).to_contain_text("It holds no orders: stop its process, and it leaves this list.")
+        assert findings(page) == []
+
+        process.terminate()
+
+        expect(page.get_by_role("heading", name="No workers")).to_be_visible()
 
 
 def test_a_viewer_is_not_offered_to_drain(visitor: Visitor, here: Site) -> None:

@@ -54,7 +54,7 @@ class WorkerRow(msgspec.Struct, kw_only=True):
 
 class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
     """`drained_at`: since then it gets no new orders, by request of `drained_by`; it finishes the orders it holds.
-    `alone_in` are the pools whose orders no other worker could take."""
+    `alone_in` are the pools whose orders no other worker could take. `in_server`: it has no process of its own."""
 
     worker_id: str
     pools: list[str]
@@ -70,6 +70,7 @@ class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
     drained_at: str | None = None
     drained_by: str = ""
     alone_in: list[str] = []
+    in_server: bool = False
 
 
 class Roster:
@@ -214,6 +215,7 @@ def worker_view(row: WorkerRow, held: list[str], alone_in: list[str], drain: Dra
         drained_at=rfc3339(drain.since) if drain is not None else None,
         drained_by=drain.by if drain is not None else "",
         alone_in=alone_in,
+        in_server=not row.token_id,
     )
 
 

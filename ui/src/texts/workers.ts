@@ -56,4 +56,7 @@ export const t = area("workers", {
   live: "live",
   draining: "draining",
   drained: "drained",
+  holdsStill: (orders: number) => `It finishes ${orders} ${orders === 1 ? "order" : "orders"} first.`,
+  holdsNothing: "It holds no orders.",
+  stopItNow: "It holds no orders: stop its process, and it leaves this list.",
 });
