@@ -57,9 +57,7 @@ def test_a_large_result_opens_part_by_part_and_its_rows_are_a_table(
     move(page, f"/executions/{large}?tab=data")
     part = page.get_by_role("region", name="Result", exact=True)
     expect(part).to_contain_text("day")
-    part.locator("summary", has_text="data").click()
-    part.locator("summary", has_text="rows").click()
-    expect(part).to_contain_text("[20,000]")
+    expect(part).to_contain_text("[20,000]")  # the one large part, and the one in it, open by themselves
     expect(part).to_contain_text("20,000 rows, 3 columns")
     expect(part).to_contain_text("1 to 50 of 20,000")
     part.get_by_role("button", name="Last").click()

@@ -207,6 +207,8 @@ def test_a_pause_names_its_user_at_the_head_in_the_events_and_in_the_timeline(
     picture(page, "paused")
     assert findings(page) == []
     page.get_by_role("tab", name="Events").click()
+    kind = page.locator(".event", has_text="playbook.execution_requested").locator(".type")
+    assert kind.evaluate("one => one.scrollWidth <= one.clientWidth"), "the longest kind is cut"
     expect(page.locator(".event", has_text="playbook.paused").locator(".gist")).to_have_text("otto_p")
     page.get_by_role("button", name="Resume").click()
     expect(head).to_have_count(0)
@@ -232,6 +234,9 @@ def test_explain_leads_to_what_ends_a_wait(open_at: Open, visitor: Visitor, here
         expect(send).to_be_visible()
         picture(page, "explain")
         assert findings(page) == []
+        page.set_viewport_size({"width": 390, "height": 844})
+        cell = page.get_by_role("tabpanel").locator("td", has_text="waiting")
+        assert cell.evaluate("one => one.scrollWidth <= one.clientWidth"), "its state lies over the next column"
         send.click()
         expect(page.get_by_label("Correlation")).to_have_value('{"order":4321}')
         page.get_by_role("button", name="Send").click()

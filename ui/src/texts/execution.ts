@@ -107,6 +107,7 @@ export const t = area("execution", {
   wrap: "wrap",
   lineTimes: "times",
   lineTimesMean: "The time of each line, where it is known: of live output, and of tasks that ended while you watched",
+  linesHaveNoTimes: "The stored log has the time of its task only.",
   download: "Download",
   theLogs: "the logs",
   nothingWasPrintedIn: (step: Value) => `Nothing was printed in ${step}`,
