@@ -320,6 +320,19 @@ def test_set_ctx_of_a_firing_arc_is_applied_before_its_token_is_created() -> Non
 
 
 @pytest.mark.req("ROUTE-14")
+def test_the_args_of_an_arc_read_what_the_arc_writes() -> None:
+    talk = routed(
+        "{spec: {mode: inclusive}, arcs: [{step: a, set_ctx: {id: '{{ event.result }}'}, args: {id: '{{ ctx.id }}'}},"
+        " {step: b, args: {id: '{{ ctx.id | default(0) }}'}}]}"
+    )
+
+    talk.start()
+    talk.done("start", 7)
+
+    assert (talk.run("a").token.args, talk.run("b").token.args) == ({"id": 7}, {"id": 0})
+
+
+@pytest.mark.req("ROUTE-14")
 def test_the_later_of_two_firing_arcs_wins_a_ctx_key() -> None:
     talk = routed("{spec: {mode: inclusive}, arcs: [{step: a, set_ctx: {way: a}}, {step: b, set_ctx: {way: b}}]}")
 

@@ -73,3 +73,13 @@ def test_a_meaningless_time_expression_is_an_error(text: str) -> None:
 
 def test_a_name_of_the_scope_can_equal_a_function_name() -> None:
     assert parse("{{ now }}{{ range + 1 }}").evaluate({"now": "x", "range": 1}) == "x2"
+
+
+@pytest.mark.req("TPL-06")
+def test_dict_puts_mappings_together() -> None:
+    names = {"a": {"x": 1, "y": 2}, "b": {"y": 3}}
+
+    assert parse("{{ dict(a, b, z=4) }}").evaluate(names) == {"x": 1, "y": 3, "z": 4}
+    assert names == {"a": {"x": 1, "y": 2}, "b": {"y": 3}}
+    with pytest.raises(TemplateError, match="dict\\(\\) takes mappings, named values, or both"):
+        parse("{{ dict(a, [1]) }}").evaluate(names)

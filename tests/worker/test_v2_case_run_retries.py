@@ -440,3 +440,45 @@ def test_pages_of_a_body_with_its_own_data_are_appended_and_so_after_migration(p
         ran = run_case(one, start_task=list(pages), b_task=None)
 
         assert ran.tool.inputs_of("b_task")[0]["url"] == gives
+
+
+@pytest.mark.req("V2C-17", "MIG-06")
+def test_merged_pages_are_merged_after_migration_too() -> None:
+    text = case_text(
+        """
+        - step: start
+          tool: {kind: http, url: u, params: {page: 1}}
+          retry:
+            - when: "{{ response.data.more }}"
+              then: {max_attempts: 9, next_call: {params: {page: 2}}, collect: {path: data, into: all, strategy: merge}}
+          next: b
+        - {step: b, tool: {kind: http, url: "{{ start.all }}"}}
+        """
+    )
+    pages = [answer({"a": 1, "b": 2, "more": True}), answer({"b": 3, "more": False})]
+    migrated = convert(Source("t.yaml", text), kinds=load_kinds())
+
+    for one in (text, migrated.text or ""):
+        ran = run_case(one, start_task=list(pages), b_task=None)
+
+        assert ran.tool.inputs_of("b_task")[0]["url"] == {"a": 1, "b": 3, "more": False}
+
+
+@pytest.mark.req("V2C-08", "MIG-03", "ROUTE-14")
+def test_a_transition_reads_what_its_rule_sets_after_migration_too() -> None:
+    text = case_text(
+        """
+        - step: start
+          tool: {kind: http, url: u}
+          case:
+            - when: "{{ event.name == 'call.done' }}"
+              then: {set: {uid: "{{ result.id }}"}, next: [{step: b, args: {u: "{{ vars.uid }}"}}]}
+        - {step: b, tool: {kind: http, url: "{{ args.u }}"}}
+        """
+    )
+    migrated = convert(Source("t.yaml", text), kinds=load_kinds())
+
+    for one in (text, migrated.text or ""):
+        ran = run_case(one, start_task=answer({"id": 7}), b_task=None)
+
+        assert ran.tool.inputs_of("b_task")[0]["url"] == 7

@@ -5,6 +5,7 @@ Arcs are evaluated once per step run, on its boundary event. A failure takes onl
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -106,8 +107,13 @@ def _select_arcs(
         scope = arc_scope(plan, execution, run, run.ended, ctx=ctx)
         return _select_by_rules(plan, execution, step, run, scope, ctx, at)
     is_plain = _reads_nothing(step.router)
-    scope = Scope({}) if is_plain else arc_scope(plan, execution, run, run.ended, ctx=ctx)
-    selection = select(step.router or Router(), run.ended, scope, at)
+    boundary = run.ended
+
+    def scope_with(changed: dict[str, Any]) -> Scope:
+        return arc_scope(plan, execution, run, boundary, ctx=changed)
+
+    scope = Scope({}) if is_plain else scope_with(ctx)
+    selection = select(step.router or Router(), boundary, scope, at, lambda written: scope_with(patched(ctx, written)))
     tokens = sum(arc.tokens for arc in selection.fired)
     # They could not all run, and creating them would block all other executions of this server (ROUTE-10).
     if tokens > plan.max_step_runs:
@@ -186,18 +192,22 @@ def _select_by_rules(
         if fired:
             considered = tuple(ArcConsidered(step=arc.target, guard=True, fired=True) for arc in fired)
             return Selection(considered=considered, fired=fired, patch=patch)
-        scope = scope_with(patched(ctx, patch)) if patch else scope
+        ctx = patched(ctx, patch) if patch else ctx
+        scope = scope_with(ctx) if patch else scope
         router = shortcut(plan, step, scope, at)
     except BrokenCase as broken:
         return Selection(error=broken.error(step.name))
     except (TemplateError, ToolError) as problem:
         return Selection(error=Error(kind=problem.kind, message=f'next of step "{run.step}": {problem}'))
-    return msgspec.structs.replace(select(router, boundary, scope, at), patch=patch)
+    selection = select(router, boundary, scope, at, lambda written: scope_with(patched(ctx, written)))
+    return msgspec.structs.replace(selection, patch=patch)
 
 
-def select(router: Router, boundary: Boundary, scope: Scope, now: float) -> Selection:
+def select(
+    router: Router, boundary: Boundary, scope: Scope, now: float, scope_after: Callable[[dict[str, Any]], Scope]
+) -> Selection:
     """The arcs that fire, in YAML order: the first whose guard holds, or in inclusive mode all of them (ROUTE-03,
-    ROUTE-04)."""
+    ROUTE-04). `scope_after` has the `ctx` with what an arc writes."""
     considered: list[ArcConsidered] = []
     fired: list[FiredArc] = []
     for index, arc in enumerate(router.arcs):
@@ -211,7 +221,7 @@ def select(router: Router, boundary: Boundary, scope: Scope, now: float) -> Sele
             considered.append(ArcConsidered(step=arc.target, guard=guard, fired=fires))
             action = "followed"
             if fires:
-                fired.append(_rendered_arc(index, arc, boundary.step, scope, now))
+                fired.append(_rendered_arc(index, arc, boundary.step, scope, now, scope_after))
         except (TemplateError, ToolError) as problem:
             message = f"{_arc_name(router, index, boundary.step)} could not be {action}: {problem}"
             return Selection(considered=tuple(considered), error=Error(kind=problem.kind, message=message))
@@ -235,14 +245,18 @@ def _guard_result(arc: Arc, router: Router, boundary: Boundary, scope: Scope, no
     return "unguarded", boundary.name != FAILED or router.unguarded_always
 
 
-def _rendered_arc(index: int, arc: Arc, source: str, scope: Scope, now: float) -> FiredArc:
+def _rendered_arc(
+    index: int, arc: Arc, source: str, scope: Scope, now: float, scope_after: Callable[[dict[str, Any]], Scope]
+) -> FiredArc:
+    written = _mapping("set_ctx", arc.set_ctx, scope, now, keys=True)
     key, window_s = _dedupe(arc, scope, now)
     partition = render(arc.partition, scope, now=now) if arc.partition is not None else None
     return FiredArc(
         arc=index,
         target=arc.target,
-        args=_mapping("args", arc.args, scope, now),
-        set_ctx=_mapping("set_ctx", arc.set_ctx, scope, now, keys=True),
+        # What an arc writes is in `ctx` before its token is made, and the arguments are the token's (ROUTE-14).
+        args=_mapping("args", arc.args, scope_after(written) if written and arc.args is not None else scope, now),
+        set_ctx=written,
         tokens=arc.tokens,
         priority=_priority(arc, scope, now),
         partition=_text(partition) if partition is not None else None,

@@ -142,7 +142,11 @@ class _Inspection:
 
     def _no_spread(self, node: Any) -> None:
         if node.dyn_args is not None or node.dyn_kwargs is not None:
-            raise self._at(node, "*", "values cannot be spread with * or **: write them one by one")
+            raise self._at(
+                node,
+                "*",
+                "values cannot be spread with * or **: write them one by one, and dict(a, b) to put mappings together",
+            )
 
     def _at(self, node: Any, word: str, message: str) -> TemplateError:
         return TemplateError(message, offset=place_of(self._text, word, node.lineno))

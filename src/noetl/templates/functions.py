@@ -33,12 +33,12 @@ def _range(run: Evaluation, *bounds: int) -> range:
     return made
 
 
-def _dict(run: Evaluation, *pairs: Any, **entries: Any) -> Any:
-    given = pairs[0] if pairs else {}
-    if len(pairs) > 1 or not isinstance(given, dict):
-        raise TemplateError("dict() takes one mapping, named values, or both")
-    run.reserve(8 * (len(given) + len(entries)))
-    return run.own({**given, **entries})
+def _dict(run: Evaluation, *given: Any, **entries: Any) -> Any:
+    """One mapping of all; of two values under one key the later one stays."""
+    if not all(isinstance(one, dict) for one in given):
+        raise TemplateError("dict() takes mappings, named values, or both")
+    run.reserve(8 * (sum(map(len, given)) + len(entries)))
+    return run.own({key: value for one in (*given, entries) for key, value in one.items()})
 
 
 # Times and lengths of time in templates, and their plain forms (TPL-10).

@@ -241,7 +241,7 @@ _WAYS_OUT = {
     "regex_search": "use in, or a python task",
     "pprint": 'use "tojson" with an indent',
     "namespace": "use a python task to count or collect",
-    "combine": "use a python task to merge mappings",
+    "combine": "write dict(a, b): of two values under one key that of b stays",
     "strftime": "write now().strftime('%Y-%m-%d')",
     "ternary": "write a if condition else b",
     "zip": "use a python task",

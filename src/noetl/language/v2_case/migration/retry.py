@@ -299,7 +299,7 @@ def _collecting(collect: CollectSyntax) -> str:
         case "replace":
             return value
         case "merge":
-            return f"dict(iter.{collect.into}, **{value})"
+            return f"dict(iter.{collect.into}, {value} if {value} is mapping else {{}})"
         case _:
             if collect.path_text == "data":
                 value = f"({value}.data | default({value}))"
