@@ -7,7 +7,11 @@ from typing import Any
 
 import pytest
 
+from noetl.engine import admission
+from noetl.engine.decision import Decision, Draft
+from noetl.engine.execution import Token
 from noetl.engine.scopes import token_of
+from noetl.events.outcomes import Error
 from noetl.events.steps import CtxPatched, StepFailed
 from tests.engine_script import Conversation
 from tests.narrowing import payload, payloads
@@ -331,3 +335,38 @@ workflow:
 
     assert talk.status == "completed"
     assert len(talk.payloads("join.filled")[0].tokens) == 400
+
+
+@pytest.mark.req("ROUTE-10", "O-01")
+def test_a_join_that_fails_back_to_itself_ends_with_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No task runs in such a round: without a bound, one decision goes on until the memory of the server is used up."""
+    failed: list[Token] = []
+
+    def counted(draft: Draft, token: Token, failure: Error, about: dict[str, Any]) -> Decision:
+        failed.append(token)
+        assert len(failed) < 100, "more failed joins than the budget has step runs"
+        return fail_join(draft, token, failure, about)
+
+    fail_join = admission._failed_join
+    monkeypatch.setattr(admission, "_failed_join", counted)
+    talk = Conversation(
+        """
+executor: {spec: {policy: {limits: {max_step_runs: 20}}}}
+workflow:
+  - step: start
+    tool: {kind: python, code: x}
+    next: {spec: {mode: inclusive}, arcs: [{step: a}, {step: b}]}
+  - step: a
+    spec: {join: {count: 2}}
+    tool: {kind: python, code: x}
+    next: {spec: {mode: inclusive}, arcs: [{step: a, when: "{{ true }}"}, {step: b, when: "{{ true }}"}]}
+  - step: b
+"""
+    )
+
+    talk.start()
+    talk.done("start")
+
+    scheduled = [event for event in talk.log if event.event_type == "step.scheduled"]
+    assert (talk.status, len(scheduled)) == ("failed", 20)
+    assert talk.execution.lifecycle.error is not None

@@ -58,14 +58,15 @@ def admit(plan: Plan, execution: Execution, token: Token, at: float) -> Decision
     step_run_id = run_id_of(token.token_id)
     about: dict[str, Any] = {"step": token.step, "step_run_id": step_run_id}
     step = plan.step(token.step)
-    if token.failure is not None:
-        return _failed_join(draft, token, token.failure, about)
+    # Before joins that failed: an arc may lead one back to itself, and such a round has no task that would end it.
     if execution.counts.step_runs >= plan.max_step_runs:
         message = (
             f"this execution has had {plan.max_step_runs} step runs, the limit that "
             "executor.spec.policy.limits.max_step_runs sets"
         )
         return _drop_token(draft, token, about, "budget", Error(kind="execution.budget", message=message))
+    if token.failure is not None:
+        return _failed_join(draft, token, token.failure, about)
     # Most steps have neither rules nor limits. For them, building the scope would be most of the cost of a step. An
     # operator's limit (`held.limits`) and a partition are known only at run time, so they are tested here.
     if plan.admits_plainly(token.step) and token.partition is None and token.step not in execution.held.limits:
