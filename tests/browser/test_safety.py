@@ -173,6 +173,23 @@ def test_the_token_is_stored_where_no_script_can_read_it(visitor: Visitor, here:
     assert here.token not in kept
 
 
+def test_a_link_with_the_token_of_somebody_else_asks_whoever_is_signed_in(
+    visitor: Visitor, here: Site, picture: Picture
+) -> None:
+    page = visitor(here.make_token("ann", "author"))
+    page.goto("about:blank")
+
+    page.goto(f"{here.url}/catalog#token={here.make_token('mallory', 'viewer')}")
+    question = page.get_by_role("dialog")
+    expect(question).to_contain_text("mallory (viewer)")
+    picture(page, "token of somebody else")
+    question.get_by_role("button", name="Stay ann").click()
+
+    expect(question).to_have_count(0)
+    assert page.evaluate("fetch('/api/session').then((one) => one.json())")["subject"] == "ann"
+    assert "token" not in page.url
+
+
 HOSTILE = """<h1>Report</h1>
 <script>parent.postMessage("a script ran", "*")</script>
 <img src=x onerror="parent.postMessage('an image ran a script', '*')">

@@ -26,6 +26,10 @@ export const t = area("words", {
     "No answer from the server: this was not sent, or not confirmed. Try again when the server is back.",
   httpStatus: (status: Value) => `HTTP ${status}`,
   yourSessionHasEnded: "Your session has ended. Sign in again.",
+  signInAs: (subject: Value) => `Sign in as ${subject}`,
+  thisLinkSignsYouInAs: (subject: Value, role: Value, here: Value) =>
+    `The link that you opened signs you in as ${subject} (${role}). You are signed in as ${here}. Only go on if you know who sent it: ${subject} can see what you enter then.`,
+  stay: (here: Value) => `Stay ${here}`,
   yourTokenExpired: (at: Value) => `Your token expired at ${at}. Sign in again.`,
 
   // Executions that are no runs of a registered playbook

@@ -66,12 +66,18 @@ interface Options {
   body?: unknown;
   headers?: Record<string, string>;
   signal?: AbortSignal;
+  token?: string; // ask as its holder, and not as whoever is signed in
 }
 
-async function ask(method: string, path: string, { query, body, headers, signal }: Options = {}): Promise<Response> {
+async function ask(
+  method: string,
+  path: string,
+  { query, body, headers, signal, token }: Options = {},
+): Promise<Response> {
   const asker = csrf;
   const sent: Record<string, string> = { Accept: "application/json", ...headers };
   if (method !== "GET" && csrf) sent["Noetl-CSRF"] = csrf;
+  if (token) sent.authorization = ["bearer", token].join(" ");
   const isText = typeof body === "string";
   if (body !== undefined && !sent["Content-Type"]) sent["Content-Type"] = isText ? "text/yaml" : "application/json";
   let answer: Response;
@@ -80,7 +86,7 @@ async function ask(method: string, path: string, { query, body, headers, signal 
       method,
       headers: sent,
       body: body === undefined ? undefined : isText ? (body as string) : JSON.stringify(body),
-      credentials: "same-origin",
+      credentials: token ? "omit" : "same-origin",
       signal,
     });
   } catch (cause) {
@@ -115,6 +121,11 @@ export function idempotencyKey(): string {
 
 export async function get<T>(path: string, query?: Query, signal?: AbortSignal): Promise<T> {
   return (await ask("GET", path, { query, signal })).json() as Promise<T>;
+}
+
+/** What the holder of a token gets, without a session. */
+export async function getAs<T>(token: string, path: string): Promise<T> {
+  return (await ask("GET", path, { token })).json() as Promise<T>;
 }
 
 export async function getText(path: string, query?: Query): Promise<string> {

@@ -1,8 +1,10 @@
 // Who is looking. The token is exchanged for a cookie that scripts cannot read; only the CSRF word stays here.
 
-import { ApiError, get, onSignedOut, rememberCsrf, send } from "../api/client";
+import { ApiError, get, getAs, onSignedOut, rememberCsrf, send } from "../api/client";
 import { reconnect } from "../api/live.svelte";
 import { when } from "../words";
+import { tell } from "./dialogs.svelte";
+import { ask } from "./questions.svelte";
 import { dropTaskDrafts } from "./task_drafts";
 import { t } from "../../texts/words";
 import type { Who } from "../api/shapes";
@@ -52,12 +54,35 @@ export async function recall(): Promise<void> {
   const given = new URLSearchParams(location.hash.slice(1)).get("token");
   if (given) history.replaceState(null, "", location.pathname + location.search); // it must not stay in the address
   try {
-    if (given) await signIn(given);
-    else welcome(await get<Who>("session"));
+    if (!given) welcome(await get<Who>("session"));
+    else if (!(await staysSignedIn(given))) await signIn(given);
   } catch (problem) {
     if (!(problem instanceof ApiError) || problem.status !== 401) session.problem = (problem as Error).message;
   }
   session.known = true;
+}
+
+/** Whether the person who is signed in stays so, because the token is somebody else's: a link of a stranger must not sign
+ * them in as the stranger, who would see what they enter then. They are asked, and sign in as the other if they agree. */
+async function staysSignedIn(token: string): Promise<boolean> {
+  const here = await get<Who>("session").catch(() => null);
+  if (!here) return false;
+  try {
+    const other = await getAs<Who>(token, "session");
+    if (other.subject === here.subject) return false;
+    void ask({
+      title: t.signInAs(other.subject),
+      text: t.thisLinkSignsYouInAs(other.subject, other.role, here.subject),
+      verb: t.signInAs(other.subject),
+      leave: t.stay(here.subject),
+      danger: true,
+      act: () => signIn(token),
+    });
+  } catch (problem) {
+    tell((problem as Error).message, "bad");
+  }
+  welcome(here);
+  return true;
 }
 
 /** Whether the session still is: without one, the way in is shown. */
