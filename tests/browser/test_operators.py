@@ -232,7 +232,7 @@ def test_explain_leads_to_what_ends_a_wait(open_at: Open, visitor: Visitor, here
     with presses(page, 2):
         send = page.get_by_role("tabpanel").get_by_role("link", name="Send message paid")
         expect(send).to_be_visible()
-        picture(page, "explain")
+        picture(page, "explain-wait")
         assert findings(page) == []
         page.set_viewport_size({"width": 390, "height": 844})
         cell = page.get_by_role("tabpanel").locator("td", has_text="waiting")
