@@ -125,5 +125,11 @@ def test_what_is_typed_into_the_search_of_the_net_stays_out_of_the_text(open_at:
     expect(page.locator(".cm-activeLine")).to_contain_text("step: area01_part_03")
 
     expect(field).to_be_focused()
+    field.fill("area01_part")
+    expect(page.locator(".cm-activeLine")).to_contain_text("step: area01_part_00")
+    page.get_by_role("button", name="Next", exact=True).focus()
+    for part in ("01", "02"):  # with keys alone
+        page.keyboard.press("Enter")
+        expect(page.locator(".cm-activeLine")).to_contain_text(f"step: area01_part_{part}")
     expect(page.get_by_text("no errors")).to_be_visible()
     expect(page.get_by_role("button", name="Run draft")).to_have_count(0)  # nothing has changed

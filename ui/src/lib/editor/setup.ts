@@ -147,8 +147,8 @@ export function openEditor(root: ShadowRoot, { text, readonly, label, onchange, 
       const at = view.state.doc.line(Math.min(Math.max(1, number), view.state.doc.lines));
       view.dispatch({ selection: { anchor: at.from }, effects: EditorView.scrollIntoView(at.from, { y: "center" }) });
       line = at.number;
-      // Who types in another field, such as the search of the net, keeps it: the next letters would go into the text.
-      if (!(document.activeElement instanceof HTMLInputElement)) view.focus();
+      // Who searches the net keeps the focus there: the next letters or Enter would go into the text.
+      if (!document.activeElement?.closest("form")) view.focus();
     },
     close: () => view.destroy(),
   };
