@@ -19,6 +19,11 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a store, one run in it, and files that are not what they should be."""
     home = tmp_path_factory.mktemp("wrong")
     (home / "hello.yaml").write_text(HELLO)
+    for folder in ("folder", "empty"):
+        (home / folder).mkdir()
+    for name in ("two", "one"):
+        (home / "folder" / f"{name}.yaml").write_text(HELLO)
+    (home / "folder" / "settings.yaml").write_text("port: 1\n")
     (home / "bad.json").write_text("{")
     (home / "utf16.yaml").write_bytes("a: 1".encode("utf-16"))
     (home / "notdb.db").write_text("not a database at all")
@@ -46,7 +51,17 @@ def there(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("check nowhere.yaml", 2, "there is no such file"),
         ("register nowhere.yaml", 2, "there is no such file"),
         ("run hello.yaml --payload @nowhere.json", 2, "nowhere.json: No such file"),
+        (
+            "run folder",
+            2,
+            "folder: this is a folder, and one playbook is needed here: folder/one.yaml, folder/two.yaml\n",
+        ),
+        ("run folder --version 1", 2, 'no version "1" of such a playbook'),
+        ("run empty", 2, 'empty: this is a folder, and one playbook is needed here (*.yaml with "kind: Playbook")'),
         # inputs
+        ("dev --port abc", 2, '"abc" is not a whole number from 0 to 65535'),
+        ("dev --port 70000", 2, '"70000" is not a whole number from 0 to 65535'),
+        ("executions --limit many", 2, '"many" is not a whole number of at least 1'),
         ("run hello.yaml --payload {", 2, "this is not JSON"),
         ("run hello.yaml --payload @bad.json", 2, "this is not JSON"),
         ("run hello.yaml --payload [1]", 2, "a JSON object is needed"),
@@ -66,6 +81,8 @@ def there(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("rerun last --role manager", 2, "name it with --from"),
         ("dev --cluster --db x.db", 2, "leave --db out"),
         ("events last -f -o json", 2, "use -o jsonl"),
+        ("worker start --drain-timeout soon", 2, '"soon" is not a number of at least 0'),
+        ("task complete zzz --seen old", 2, '"old" is not a whole number'),
         # stores
         ("status last --db none.db", 4, "run a playbook first, or name another file"),
         ("task list --db none.db", 4, "run a playbook first, or name another file"),
@@ -97,7 +114,8 @@ def there(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("catalog show tests/tets", 4, 'did you mean "tests/test"? noetl catalog list shows'),
         ("run tests/tets", 2, 'registered here: did you mean "tests/test"?'),
         ("context use none", 4, "noetl context use --none goes back to the store file"),
-        ("credential delete nope", 4, 'there is no credential "nope"'),
+        ("credential delete nope", 4, 'there is no credential "nope": noetl credential list shows the credentials'),
+        ("credential test nope", 4, "noetl credential list shows the credentials"),
         ("token revoke nope", 4, 'there is no token "nope": noetl token list shows the tokens'),
         ("token create w --role worker", 4, "names the pools it serves"),
         ("webhook create x", 2, "--playbook PATH or --message NAME"),

@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from noetl.cli import main
+from noetl.cli.playbooks import project_files
 from noetl.operations.example_files import example_files
 
 
@@ -63,6 +64,18 @@ def test_a_called_playbook_is_copied_with_its_caller(tmp_path: Path) -> None:
     names = {file.name for file in (tmp_path / "shop" / "playbooks").iterdir()}
     assert names == {"nested.yaml", "nested.test.yaml", "shop_total.yaml", "shop_total.test.yaml"}
     assert "path: shop/shop_total" in (tmp_path / "shop" / "playbooks" / "nested.yaml").read_text()
+
+
+def test_a_folder_with_files_keeps_them_and_init_says_so(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine\n")
+
+    told = noetl("init", str(tmp_path))
+
+    said, *wrote = told.partition("\n\n")[0].splitlines()
+    assert said == f"{tmp_path} was not empty. Its other files are unchanged."
+    assert wrote == [f"wrote {file}" for file in project_files(tmp_path, "hello")]
+    assert (tmp_path / "notes.txt").read_text() == "mine\n"
+    assert "not empty" not in noetl("init", str(tmp_path / "new"))
 
 
 def test_existing_files_are_not_replaced(tmp_path: Path) -> None:

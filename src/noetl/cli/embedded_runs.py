@@ -16,7 +16,7 @@ import msgspec
 
 from noetl.cli import queries
 from noetl.cli.connection import StorePlace, read_at
-from noetl.cli.files import STDIN, Unreadable
+from noetl.cli.files import STDIN, Unreadable, folder_error
 from noetl.cli.own_process import pause_collection, protect, tune_collection
 from noetl.cli.terminal import as_json, visible
 from noetl.cli.watch import print_result, styled_status
@@ -162,7 +162,7 @@ class EmbeddedRuns:
         if version is not None:
             return Unreadable(f'{name}: no version "{version}" of such a playbook is registered in this store')
         if Path(name).is_dir():
-            return Unreadable(f"{name}: this is a folder, and one file is needed here")
+            return folder_error(name)
         return Unreadable(
             f"{name}: there is no such file, and no playbook of this path is registered here{self._nearest_path(name)}"
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 STDIN = "-"
 # This only bounds memory: the reader refuses texts above 1 MiB with a diagnostic.
 _LARGEST = 8 * 1024 * 1024
+# Of a folder named where one playbook is needed: files that are looked at, and playbooks that the error names.
+_MOST_FILES, _MOST_NAMED = 200, 5
 # Files of a folder are searched for this first: parsing every YAML file of a project as a playbook would report errors
 # in files that are not playbooks.
 _PLAYBOOK = re.compile(rb"^(?:apiVersion\s*:\s*[\"']?noetl\.io/|kind\s*:\s*[\"']?Playbook\b)", re.MULTILINE)
@@ -50,12 +53,27 @@ def read_source(name: str) -> Source:
     except FileNotFoundError:
         raise Unreadable(f"{name}: there is no such file") from None
     except IsADirectoryError:
-        raise Unreadable(f"{name}: this is a folder, and one file is needed here") from None
+        raise folder_error(name) from None
     except OSError as error:
         raise Unreadable(f"{name}: cannot be read ({error.strerror})") from None
     if name.endswith(TEST_SUFFIX) and not _PLAYBOOK.search(content):
         raise _file_of_tests(name)
     return Source(name, _text(name, content))
+
+
+def folder_error(name: str) -> Unreadable:
+    """The error for a folder in the place of one playbook; it names the playbooks in the folder."""
+    folder = Path(name)
+    # Two levels, and not all of them: a folder may be the home of a user.
+    patterns = ("*.yaml", "*.yml", "*/*.yaml", "*/*.yml")
+    files = islice((path for pattern in patterns for path in folder.glob(pattern)), _MOST_FILES)
+    named = sorted(str(path) for path in files if not path.name.endswith(TEST_SUFFIX) and _looks_like_playbook(path))
+    if not named:
+        return Unreadable(f'{name}: this is a folder, and one playbook is needed here (*.yaml with "kind: Playbook")')
+    more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
+    return Unreadable(
+        f"{name}: this is a folder, and one playbook is needed here: {', '.join(named[:_MOST_NAMED])}{more}"
+    )
 
 
 def _file_of_tests(name: str) -> Unreadable:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -325,7 +326,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     try:
         code = noetl.main(args=arguments, prog_name="noetl", standalone_mode=False)
     except click.ClickException as error:
-        _with_commands_of_group(error).show()
+        _with_allowed_numbers(_with_commands_of_group(error)).show()
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
         return _exit_interrupted()
@@ -357,6 +358,30 @@ def _with_commands_of_group(error: click.ClickException) -> click.ClickException
     else:
         way = f"{'there is' if len(known) == 1 else 'there are'} {', '.join(known)}"
     return click.UsageError(f'no command "{whole}"; {way}', error.ctx)
+
+
+_REFUSED_NUMBER = re.compile(r"""['"]?(.*?)['"]? is not (?:a valid (?:integer|float)|in the range)""", re.DOTALL)
+
+
+def _with_allowed_numbers(error: click.ClickException) -> click.ClickException:
+    """The error for a number says which numbers are allowed: click calls them a valid integer range."""
+    if not isinstance(error, click.BadParameter) or error.param is None:
+        return error
+    kind = error.param.type
+    refused = _REFUSED_NUMBER.match(error.message)
+    if refused is None or not isinstance(kind, (type(click.INT), type(click.FLOAT))):
+        return error
+    number = "whole number" if isinstance(kind, type(click.INT)) else "number"
+    match getattr(kind, "min", None), getattr(kind, "max", None):
+        case None, None:
+            which = ""
+        case least, None:
+            which = f" of at least {least}"
+        case None, most:
+            which = f" of at most {most}"
+        case least, most:
+            which = f" from {least} to {most}"
+    return click.BadParameter(f'"{refused[1]}" is not a {number}{which}', error.ctx, error.param, error.param_hint)
 
 
 def _exit_interrupted() -> int:

@@ -132,7 +132,10 @@ def init_command(folder: Path, template: str, force: bool) -> None:
             click.echo(f"wrote {file}")
         return
     texts = project_files(folder, template)
+    is_empty = not folder.is_dir() or not any(folder.iterdir())
     write_new(texts, force=force)
+    if not is_empty:
+        click.echo(f"{'This folder' if folder == Path() else folder} was not empty. Its other files are unchanged.")
     for file in texts:
         click.echo(f"wrote {file}")
     where = "" if folder == Path() else f"cd {folder} && "

@@ -159,7 +159,7 @@ class CredentialOperations:
 
 
 def _not_found(name: str) -> NotFoundError:
-    return NotFoundError(f'there is no credential "{name}"')
+    return NotFoundError(f'there is no credential "{name}": noetl credential list shows the credentials')
 
 
 # Trying a stored credential: the tool that uses its type connects with it, and does nothing else.
