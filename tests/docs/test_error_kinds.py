@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from noetl.tools.kinds import KINDS
+
 ROOT = Path(__file__).parents[2]
 _KIND = re.compile(r"[a-z][a-z0-9_]*(?:\.[a-z][a-z0-9_]*)*\Z")
 _MAKERS = {"ToolError": 0, "Error": None}  # where the kind stands when it is no keyword
@@ -97,3 +99,10 @@ def test_the_search_finds_error_kinds_in_the_source() -> None:
 @pytest.mark.req("OUT-03")
 def test_every_error_kind_is_in_the_specification() -> None:
     assert {kind: place for kind, place in raised().items() if kind not in listed()} == {}
+
+
+@pytest.mark.req("OUT-03")
+def test_every_error_kind_that_a_tool_declares_is_in_the_specification() -> None:
+    declared = {error for kind in KINDS.values() for error in kind.error_kinds}
+
+    assert declared - listed() == set()

@@ -68,7 +68,7 @@ REDIS = ToolKind(
 MQTT = ToolKind(
     name="mqtt",
     credential_types=("mqtt",),
-    error_kinds=_errors("mqtt"),
+    error_kinds=("mqtt.denied", "mqtt.error", "mqtt.input"),
     doc="Publishes messages to an MQTT broker, and receives some.",
     inputs=(
         Input(name="op", schema=one_of("publish", "receive"), doc="What to do.", required=True, aliases=("operation",)),
