@@ -32,13 +32,14 @@ def test_every_runnable_kind_has_a_page_and_there_are_no_other_pages() -> None:
 
 
 @pytest.mark.parametrize("kind", RUN_HERE)
-def test_a_tool_page_shows_an_example_and_every_input(kind: str) -> None:
+def test_a_tool_page_shows_an_example_every_input_and_every_error(kind: str) -> None:
     page = tool_page(KINDS[kind])
     examples = [(match[2].strip(), match[3]) for match in FENCE.finditer(page) if match[1] == "yaml"]
 
     assert any(f"kind: {kind}" in text for _, text in examples)
     for name in (one.name for one in (*KINDS[kind].inputs, *KINDS[kind].spec)):
         assert f"| `{name}` | " in page
+    assert [error for error in KINDS[kind].error_kinds if f"| `{error}` | " not in page.partition("## Errors")[2]] == []
     for form_, text in examples:
         checked = check(Source("example", whole(form_, text)), kinds=KINDS)
         assert [(d.code, d.line, d.message) for d in checked.diagnostics if d.code not in FINE] == []
