@@ -190,7 +190,7 @@ def _remark(kind: ToolKind) -> str:
 
 
 def _needs(kind: ToolKind) -> str:
-    return f" It needs an extra: `pip install noetl-engine[{EXTRAS[kind.name]}]`." if kind.name in EXTRAS else ""
+    return f' It needs an extra: `pip install "noetl-engine[{EXTRAS[kind.name]}]"`.' if kind.name in EXTRAS else ""
 
 
 def _limit(kind: ToolKind) -> str:
