@@ -102,3 +102,19 @@ async def test_a_step_that_cannot_run_alone_is_refused() -> None:
     assert broken["diagnostics"][0]["code"] == "E_TOOL_KIND"
     assert unseen["detail"] == f'step: "load" has not run in execution {earlier}'
     assert forbidden.status_code == 403
+
+
+async def test_given_results_of_a_loop_are_read_as_those_of_the_run() -> None:
+    looped = CHAIN.replace(
+        "tool: {name: extract_rows", "loop: {in: [1, 2], iterator: n}\n    tool: {name: extract_rows"
+    )
+    looped = looped.replace("{{ extract.rows }}", "{{ extract.results[0].data.name }}")
+    tool = Scripted(extract_rows={"name": "ann"})
+    async with talking(tools={"python": tool}) as talk:
+        earlier = await talk.ran(looped)
+        results = {"extract": [{"name": "bob"}, {"name": "ann"}]}
+        asked = {"source": playbook(looped), "step": "load", "inputs": {"results": results}, "execution_id": earlier}
+        begun = await talk.post("/api/executions/step-test", asked, status=201)
+        await talk.services.listeners.hub.wait_for_end(begun["execution_id"], LONGEST_S)
+
+    assert [inputs["args"]["rows"] for inputs in tool.inputs_of("copy")] == ["ann", "bob"]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
+from noetl.templates.budget import Evaluation
 from noetl.templates.expression import parse
+from noetl.templates.output import extent
 from noetl.templates.render import holds, render_collection
 from noetl.templates.scope import Scope
 from noetl.templates.values import Authored
@@ -292,3 +295,113 @@ def test_a_step_loops_over_the_rows_of_a_result(text: str, view: Any, expected: 
 )
 def test_what_follows_output_is_read_of_the_result_itself(text: str, view: Any, expected: Any) -> None:
     assert value(text, s=view) == expected
+
+
+def loop_of(*payloads: Any) -> ResultProxy:
+    return ResultProxy(list(payloads), of_loop=True)
+
+
+PEOPLE = ({"name": "ann", "n": 2}, {"name": "bob", "n": 1})
+WITH_DATA = ({"data": {"name": "ann"}}, {"errors": ["gone"]})
+
+
+@pytest.mark.req("TPL-07", "LOOP-13")
+@pytest.mark.parametrize(
+    ("text", "results", "expected"),
+    [
+        ("{{ s.results[0].data.name }}", PEOPLE, "ann"),
+        ("{{ s.data[1].result.name }}", PEOPLE, "bob"),
+        ("{{ s.result[-1].data.name }}", PEOPLE, "bob"),
+        ("{{ s[0].data.name }}", PEOPLE, "ann"),
+        ("{{ s.rows[0].result.data.name }}", PEOPLE, "ann"),
+        ("{{ s.data.results[0].data.name }}", PEOPLE, "ann"),
+        ("{{ s.results[5].data.name }}", PEOPLE, None),
+        ("{{ s.results | map(attribute='data.name') | list }}", PEOPLE, ["ann", "bob"]),
+        ("{{ s | map(attribute='result.name') | join(',') }}", PEOPLE, "ann,bob"),
+        ("{{ s.results | sum(attribute='data.n') }}", PEOPLE, 3),
+        ("{{ (s.results | sort(attribute='data.n') | first).name }}", PEOPLE, "bob"),
+        ("{{ (s.results | last).data.name }}", PEOPLE, "bob"),
+        ("{{ s.results | selectattr('data.n', '>', 1) | list }}", PEOPLE, [PEOPLE[0]]),
+        ("{% for r in s.results %}{{ r.data.name }} {% endfor %}", PEOPLE, "ann bob "),
+        ("{% for r in s.data if r.data.n > 1 %}{{ r.name }}{% endfor %}", PEOPLE, "ann"),
+        # Rows of a query, one list for each iteration.
+        ("{{ s.results[0].data.name }}", ([PEOPLE[0]], []), "ann"),
+        ("{{ s.results[0].data[1].name }}", (list(PEOPLE), []), "bob"),
+        ("{{ s.results[0].rows | length }}", (list(PEOPLE), []), 2),
+        # An own key comes first, and a body's own `data` is read as that of a single result is.
+        ("{{ s.results[0].data.name }}", WITH_DATA, "ann"),
+        ("{{ s.results[0].data.data.name }}", WITH_DATA, "ann"),
+        ("{{ s.results[0].data }}", WITH_DATA, {"name": "ann"}),
+        # A missing `data` may say that the call failed.
+        ("{{ s.results[1].data is defined }}", WITH_DATA, False),
+        ("{{ s.results | selectattr('data') | list | length }}", WITH_DATA, 1),
+        ("{{ s.results[1].data | default('none') }}", WITH_DATA, "none"),
+        ("{{ s.results[0].data.name }}", (None, "text", 3), None),
+    ],
+)
+def test_an_element_of_a_loops_results_is_read_as_a_result_is(
+    text: str, results: tuple[Any, ...], expected: Any
+) -> None:
+    assert value(text, s=loop_of(*results)) == expected
+
+
+@pytest.mark.req("TPL-07", "LOOP-13")
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("{{ s }}", list(PEOPLE)),
+        ("{{ s.results }}", list(PEOPLE)),
+        ("{{ s.results | list }}", list(PEOPLE)),
+        ("{{ s.results[0] }}", PEOPLE[0]),
+        ("{{ [s.results[0], s.data | first] }}", [PEOPLE[0], PEOPLE[0]]),
+        ("{{ {'first': s.results[0]} }}", {"first": PEOPLE[0]}),
+        ("{{ s.results[:1] }}", [PEOPLE[0]]),
+        ("{{ s.results | batch(1) | list }}", [[PEOPLE[0]], [PEOPLE[1]]]),
+        ("{{ s.results | reverse | list }}", [PEOPLE[1], PEOPLE[0]]),
+        ("{{ s.results | list | tojson }}", '[{"name": "ann", "n": 2}, {"name": "bob", "n": 1}]'),
+        ("{{ s.results[0] | tojson }}", '{"name": "ann", "n": 2}'),
+        ("{{ s.results | list | string }}", "[{'name': 'ann', 'n': 2}, {'name': 'bob', 'n': 1}]"),
+        ("{{ s.results == s.data }}", True),
+        ("{{ s.results[0] == {'name': 'ann', 'n': 2} }}", True),
+        ("{{ {'name': 'bob', 'n': 1} in s.results }}", True),
+        ("{{ s.results | length + s.results[0] | length }}", 4),
+        ("{{ s.results[0].get('name') }}", "ann"),
+        ("{{ s.results[0] is mapping }}", True),
+        ("{{ s.results + s.results == (s.results | list) * 2 }}", True),
+    ],
+)
+def test_elements_of_a_loops_results_stay_plain_data(text: str, expected: Any) -> None:
+    assert value(text, s=loop_of(*PEOPLE)) == expected
+    found = value(text, s=loop_of(*PEOPLE))
+    assert json.loads(json.dumps(found)) == expected
+    assert plain_types(found) <= {dict, list, str, int, bool}
+
+
+def plain_types(found: Any) -> set[type]:
+    inner = found.values() if isinstance(found, dict) else found if isinstance(found, list) else ()
+    return {type(found)}.union(*map(plain_types, inner))
+
+
+@pytest.mark.req("TPL-07", "LOOP-01")
+def test_a_step_loops_over_the_plain_results_of_another_loop() -> None:
+    for text in ("{{ s }}", "{{ s.results }}", "{{ s.results or [] }}", "{{ s.results | list }}"):
+        found = render_collection(Authored(text), Scope({}, steps={"s": loop_of(*PEOPLE)}))
+
+        assert found == list(PEOPLE)
+        assert plain_types(list(found)) <= {dict, list, str, int}
+
+
+@pytest.mark.req("TPL-07", "TPL-11")
+def test_an_element_in_a_list_weighs_what_it_holds() -> None:
+    """The budget is asked before the text of a list is made."""
+    nothing: dict[str, Any] = {}
+    run = Evaluation(nothing.__getitem__)
+    [view] = loop_of({"text": "x" * 5_000}).elements() or []
+
+    assert type(view) is not dict
+    assert extent(run, [view], {}) == extent(run, [view.value()], {})
+
+
+@pytest.mark.req("TPL-07")
+def test_rows_of_a_query_are_not_read_as_results() -> None:
+    assert value("{{ s.rows[0].data.id }}", s=rows(*ROWS)) is None

@@ -299,6 +299,33 @@ def test_an_iteration_result_by_reference_stays_a_reference_in_the_list() -> Non
     assert ran.result.result["result"] == ["x" * 200, 2]
 
 
+@pytest.mark.req("LOOP-13", "TPL-07")
+@pytest.mark.parametrize("limits", [{}, {"max_payload_bytes": 100}], ids=["inline", "by reference"])
+def test_elements_are_read_as_results_in_arcs_variables_and_later_steps(limits: dict[str, Any]) -> None:
+    """As `{{ step.data.name }}` reads a single result; the server renders guards and `set_ctx`, a worker the task."""
+    names = "{{ loop.results | map(attribute='data.name') | list }}"
+    guard = "{{ event.data.results[0].data.name == 'ann' and event.result[1].result.name == 'bob' }}"
+    read = {
+        "one": "{{ start.results[1].data.name }}",
+        "each": "{% for r in start.results %}{{ r.data.name }} {% endfor %}",
+        "whole": "{{ start.results[0] }}",
+    }
+    ran = loop(
+        ["ann", "bob"],
+        limits=limits,
+        step={
+            "set_ctx": {"names": names},
+            "next": {"arcs": [{"step": "told", "when": guard, "args": {"data": {key: read[key] for key in read}}}]},
+        },
+        work=lambda inputs, context: {"name": inputs["args"]["x"], "text": "x" * 100},
+    )
+
+    assert ran.result.ctx == {"names": ["ann", "bob"]}
+    plain = {"name": "ann", "text": "x" * 100}
+    assert ran.result.result["data"] == {"one": "bob", "each": "ann bob ", "whole": plain}
+    assert ran.result.result["result"][0] == plain
+
+
 @pytest.mark.req("WRK-02")
 def test_every_task_of_an_iteration_names_its_worker_and_run_ids() -> None:
     second = {"name": "second", "kind": "python", "code": "x"}

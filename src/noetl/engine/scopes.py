@@ -17,7 +17,7 @@ from noetl.engine.v2_case.port import boundary_names
 from noetl.events.loops import LoopDone
 from noetl.events.outcomes import TaskResult, unwrapped
 from noetl.templates.scope import V2_CASE, V2_EVAL, Scope
-from noetl.templates.views import PayloadView, payload_view
+from noetl.templates.views import ElementsView, PayloadView, loop_view, payload_view
 
 
 class StepVars:
@@ -99,20 +99,22 @@ def _data(boundary: Boundary, error: dict[str, Any] | None, load: Load) -> Any:
 def loop_data(done: LoopDone, load: Load) -> Any:
     """`event.data` of the end of a loop. Stored results are loaded only when a template reads them."""
     data: dict[str, Any] = {"total": done.total, "done": done.done, "failed": done.failed}
+    results: Any = _Payload(TaskResult(ref=done.ref, of_loop=True), load)
     if done.ref is not None:
         data["ref"] = msgspec.to_builtins(done.ref)
     else:
         data["results"] = data["result"] = done.results
+        results = loop_view(done.results) if done.results is not None else None
     # Only nested loops have paths: which iteration of which level each result belongs to.
     if done.paths is not None or done.paths_ref is not None:
         stored = TaskResult(ref=done.paths_ref)
         data["paths"] = _Payload(stored, load) if done.paths_ref else done.paths
-    results = _Payload(TaskResult(ref=done.ref), load)
-    return data if done.ref is None else _DataWithLazyNames(data, {"results": results, "result": results})
+    return _DataWithViews(data, {"results": results, "result": results})
 
 
-class _DataWithLazyNames:
-    """Plain data, with further names that are loaded when they are read. They are not part of the plain data."""
+class _DataWithViews:
+    """Plain data, with views under some names: of what the plain data has there, or of what is loaded when it is
+    read."""
 
     __slots__ = ("_by_name", "_plain")
 
@@ -123,7 +125,7 @@ class _DataWithLazyNames:
         return self._plain
 
     def lookup(self, name: str | int) -> Any:
-        return self._plain[str(name)] if name in self._plain else self._by_name[str(name)]
+        return self._by_name[str(name)] if name in self._by_name else self._plain[str(name)]
 
 
 def _result(result: TaskResult | None) -> dict[str, Any]:
@@ -156,8 +158,18 @@ class _Payload:
         return payload_of(self._result, self._load) if self._result else None
 
     def lookup(self, name: str | int) -> Any:
-        wrapped = self._result.wrapped if self._result else False
-        return PayloadView(self.value(), wrapped=wrapped).lookup(name)
+        return self._view().lookup(name)
+
+    def elements(self) -> list[Any] | None:
+        """The results of a loop, for a loop or a filter of a template."""
+        view = self._view()
+        return view.elements() if isinstance(view, ElementsView) else None
+
+    def _view(self) -> PayloadView | ElementsView:
+        payload = self.value()
+        if self._result is not None and self._result.of_loop and isinstance(payload, list):
+            return loop_view(payload)
+        return PayloadView(payload, wrapped=self._result.wrapped if self._result else False)
 
 
 def admission_scope(plan: Plan, execution: Execution, token: Token) -> Scope:

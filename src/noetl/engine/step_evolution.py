@@ -208,7 +208,7 @@ def _on_failed(execution: Execution, event: Event, payload: StepFailed) -> None:
 
 
 def _on_loop_done(execution: Execution, event: Event, payload: LoopDone) -> None:
-    end_step_run(execution, event, TaskResult(result=payload.results, ref=payload.ref), None)
+    end_step_run(execution, event, TaskResult(result=payload.results, ref=payload.ref, of_loop=True), None)
 
 
 def end_step_run(execution: Execution, event: Event, result: TaskResult, error: Error | None) -> None:

@@ -65,7 +65,7 @@ class TaskResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     `wrapped`: the payload is the `data` member of the result (O-22). Exactly one of `result` and `ref` holds the value
     of a success; `inline` has selected fields of a result that is stored elsewhere (design.md §5), and `own` lists the
     names of the envelope that its payload has as keys. `tasks` are the results of a step's tasks, where a template
-    reads them.
+    reads them. `of_loop`: it is the list of a loop's results.
     """
 
     status: Status = Status.SUCCESS
@@ -76,6 +76,7 @@ class TaskResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     inline: dict[str, Any] = {}
     own: tuple[str, ...] = ()
     tasks: dict[str, TaskResult] = {}
+    of_loop: bool = False
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):

@@ -72,7 +72,7 @@ def _ended_step(event: Event, before: Sequence[Event], step: str) -> EndedStep |
         case StepDone(result=result):
             return EndedStep(result)
         case LoopDone() as done:
-            return EndedStep(TaskResult(result=done.results, ref=done.ref))
+            return EndedStep(TaskResult(result=done.results, ref=done.ref, of_loop=True))
         case StepFailed(error=error):
             return EndedStep(TaskResult(), error)
         # An interrupted step has a result, not an error: its handler's arcs read the error.

@@ -130,4 +130,6 @@ def initial_test_state(step: str, inputs: StepTestInputs, recorded: RerunState |
 def _recorded_or_new(recorded: TaskResult | None, value: Any, load: Load) -> TaskResult:
     if recorded is not None and payload_of(recorded, load) == value:
         return recorded
-    return TaskResult(result=value)
+    # A list in place of the results of a loop is read as those are.
+    of_loop = recorded is not None and recorded.of_loop and isinstance(value, list)
+    return TaskResult(result=value, of_loop=of_loop)

@@ -14,7 +14,7 @@ from typing import Any
 
 from noetl.base.errors import TemplateError
 from noetl.templates.budget import Evaluation
-from noetl.templates.values import Missing, described, dunder_error, is_number, settled, undefined_error, walked
+from noetl.templates.values import Missing, described, dunder_error, is_number, settled, undefined_error, walkable
 
 ABSENT: Any = object()
 
@@ -146,7 +146,7 @@ def _slice_bound(bound: Any) -> int | None:
 
 def elements(run: Evaluation, value: Any) -> Sequence[Any]:
     """The elements of iterating over `value`: elements, keys of a mapping, characters; nothing for undefined."""
-    value = walked(value)
+    value = walkable(value)
     if isinstance(value, Missing):
         return ()
     if isinstance(value, list | tuple | range):

@@ -130,6 +130,7 @@ class Extent(NamedTuple):
 
 def extent(run: Evaluation, value: Any, known: dict[int, Extent], depth: int = 0) -> Extent:
     """The extent of `value`; shared parts are walked once and counted each time."""
+    value = settled(value)
     if isinstance(value, range):
         return Extent(8 * len(value), len(value))
     if not isinstance(value, dict | list | tuple):

@@ -21,7 +21,7 @@ from noetl.templates.filters import LIST_FILTERS, find
 from noetl.templates.functions import FUNCTIONS, predicate
 from noetl.templates.methods import call_method
 from noetl.templates.output import written
-from noetl.templates.values import Missing, UndefinedNameError, settled, walked
+from noetl.templates.values import Missing, UndefinedNameError, settled, walkable, walked
 
 Code = Callable[[Evaluation], Any]
 
@@ -237,7 +237,7 @@ def _operand_of(name: str) -> Callable[[Any], Any]:
     """How a filter takes a result proxy: for the list that it stands for, or for its whole value. What has a default
     stays the proxy, since the next filter may be one of lists."""
     if name in LIST_FILTERS:
-        return walked
+        return walkable
     return unchanged if name in _DEFAULTING else settled
 
 

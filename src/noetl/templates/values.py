@@ -67,6 +67,14 @@ def walked(value: Any) -> Any:
     return settled(value) if found is None else found
 
 
+def walkable(value: Any) -> Any:
+    """The same inside a template, where each result of a loop is read as a result is (TPL-07). What is made of it must
+    not leave the template as it is: its elements may be views."""
+    elements = getattr(value, "elements", None)
+    found = elements() if callable(elements) and hasattr(value, "lookup") else None
+    return walked(value) if found is None else found
+
+
 def is_number(value: Any) -> bool:
     # Booleans too, as in Python and Jinja2: `true + 1` is 2.
     return isinstance(value, int | float)

@@ -7,7 +7,7 @@ no attribute of the Python object can be reached, and nothing can be written thr
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Protocol
 
 from noetl.templates.attribute_access import ABSENT, member
@@ -151,6 +151,96 @@ def own_keys(payload: Any) -> tuple[str, ...]:
     return tuple(sorted(name for name in OWN_KEYS if own_field(payload, name) is not ABSENT))
 
 
+# The results of a loop: a list of payloads. Each element is read as the result of a single run is, so that what is
+# written for one result also reads it as an element: `step.data.name`, `step.results[0].data.name` (TPL-07).
+
+
+class ElementView:
+    """One element: its own keys first; then `data` and `result` mean the element itself.
+
+    Of a mapping without such a key the two words alone stay undefined, as those of a body do: an element may show by a
+    missing `data` that its call failed.
+    """
+
+    __slots__ = ("_payload",)
+
+    def __init__(self, payload: Any) -> None:
+        self._payload = payload
+
+    def lookup(self, name: str | int) -> Any:
+        found = own_field(self._payload, name)
+        if found is ABSENT:
+            found = list_field(self._payload, name)
+        if name in _PAYLOAD:
+            if found is not ABSENT:
+                return PayloadView(found, wrapped=True) if type(found) is dict else found
+            view = PayloadView(self._payload, wrapped=True)
+            return Unnamed(view, str(name)) if isinstance(self._payload, dict) else view
+        if found is ABSENT:
+            raise KeyError(name)
+        return found
+
+    def value(self) -> Any:
+        return self._payload
+
+
+def element_view(payload: Any) -> Any:
+    """An element as templates read it. What has no fields needs no view."""
+    return ElementView(payload) if type(payload) is dict or type(payload) is list else payload
+
+
+class _Elements(list[Any]):
+    """The elements as a loop or a list filter goes through them: each becomes a view when it is reached."""
+
+    __slots__ = ()
+
+    def __iter__(self) -> Iterator[Any]:
+        return map(element_view, super().__iter__())
+
+    def __getitem__(self, index: Any) -> Any:
+        found = super().__getitem__(index)
+        return [element_view(each) for each in found] if isinstance(index, slice) else element_view(found)
+
+
+class ElementsView:
+    """The results of a loop. `payload` is their list as `data` and `result` give it; `rows` and `results` are the bare
+    list, which has no fields."""
+
+    __slots__ = ("_payload", "_payloads")
+
+    def __init__(self, payloads: list[Any], payload: PayloadView | None = None) -> None:
+        self._payloads = payloads
+        self._payload = payload
+
+    def lookup(self, name: str | int) -> Any:
+        if isinstance(name, int):
+            return element_at(self._payloads, name)
+        if self._payload is None:
+            raise KeyError(name)
+        found = self._payload.lookup(name)
+        return ElementsView(self._payloads) if found is self._payloads else found
+
+    def value(self) -> Any:
+        return self._payloads
+
+    def elements(self) -> list[Any]:
+        """The elements, for a loop or a filter of a template."""
+        return _Elements(self._payloads)
+
+
+def element_at(payloads: list[Any], index: int) -> Any:
+    """The element of that index. KeyError when there is none."""
+    found = member(payloads, index)
+    if found is ABSENT:
+        raise KeyError(index)
+    return element_view(found)
+
+
+def loop_view(payloads: list[Any]) -> ElementsView:
+    """`data` and `result` of a loop as templates read them."""
+    return ElementsView(payloads, PayloadView(payloads))
+
+
 class TaskViews:
     """The results of the tasks of a step by name, for `step.results`."""
 
@@ -172,10 +262,14 @@ class ResultProxy:
     `unwrap`: the payload is the `data` member of the result, as for http, SQL and playbook results (O-22). `load`
     fetches the full result when a template first needs it; `._ref`, the envelope's fields and the `inline` ones
     (`output_select`, design.md §5) never do, unless `own` names one of them as the payload's. `tasks` are the results
-    of a step's tasks. Exceptions of `load` are handled by the reader (`result.missing`).
+    of a step's tasks; `of_loop`: the payload is the list of a loop's results. Exceptions of `load` are handled by the
+    reader (`result.missing`).
     """
 
-    __slots__ = ("_error", "_inline", "_load", "_own", "_ref", "_result", "_shown", "_status", "_tasks", "_unwrap")
+    __slots__ = (
+        *("_error", "_inline", "_load", "_of_loop", "_own", "_ref", "_result", "_shown", "_status", "_tasks"),
+        "_unwrap",
+    )
 
     def __init__(
         self,
@@ -189,6 +283,7 @@ class ResultProxy:
         inline: Mapping[str, Any] | None = None,
         own: Collection[str] = (),
         tasks: Mapping[str, ResultProxy] | None = None,
+        of_loop: bool = False,
     ) -> None:
         self._result = result if load is None else _NOT_LOADED
         # The result with its headers as templates read them; made once, when it is first read.
@@ -201,9 +296,12 @@ class ResultProxy:
         self._inline = inline or {}
         self._own = own
         self._tasks = tasks
+        self._of_loop = of_loop
 
     def lookup(self, name: str | int) -> Any:
         match name:
+            case "data" | "result" if self._of_loop and isinstance(self._full(), list):
+                return loop_view(self._full())
             # These four words are the view's own: a payload with such a key is read through them, never instead of
             # them.
             case "data":
@@ -228,6 +326,11 @@ class ResultProxy:
         """The payload, where it is a list: the rows of a SQL task, the body of an answer."""
         payload = self._payload()
         return payload if isinstance(payload, list) else None
+
+    def elements(self) -> list[Any] | None:
+        """The same for a loop or a filter of a template: the results of a loop are read as results."""
+        payload = self.listed()
+        return _Elements(payload) if self._of_loop and payload is not None else payload
 
     def _full(self) -> Any:
         if self._shown is _NOT_LOADED:
@@ -278,6 +381,8 @@ class ResultProxy:
     def _field(self, name: str | int) -> Any:
         """A field of the payload, then of the full result; then the rows or the results there are."""
         payload, full = self._payload(), self._full()
+        if self._of_loop and isinstance(name, int) and isinstance(payload, list):
+            return element_at(payload, name)
         for found in (own_field(payload, name), member(full, name)):
             if found is not ABSENT:
                 return found
@@ -285,7 +390,7 @@ class ResultProxy:
             return TaskViews(self._tasks)
         found = list_field(payload, name)
         if found is not ABSENT:
-            return found
+            return ElementsView(found) if self._of_loop else found
         if name == _OUTPUT:
             # In a mapping, `output` may be a field that is not always there.
             return Unnamed(self, _OUTPUT) if isinstance(payload, dict) else self

@@ -119,6 +119,7 @@ def view_of(result: TaskResult, load: Load) -> ResultProxy:
         inline=result.inline,
         own=result.own,
         tasks=Views(result.tasks, load) if result.tasks else None,
+        of_loop=result.of_loop,
     )
 
 

@@ -5785,13 +5785,15 @@ export interface components {
          *     `wrapped`: the payload is the `data` member of the result (O-22). Exactly one of `result` and `ref` holds the value
          *     of a success; `inline` has selected fields of a result that is stored elsewhere (design.md §5), and `own` lists the
          *     names of the envelope that its payload has as keys. `tasks` are the results of a step's tasks, where a template
-         *     reads them.
+         *     reads them. `of_loop`: it is the list of a loop's results.
          */
         TaskResult: {
             /** @default null */
             error: components["schemas"]["Error"] | null;
             /** @default {} */
             inline: Record<string, unknown>;
+            /** @default false */
+            of_loop: boolean;
             /** @default [] */
             own: string[];
             /** @default null */
