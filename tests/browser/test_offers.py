@@ -106,12 +106,13 @@ def test_the_net_of_an_older_text_is_not_shown_for_a_broken_text(
     picture(page, "stale-net")
 
 
-def test_a_token_in_the_address_of_an_open_page_signs_in(visitor: Visitor, here: Site) -> None:
+def test_a_token_in_the_address_of_an_open_page_signs_in_after_a_question(visitor: Visitor, here: Site) -> None:
     page = visitor()
     expect(page.get_by_role("navigation")).to_contain_text("admin")
     token = here.make_token("tom", "viewer")
 
     page.evaluate("(token) => { location.hash = `token=${token}` }", token)
+    page.get_by_role("dialog").get_by_role("button", name="Sign in as tom").click()
 
     expect(page.get_by_role("navigation")).to_contain_text("tom")
     assert "token" not in page.url

@@ -68,7 +68,10 @@ def test_tokens_are_listed_and_revoked_by_id_or_by_value(home: Path) -> None:
     assert [line.split()[1:3] for line in lines[1:]] == [["ann", "viewer"], ["w1", "worker"]]
     assert all("revoked" in line for line in lines[1:])
     code, _, err = call("token", "revoke", "unknown")
-    assert (code, err) == (4, 'error: there is no token "unknown"\n')
+    assert (code, err) == (
+        4,
+        'error: there is no token "unknown": noetl token list shows the tokens with their ids\n',
+    )
 
 
 @pytest.mark.parametrize(

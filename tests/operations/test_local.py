@@ -14,8 +14,9 @@ from noetl.operations.local import LocalOperations
 
 SOURCE = Path(__file__).parents[2] / "src" / "noetl"
 
-# What only a store of this machine can do: a server gives no credential out, and takes no token that was chosen.
-LOCAL_ALONE = {"adopt_token", "check_credential"}
+# What only a local store can do: a server gives no credential out, takes no token that was chosen, and deletes no
+# history on request.
+LOCAL_ALONE = {"adopt_token", "check_credential", "delete_executions", "executions_to_delete"}
 
 # The one module that chooses between a server and a store.
 CHOOSES = "connection.py"
