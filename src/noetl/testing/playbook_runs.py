@@ -71,15 +71,16 @@ class FakeTool:
         return answer if isinstance(answer, ToolResult) else ToolResult(result=answer)
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Has nothing to release."""
 
     def helpers(self) -> dict[str, dict[str, Any]]:
         return self._helpers
 
 
 def _as_the_tool_would(error: ToolError) -> ToolError:
-    """An `http.status` error always has a status: `ToolError("http.status", "503")` has it in its message. Rules read
-    it as `outcome.http.status`, and whether it is worth a retry follows from it."""
+    """The error as the real tool raises it: an `http.status` error always has a status. `ToolError("http.status",
+    "503")` has it in its message. Rules read the status as `outcome.http.status`, and it decides whether a retry is
+    worthwhile."""
     status = error.details.get("status") or next(iter(_STATUS.findall(error.message)), None)
     if error.kind != "http.status" or status is None:
         return error
@@ -110,14 +111,14 @@ class RealTool:
             release(execution_id)
 
 
-# These do no work of their own: they answer at once, or wait for others in virtual time.
+# These do no real work: they answer at once, or wait for others in virtual time.
 _AT_ONCE = frozenset({"noop", "playbook"})
 
 
 class TestTools(Registry):
-    """Fakes where there are some, else the real tools."""
+    """The tools of a test: the fakes that it gives, and the real tools for all other kinds."""
 
-    # For pytest, which takes every class so called for tests.
+    # Tells pytest not to collect this class, whose name begins with "Test".
     __test__ = False
 
     def __init__(self, fakes: Mapping[str, Any], real: Registry) -> None:
@@ -151,7 +152,7 @@ def _typed_fields(value: str | Fields) -> tuple[str, Fields]:
 
 
 class _GivenVault(Vault):
-    """Stored credentials that were never stored, so that a test needs no master key."""
+    """A vault that holds the credentials of a test in memory, so that a test needs no master key."""
 
     def __init__(self, given: Mapping[str, tuple[str, Fields]], clock: Clock) -> None:
         super().__init__(MemoryCredentials(), MasterKeys([]), clock)
@@ -165,7 +166,7 @@ class _GivenVault(Vault):
 
 
 class _GivenResolvers(Resolvers):
-    """An entry with a given name has the given value, for any kind: no token is fetched for it."""
+    """Resolvers that return the given value for a given name, whatever the kind: they request no token."""
 
     def __init__(self, given: Mapping[str, Fields]) -> None:
         super().__init__()
@@ -191,8 +192,7 @@ class Stuck(AssertionError):  # noqa: N818  it is a failed test, and reads as on
 
 
 class Ran(msgspec.Struct, frozen=True, kw_only=True):
-    """A run that has ended: how, what it gave, every event in order, every call of a faked tool. `took_s` is in
-    virtual time."""
+    """A finished run: its result, every event in order, and every call of a faked tool. `took_s` is in virtual time."""
 
     run: RunResult
     events: list[Event]
@@ -227,7 +227,7 @@ class Ran(msgspec.Struct, frozen=True, kw_only=True):
         return [event for event in self.events if event.event_type == event_type]
 
     def snapshot(self) -> list[str]:
-        """The story without ids and times, to be compared: each event's type, with its step."""
+        """The type of each event with its step, without ids and times, for comparison."""
         return [f"{event.event_type} {event.step}" if event.step else event.event_type for event in self.events]
 
 
@@ -245,7 +245,7 @@ class Story(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run_story(playbook: str | Path, story: Story) -> Ran:
-    """PlaybookError when it has errors; Stuck when it has not ended in time."""
+    """Run a playbook to its end. Raises PlaybookError if it has errors, and Stuck if it has not ended in time."""
     return run_virtually(_run_story(compiled(playbook), story))
 
 
@@ -268,7 +268,8 @@ async def _run_story(net: Net, story: Story) -> Ran:
         for name, correlation, payload in story.messages:
             await driver.deliveries.send_message(name, correlation, payload, ttl_s=story.within_s)
         execution_id = await driver.start(net, dict(story.workload))
-        # Beside the run: a playbook that waits for nothing that can come would end only after `within_s`.
+        # Runs beside the playbook. Otherwise a playbook that waits for something that cannot come would end only after
+        # `within_s`.
         looking = asyncio.create_task(_until_stuck(events))
         ending = asyncio.create_task(_run_result(driver, execution_id))
         await asyncio.wait({looking, ending}, timeout=story.within_s, return_when=asyncio.FIRST_COMPLETED)
@@ -279,20 +280,20 @@ async def _run_story(net: Net, story: Story) -> Ran:
         result = ending.result()
         for one in filling:
             one.result() if one.done() else one.cancel()
-    # Without those of nested executions, which tests read by running their playbooks.
+    # The events of nested executions are left out: tests of nested playbooks run those playbooks.
     own = [event for event in events if event.execution_id == execution_id]
     return Ran(run=result, events=own, calls=tools.calls, took_s=round(clock.now() - begun, 3))
 
 
 async def _run_result(driver: Driver, execution_id: str) -> RunResult:
     result = await driver.result(execution_id)
-    # A nested execution that no step waits for may still run, and its calls of fakes belong to the test.
+    # A nested execution that no step waits for may still run, and its calls of fakes belong to this test.
     await driver.drained()
     return result
 
 
 async def _until_stuck(events: Sequence[Event]) -> None:
-    """Return once there was no event for an hour, no task runs and no timer is set: nothing would change any more."""
+    """Return when the run can no longer change: no event for an hour, no running task and no timer."""
     seen = -1
     while len(events) != seen or not _is_idle(events):
         seen = len(events)

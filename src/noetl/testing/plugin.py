@@ -64,7 +64,7 @@ def run_playbook(request: pytest.FixtureRequest) -> RunPlaybook:
 
 
 def _find_playbook(playbook: str | Path, beside: Path) -> str | Path:
-    """A text as it is; a file beside the test, else as it is named."""
+    """The file beside the test or the path as given; a text with a line break is a playbook itself."""
     if isinstance(playbook, str) and "\n" in playbook:
         return playbook
     own = beside / playbook

@@ -112,17 +112,17 @@ async def listening(answer: bytes | None = None) -> AsyncIterator[Listener]:
     finally:
         server.close()
         for writer in listener.open:
-            # Open connections are closed.
+            # Abort the connections that are still open.
             writer.transport.abort()
         await asyncio.sleep(_CLOSING_S)
 
 
 SECRETS = 50
-# Until something that must happen has happened, on a machine that does other things too.
+# The time limit for what must happen, on a machine that is busy with other things too.
 _PATIENCE_S = 300
 _ENDING_S = 10
-# Until a task waits for an answer. Before Python 3.12 asyncio.wait_for, which many libraries connect with, loses a
-# cancellation in the very moment of the connection.
+# The time until a task waits for an answer. Before Python 3.12 asyncio.wait_for, which many libraries connect with,
+# loses a cancellation that arrives at the moment of the connection.
 _UNDER_WAY_S = 0.2
 _SPEC = {"timeout": _PATIENCE_S}
 NONSENSE = (
@@ -135,11 +135,11 @@ NONSENSE = (
 
 
 class ToolConformance:
-    """Subclasses name the tool, and say which inputs do what. `drivers` are modules that importing the tool's module
+    """Subclasses name the tool and the inputs for each test. `drivers` are modules that importing the tool's module
     must not import: the checker imports it in every command that meets an unknown kind."""
 
-    tool: ClassVar[Callable[[], Tool]]  # its class
-    # As the tool declares, when left out.
+    tool: ClassVar[Callable[[], Tool]]  # the class of the tool
+    # Taken from the tool if left out.
     kind: ClassVar[ToolKind]
     drivers: ClassVar[tuple[str, ...]] = ()
 
@@ -154,7 +154,7 @@ class ToolConformance:
         protocol."""
 
     def with_secret(self, secret: str, port: int) -> dict[str, Any] | None:
-        """The same, with a secret wherever the tool takes one."""
+        """Inputs as from `connecting`, with the secret in every place where the tool takes one."""
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
@@ -182,7 +182,7 @@ class ToolConformance:
         module = cast(Any, type(self).tool).__module__
         program = f"import sys, {module}; print(*(name for name in {self.drivers!r} if name in sys.modules))"
 
-        # In a process of its own: here, another test may have imported the driver.
+        # In a process of its own: another test may have imported the driver into this one.
         done = subprocess.run(  # noqa: S603  a program of ours
             [sys.executable, "-c", program],
             env={"PYTHONPATH": ":".join(sys.path)},
@@ -244,7 +244,7 @@ class ToolConformance:
             async with listening() as listener, asyncio.timeout(_PATIENCE_S):
                 task = asyncio.ensure_future(outcome_of(tool, self.connecting(listener.port) or {}, _SPEC))
                 await listener.accepted.wait()
-                # Accepted is the connection, not the request: the tool gets a moment to send it.
+                # `accepted` is set by the connection, not by the request: the tool gets a moment to send it.
                 await asyncio.sleep(_UNDER_WAY_S)
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
@@ -274,7 +274,7 @@ class ToolConformance:
         assert error.message.isprintable(), "what the other side sent is shown as it came"
 
     def _with_tool(self, act: Callable[[Tool], Awaitable[None]]) -> None:
-        """Do it with a tool of its own, and see that nothing is left of it."""
+        """Run `act` with a new tool, and check that it leaves no task and no process behind."""
 
         async def begun() -> None:
             before = asyncio.all_tasks()
@@ -283,7 +283,7 @@ class ToolConformance:
                 await act(tool)
             finally:
                 await tool.close()
-            # The listener serves in tasks of this loop as well; those are not the tool's.
+            # The listener serves in tasks of this loop as well; they do not belong to the tool.
             left = {task for task in asyncio.all_tasks() - before if not _is_listener(task)}
             if left:
                 _, left = await asyncio.wait(left, timeout=_ENDING_S)  # some are about to end
@@ -302,14 +302,14 @@ def _children() -> set[str]:
     """The running child processes of this one; empty on systems without /proc."""
     found: set[str] = set()
     for file in Path("/proc/self/task").glob("*/children"):
-        # A thread that has just ended.
+        # A thread may end while its file is read.
         with suppress(OSError):
             found.update(file.read_text().split())
     return {pid for pid in found if _program(pid)}
 
 
 def _program(pid: str) -> str:
-    """Its command, which a process that has ended has no more."""
+    """The command line of a process; empty once it has ended."""
     try:
         return (Path("/proc") / pid / "cmdline").read_text()
     except OSError:

@@ -19,7 +19,7 @@ Given = TypeVar("Given")
 
 
 class _Selector(selectors.DefaultSelector):
-    """Asked to wait for a timer, it lets the loop decide how."""
+    """A selector that asks the loop what to do instead of waiting for a timer."""
 
     wait: Callable[[float, Callable[[float], Any]], Any]
 
@@ -31,8 +31,8 @@ class _Selector(selectors.DefaultSelector):
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """`counts_work`: real work takes as much time of the loop, so that its timeouts apply. Else virtual time does
-    not advance meanwhile, and nothing depends on how fast the machine is."""
+    """`counts_work`: the time that real work takes passes in the loop too, so that its timeouts apply. Otherwise
+    virtual time stands still during real work, and nothing depends on the speed of the machine."""
 
     def __init__(self, *, counts_work: bool = True) -> None:
         self._now, self._busy, self._counts_work = 0.0, 0, counts_work
@@ -52,12 +52,12 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         try:
             return select(seconds)
         finally:
-            # Counted as it passed, which may be less than was asked for: a tool that ends early wakes the loop.
+            # Counted as it passed, which may be less than requested: a tool that ends early wakes the loop.
             self._now += time.monotonic() - begun if self._counts_work else 0.0
 
     async def shutdown_default_executor(self, timeout: float | None = None) -> None:
-        """Without the limit of time that Runner sets from Python 3.12 on: threads end in real time, and here the
-        whole limit would be over at once."""
+        """Shut down without the time limit that Runner sets from Python 3.12 on: threads end in real time, and the
+        limit would pass at once in virtual time."""
         with self.working():
             await super().shutdown_default_executor()
 

@@ -36,7 +36,7 @@ _SCALARS: dict[type, tuple[str, tuple[type, ...]]] = {
 
 
 class Mistake(msgspec.Struct, frozen=True):
-    """One mistake, and the node it is about."""
+    """One mistake, and the node where it is."""
 
     node: Node
     text: str
@@ -66,7 +66,7 @@ def _mistakes(node: Node, wanted: msgspec.inspect.Type) -> Iterator[Mistake]:
 
 
 def _fitting(node: Node, union: msgspec.inspect.UnionType) -> msgspec.inspect.Type:
-    """The part of a union that a node like this is meant for; its first where none is."""
+    """The part of a union that a node like this is meant for; the first part if none fits."""
     return next((one for one in union.types if _is_of_type(node, one)), union.types[0])
 
 
@@ -129,7 +129,7 @@ def meaning_mistakes(node: Mapping, kinds: Collection[str]) -> Iterator[Mistake]
 
 def _tool_mistakes(tools: Node | None, kinds: Collection[str]) -> Iterator[Mistake]:
     for name, key, given in tools.items() if isinstance(tools, Mapping) else ():
-        # The misspelt fake would never be asked, and the real tool would run instead.
+        # The misspelt fake would never be called, and the real tool would run instead.
         if name not in kinds:
             yield Mistake(key, f'"{name}" is not a kind of tool; {allowed(name, sorted(kinds))}')
         if isinstance(given, Sequence) and not given.items:
@@ -156,11 +156,11 @@ _YEAR_S = 366 * 86_400.0
 
 
 class _Shape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A key that is misspelt is refused: a test that expects nothing would pass."""
+    """Refuses unknown keys: a test with a misspelt expectation would expect nothing and pass."""
 
 
 class FakeError(_Shape, frozen=True, kw_only=True):
-    """As a tool raises it. `details` are what rules read beside it, such as `{status: 503}`."""
+    """An error as the tool raises it. `details` are further fields that rules read, such as `{status: 503}`."""
 
     kind: str
     message: str = ""
@@ -189,8 +189,8 @@ class SentMessage(_Shape, frozen=True, kw_only=True):
 
 
 class Expected(_Shape, frozen=True, kw_only=True):
-    """The expected end; omitted fields may have any value. Of `ctx` only the keys that are named are compared;
-    `steps` are the steps that were done, in order; `calls` is how often each faked kind was called."""
+    """The expected end; omitted fields may have any value. Of `ctx`, only the keys that are named are compared. `steps`
+    are the steps that ran, in order; `calls` is the number of calls of each faked kind."""
 
     status: str = "completed"
     result: Any = msgspec.UNSET
@@ -228,14 +228,14 @@ class PlaybookTest(_Shape, frozen=True, kw_only=True):
 
 
 class PlaybookTestFile(_Shape, frozen=True, kw_only=True):
-    """`playbook` is relative to the file; without it, it is the playbook of the same name beside it."""
+    """`playbook` is a path relative to the test file; without it, the playbook of the same name beside the file."""
 
     tests: list[PlaybookTest]
     playbook: str = ""
 
 
 class PlaybookTestResult(msgspec.Struct, frozen=True, kw_only=True):
-    """One test that was run. `problems` say what was expected and what was found; without any, it passed."""
+    """The result of one test. `problems` say what was expected and what was found; a test without problems passed."""
 
     file: str
     name: str
@@ -243,7 +243,7 @@ class PlaybookTestResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_test_file(file: Path) -> PlaybookTestFile:
-    """RefusedError says everything that is wrong with it, each with its place."""
+    """The tests of a file. Raises RefusedError with all mistakes of the file, each with its place."""
     try:
         source = Source(str(file), file.read_text("utf-8"))
     except OSError as problem:
@@ -276,7 +276,7 @@ def playbook_of(file: Path, given: PlaybookTestFile) -> Path:
 
 
 def run_test_file(file: Path) -> Iterator[PlaybookTestResult]:
-    """Its tests, one after another. RefusedError where the file or its playbook cannot be read."""
+    """Run the tests of a file, one after another. Raises RefusedError if the file or its playbook cannot be read."""
     given = read_test_file(file)
     playbook = playbook_of(file, given)
     for test in given.tests:
@@ -288,7 +288,7 @@ def _problems(playbook: Path, test: PlaybookTest) -> list[str]:
         ran = run_story(playbook, test.story())
     except Stuck as problem:
         return [str(problem)]
-    # Errors of the playbook itself, among others.
+    # Such as the errors of the playbook itself.
     except NoetlError as problem:
         return str(problem).splitlines()
     return list(_differences(ran, test.expect))

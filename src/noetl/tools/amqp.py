@@ -288,7 +288,8 @@ def _item(message: DeliveredMessage, receipt: str, queue: str, identity: Any) ->
     return TriggerItem(item_id=f"{queue}:{digest}", value=row, receipt=receipt, refusal=why)
 
 
-# The meaning of a broker's refusal: the kind of the error, the broker's own code, and whether another try may help.
+# The meaning of a broker's refusal: the kind of the error, the broker's own code, and whether a retry may help.
+#
 # Reply codes of AMQP 0-9-1: no route, access refused, not found, locked, precondition failed, not allowed.
 _KINDS = {312: "missing", 403: "denied", 404: "missing", 405: "conflict", 406: "conflict", 530: "denied"}
 # The library keeps only the text of these errors; the class determines the code.

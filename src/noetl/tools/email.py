@@ -127,7 +127,7 @@ class _Session(aiosmtplib.SMTP):
         super().close()
 
     async def deliver(self, message: EmailMessage, recipients: list[str]) -> tuple[dict[str, Any], str]:
-        """`send_message` of the library, which writes the message in the event loop."""
+        """Send a message with `send_message` of the library, which writes the message in the event loop."""
         await self._ehlo_or_helo_if_needed()
         sender = extract_sender(message) or ""
         is_utf8 = not "".join((sender, *recipients)).isascii()
@@ -239,7 +239,7 @@ def message_of(inputs: Mapping[str, Any], sender: str, context: ToolContext) -> 
 
 
 def _check_lengths(inputs: Mapping[str, Any], sender: str) -> None:
-    """Before any of it is parsed."""
+    """Check the lengths of addresses, subject and headers before any of them is parsed."""
     headers = inputs.get("headers")
     written = [sender, *(inputs.get(name) for name in ("to", "cc", "bcc", "reply_to", "subject"))]
     written += [part for pair in headers.items() for part in pair] if isinstance(headers, Mapping) else []

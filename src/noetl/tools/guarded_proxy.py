@@ -151,8 +151,8 @@ async def _pump(source: asyncio.StreamReader, target: asyncio.StreamWriter, coun
 
 
 async def _pass_head(answers: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Forward the head of a response with `Connection: close`. Some servers close a connection without announcing it,
-    and a client that keeps it open would lose its next request."""
+    """Forward the head of a response with `Connection: close`. Some servers close a connection without announcing it; a
+    client that reused such a connection would lose its next request."""
     while True:
         head = await answers.readuntil(b"\r\n\r\n")
         if head.split(b" ", 2)[1].startswith(b"1"):  # 100 Continue: the response itself comes later

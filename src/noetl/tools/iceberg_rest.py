@@ -1,6 +1,6 @@
-"""REST catalogues of Iceberg: where a table is, and the credential that a catalogue vends for its files.
+"""REST catalogues of Iceberg: the place of a table, and the credential that a catalogue vends for its files.
 
-The three requests that reading a table takes, through the `http` tool and under its rules.
+Reading a table takes three requests, through the `http` tool and under its rules.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class RestCatalog:
         return f"opened the catalogue: {len(found)} namespaces"
 
     async def _connect(self) -> None:
-        """Get a token where the credential has none, and learn the prefix of all other requests."""
+        """Get a token if the credential has none, and the prefix of all other requests."""
         if not self._token and self._fields.get("client_id"):
             self._token = await self._fetched_token()
         warehouse = self._fields.get("warehouse")
@@ -108,7 +108,7 @@ class RestCatalog:
             raise ToolError("lake.input", "there are no other tools here")
         secrets = [str(self._fields[name]) for name in ("client_secret", "token") if self._fields.get(name)]
         secrets += [self._token] if self._token else []
-        # The token is one that no credential holds, so that the worker does not know it.
+        # The token is in no stored credential, so the worker does not know it.
         mask = self._context.mask
         masked = msgspec.structs.replace(self._context, spec={}, mask=lambda text: without_secrets(secrets, mask(text)))
         try:
@@ -120,7 +120,7 @@ class RestCatalog:
         return answer
 
     def _failure(self, problem: ToolError, secrets: list[str]) -> ToolError:
-        """The error, with the message of the catalogue where it gave one."""
+        """The error, with the message of the catalogue if it sent one."""
         status, data = problem.details.get("status"), problem.details.get("data")
         if status is None:
             code = problem.details.get("code")
@@ -143,7 +143,8 @@ class RestCatalog:
 
 
 def rest_catalog(fields: Mapping[str, Any], context: ToolContext) -> RestCatalog | None:
-    """The catalogue of a credential; None if that names none. ToolError `keychain.unresolved` if it is wrong."""
+    """The catalogue of a credential; None if the credential names none. Raises ToolError `keychain.unresolved` if it is
+    wrong."""
     url = fields.get("url") or fields.get("uri")
     if not isinstance(url, str) or not url.startswith(("http://", "https://")):
         return None
@@ -154,7 +155,8 @@ def rest_catalog(fields: Mapping[str, Any], context: ToolContext) -> RestCatalog
 
 
 def _vended_credential(answer: Mapping[str, Any], metadata: str) -> dict[str, str]:
-    """The fields of a credential for the files of a table: the most exact of those that fit, or what all may use."""
+    """The fields of a credential for the files of a table. The vended credential with the longest matching prefix wins
+    over shorter ones, and over the general configuration."""
     listed = answer.get("storage-credentials")
     fitting = [_mapping(one) for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
     fitting = [one for one in fitting if metadata.startswith(str(one.get("prefix") or ""))]

@@ -186,7 +186,7 @@ def _get(inputs: Mapping[str, Any], context: ToolContext) -> Any:
     return part_of(loaded_value(inputs["ref"], context), inputs.get("range"))
 
 
-# References as playbooks hand them round: a mapping, or the key as text, read strictly before anything is opened.
+# References as playbooks pass them on: a mapping, or the key as text. They are checked before anything is opened.
 #
 # Artifacts are stored under the hash of their content (reliability.md §2.5): any other key, such as a path, is refused
 # here, and a loaded value is checked against the hash.

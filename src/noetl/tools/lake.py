@@ -47,7 +47,7 @@ def _program(kind: str) -> Program:
 
 
 def _snapshot(inputs: Mapping[str, Any], *, error: str) -> tuple[int | None, Any]:
-    """The version or the time of the snapshot to read; at most one of them is there."""
+    """The version or the time of the snapshot to read; at most one of them is set."""
     version, moment = inputs.get("version"), inputs.get("as_of")
     if version is not None and moment is not None:
         raise ToolError(error, '"version" and "as_of" both say which snapshot: keep one of them')
@@ -172,7 +172,7 @@ class TableReadTool(DuckdbTool):
             async with served_bucket(place, inputs.get("storage_auth"), context, vended) as bucket:
                 return await self._rows(place, bucket, inputs, context)
         except ToolError as problem:
-            # A vended secret is in no stored credential, so that the worker does not know it.
+            # A vended secret is in no stored credential, so the worker does not know it.
             message = without_secrets([vended[name] for name in VENDED_SECRETS if name in vended], problem.message)
             raise ToolError(problem.kind, message, retryable=problem.retryable, **problem.details) from None
 
@@ -186,7 +186,7 @@ class TableReadTool(DuckdbTool):
         return await super().run({"query": _ALL, **asked, "attachment": attachment}, context)
 
     async def _place(self, inputs: Mapping[str, Any], context: ToolContext) -> tuple[str, Mapping[str, Any]]:
-        """The folder or metadata file of the table, and what its catalogue vends for its files."""
+        """The folder or metadata file of the table, and the credential that its catalogue vends for its files."""
         raise NotImplementedError
 
     async def _scan(
@@ -201,8 +201,8 @@ class TableReadTool(DuckdbTool):
         return attachment
 
     async def _lookup_rows(self, parts: tuple[Part, ...], attachment: Attachment, context: ToolContext) -> Any:
-        """The few rows of a lookup of ours, without the options of the task."""
-        # `spec.rows: parquet`, say, would turn these rows into a table.
+        """The rows of our own lookup, without the options of the task."""
+        # With `spec.rows: parquet`, for example, these rows would become a table.
         plain = msgspec.structs.replace(context, spec={})
         command = Bound((Statement(parts, "SELECT"),))
         return (await super().run({"command": command, "attachment": attachment}, plain)).result["data"]
@@ -307,7 +307,7 @@ class IcebergTool(TableReadTool):
 
 
 def local_path(written: str, context: ToolContext) -> str:
-    """A path below a data folder, written as one or as file://. ToolError for a URL of anything else."""
+    """A path below a data folder, written as a path or as file://. Raises ToolError for any other URL."""
     parts = urlsplit(written)
     if parts.scheme not in ("", "file"):
         known = "a data folder, s3://, gs:// or az://"

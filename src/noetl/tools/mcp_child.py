@@ -175,7 +175,8 @@ async def _write_lines(process: asyncio.subprocess.Process, from_session: Any) -
 
 
 def _failure(problem: BaseException, request: McpRequest) -> dict[str, Any]:
-    """The error answer of the first error that has a meaning. A refusal by the policy comes before all."""
+    """The error answer of the first error that has a meaning. A refusal by the policy takes precedence over all
+    others."""
     if _sockets.refusal is not None:
         return {"kind": "tool.not_allowed", "message": _sockets.refusal, "code": "blocked", "retryable": False}
     if _sockets.is_used_up:
@@ -196,7 +197,7 @@ def _failure(problem: BaseException, request: McpRequest) -> dict[str, Any]:
                 "kind": "mcp.error",
                 "message": f"{where}: {_error_text(leaf)}",
                 "code": leaf.code,
-                # The SDK says so of a line that was cut and of a program that died before it answered.
+                # The SDK reports this for a line that was cut, and for a program that died before it answered.
                 "retryable": leaf.code == CONNECTION_CLOSED,
             }
     first = next(iter(_leaf_errors(problem)), problem)

@@ -191,7 +191,7 @@ async def object_get(client: Client, inputs: Mapping[str, Any], context: ToolCon
     name = _object_name(inputs)
     bucket = await _objects(client, inputs, context)
     info = await bucket.get_info(name)
-    # Before the object is read: the client loads all of it into memory.
+    # Checked before the object is read: the client loads all of it into memory.
     if (info.size or 0) > MAX_BYTES:
         raise ToolError("result.too_large", f'the object "{name}" has {info.size} bytes, at most {MAX_BYTES} are read')
     found = await bucket.get(name)
@@ -276,7 +276,7 @@ def _no_bucket(name: str) -> ToolError:
     return ToolError("nats.missing", f'there is no bucket "{name}" here; create: true makes it', code="bucket")
 
 
-# Keys of a bucket: all that are there. They are fetched, so that what is under way is waited for.
+# All keys of a bucket. They are fetched in batches, and messages on their way are waited for.
 #
 # The `keys()` of the client waits for pushed messages. On a busy machine none may have arrived when it looks, and then
 # it reports an empty bucket.
@@ -303,7 +303,8 @@ async def keys_of(stream: JetStreamContext, bucket: str, *, timeout_s: float) ->
         while left > 0:
             fetched = await consumer.fetch(min(left, _BATCH), timeout=timeout_s)
             is_there.update({message.subject.removeprefix(prefix): not _is_removal(message) for message in fetched})
-            # A key that is written or purged meanwhile loses its old message, which would otherwise be waited for.
+            # A key that is written or purged meanwhile loses its old message. The count of the server is used so that
+            # the loop does not wait for such a message.
             left = min(left - len(fetched), fetched[-1].metadata.num_pending)
     finally:
         await consumer.unsubscribe()

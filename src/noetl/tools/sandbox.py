@@ -99,7 +99,8 @@ _TRIAL_TIMEOUT_S = 30.0
 
 
 class _Trial(msgspec.Struct, frozen=True):
-    """How bubblewrap works on this machine: the options it takes besides, and why it does not work if it does not."""
+    """The result of trying bubblewrap on this machine: the additional options that it supports, or the reason why it
+    fails."""
 
     options: tuple[str, ...] = ()
     problem: str | None = None
@@ -145,9 +146,9 @@ async def sandbox_command(
     writes: Sequence[str] = (),
     variables_fd: int | None = None,
 ) -> list[str]:
-    """The command that runs `program` in the sandbox. It can read the folders `reads` and write the files `writes`,
-    which are there already, at the same paths as outside. `variables_fd` is a file of `variables_file`. Raises
-    ToolError `sandbox.unavailable` with the reason if this machine has no sandbox."""
+    """The command that runs `program` in the sandbox. It can read the folders `reads` and write the existing files
+    `writes`, at the same paths as outside. `variables_fd` is a file of `variables_file`. Raises ToolError
+    `sandbox.unavailable` with the reason if this machine has no sandbox."""
     if (why := await unavailable()) is not None:
         raise ToolError(UNAVAILABLE, f"this task asks for a sandbox, and there is none here: {why}")
     place = _program_place() or PROGRAM

@@ -1,10 +1,10 @@
 """Limits of a whole task in a sandbox: its processes together, watched from outside.
 
-The limits of the system are those of each process, so a task with fifty processes could use fifty times as much. A
-watcher measures all processes of the task ten times a second and ends them when they use more together. Between two
-looks a task can use more, as much as its processors can write meanwhile. Files in memory that a process has open and
-not mapped (`memfd_create`) belong to no process; they are counted as well. Segments of System V and buffers of sockets
-are not seen: only a limit of the worker itself bounds those.
+The limits of the system apply to each process, so a task with fifty processes could use fifty times as much. A watcher
+measures all processes of the task ten times a second and ends them when they use more together. Between two
+measurements a task can use more, as much as its processors can write in that time. Files in memory that a process has
+open and not mapped (`memfd_create`) belong to no process; they are counted as well. Segments of System V and buffers of
+sockets are not seen: only a limit of the worker itself bounds those.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from noetl.tools.python.child.condition import descendants
 
 LIMIT = "sandbox.limit"
 _EVERY_S = 0.1
-# Of the time that the watcher may use itself, measured in what one look takes: many processes take long to look at.
+# A pause is at least this many times as long as a measurement: measuring many processes takes long.
 _PAUSE = 10
 _OWN_THREADS = 8  # of bubblewrap and of the guard of a program
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -43,21 +43,21 @@ class TaskUsage(NamedTuple):
 
 
 class TaskWatch:
-    """The watch over one task. `excess` says which limit its processes broke together, and is None if they did not."""
+    """The watch over one task. `excess` says which limit its processes exceeded together; None if they did not."""
 
     def __init__(self, pid: int, limits: Mapping[str, Any]) -> None:
         self._pid, self._limits = pid, limits
         self.excess: str | None = None
 
     def raise_excess(self) -> None:
-        """Raise ToolError `sandbox.limit` if the task was ended for what it used."""
+        """Raise ToolError `sandbox.limit` if the watcher has ended the task."""
         if self.excess is not None:
             raise ToolError(LIMIT, self.excess)
 
     async def run(self) -> None:
         while self.excess is None:
             began = time.monotonic()
-            # In a thread: a task may have hundreds of processes, and each is some files to read.
+            # In a thread: a task may have hundreds of processes, and each takes several file reads.
             self.excess = await asyncio.to_thread(excess_of, self._pid, self._limits)
             await asyncio.sleep(max(_EVERY_S, _PAUSE * (time.monotonic() - began)) if self.excess is None else 0)
         # The group is bubblewrap. All processes of the sandbox die with it, whatever sessions they made.
@@ -67,8 +67,8 @@ class TaskWatch:
 
 @asynccontextmanager
 async def watched(pid: int, limits: Mapping[str, Any], *, is_sandboxed: bool) -> AsyncIterator[TaskWatch]:
-    """Watch the task whose sandbox is the process `pid`, the leader of its group, meanwhile. Without a sandbox nothing
-    is watched: code could leave the processes that can be found."""
+    """Watch the task until the block ends. `pid` is its sandbox, the leader of its process group. A task without a
+    sandbox is not watched: its code could escape from the processes that can be found."""
     watch = TaskWatch(pid, limits)
     running = asyncio.ensure_future(watch.run()) if is_sandboxed else None
     try:
@@ -81,7 +81,7 @@ async def watched(pid: int, limits: Mapping[str, Any], *, is_sandboxed: bool) ->
 
 
 def excess_of(pid: int, limits: Mapping[str, Any]) -> str | None:
-    """What the processes below `pid` use together beyond the limits; None if they stay within."""
+    """The limit that the processes below `pid` exceed together; None if they stay within all limits."""
     pids = descendants(pid)
     used = usage_of(pids)
     most = limits.get("processes")
@@ -111,7 +111,7 @@ def usage_of(pids: list[int]) -> TaskUsage:
     threads = pages = ticks = 0
     for pid in pids:
         fields = read_proc(pid, "stat").rpartition(b")")[2].split()
-        if len(fields) > _RESIDENT_PAGES:  # else it has ended
+        if len(fields) > _RESIDENT_PAGES:  # without a line, the process has ended
             threads += int(fields[_THREADS])
             pages += int(fields[_RESIDENT_PAGES])
             ticks += sum(map(int, fields[_CPU_TICKS]))
@@ -119,7 +119,7 @@ def usage_of(pids: list[int]) -> TaskUsage:
 
 
 def open_memory_bytes(pids: Iterable[int]) -> int:
-    """What the files hold together that are in memory, in no folder, and opened by one of the processes. A file that
+    """The size of all files in memory, without a place in a folder, that one of the processes has open. A file that
     several of them have open is counted once."""
     sizes: dict[tuple[int, int], int] = {}
     for pid in pids:
@@ -134,7 +134,7 @@ def open_memory_bytes(pids: Iterable[int]) -> int:
 
 
 def _own_bytes(pid: int) -> int:
-    """The share of one process in the memory of all. Where the system does not tell it, all that the process uses."""
+    """The share of one process in the memory of all. If the system does not report it, all memory of the process."""
     return _sum_of(read_proc(pid, "smaps_rollup"), _SHARES) or _sum_of(read_proc(pid, "status"), _RESIDENT)
 
 

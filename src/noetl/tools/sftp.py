@@ -110,7 +110,7 @@ async def _replace(
     context: ToolContext,
 ) -> None:
     """Write to a temporary file in the same folder and rename it. A repeated attempt uses the same temporary name."""
-    # Asked beforehand, not with the rename: a file that appears in between is replaced.
+    # Checked before the rename, not with it: a file that appears in between is replaced.
     if inputs.get("if_absent") is True and await client.exists(path):
         raise ToolError("sftp.conflict", f"{path} exists already")
     attempt_mark = hashlib.sha256(context.task_run.idempotency_key.encode()).hexdigest()[:12]

@@ -1,5 +1,5 @@
-"""The child process of the `convert` tool: one conversion for each call, as JSON over pipes. It makes the source a
-view, finds the types of its columns, and has the target written from it.
+"""The child process of the `convert` tool: one conversion for each call, as JSON over pipes. It opens the source as a
+view, determines the types of its columns, and writes the target from it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def converted(request: ConvertRequest) -> Converted:
 
 
 def _connection_for(request: ConvertRequest) -> Any:
-    """A DuckDB that reaches the folder of the task, the source and the target, and nothing else."""
+    """A DuckDB connection that can open only the folder of the task, the source and the target."""
     targets = [request.target.path] if request.target is not None else []
     folder = str(Path(request.folder) / "spill")
     call = {"memory_bytes": request.memory_bytes, "threads": request.threads, "attach": None, "database": None}
@@ -53,8 +53,8 @@ def _connection_for(request: ConvertRequest) -> Any:
 
 
 def _table(connection: Any, source: SourceView, request: ConvertRequest) -> Table:
-    """The columns as the target has them: those of the task, else all; their types from the task, the source, or what
-    all values of a column are written as."""
+    """The columns of the target: those that the task names, else all. Their types come from the task, from the source,
+    or from the way that all values of a column are written."""
     wanted = request.columns
     if wanted is None:
         wanted = [Column(name=name, source=name) for name, _ in source.columns]
@@ -77,7 +77,8 @@ def _column(
     request: ConvertRequest,
     read_as: Mapping[str, str],
 ) -> TableColumn:
-    """`found` are the types of the columns by their names in lower case, `read_as` those that the view has."""
+    """A column of the target. `found` are the detected types of the columns by their names in lower case; `read_as` are
+    those of the view."""
     known = found.get(wanted.source.lower())
     if known is None and (request.source.format not in _OPTIONAL or wanted.type is None) and source.columns:
         columns = ", ".join(f'"{name}"' for name, _ in source.columns[:50])
@@ -142,19 +143,19 @@ def detected_types(connection: Any, view: str, names: list[str], *, only_moments
     (count,) = connection.execute("SELECT count(*) FROM sample").fetchone()
     found = _types(connection, "sample", dict.fromkeys(names, tried))
     connection.execute("DROP TABLE sample")
-    # One row more was asked for than the sample has: there are rows that the sample has not seen.
+    # The query asked for one row more than the sample has, and it exists: some rows are not in the sample.
     if count > SAMPLE_ROWS:
-        # what was empty so far may still have any type
+        # A column that is empty so far may still have any type.
         proposed = {name: (kind.partition("(")[0],) if kind else tried for name, kind in found.items()}
         found |= _types(connection, view, {name: kinds for name, kinds in proposed.items() if kinds != ("VARCHAR",)})
-        # A type that the rest of the column refutes: all the others are tried on the whole column.
+        # The rest of the column refutes this type: all other types are tried on the whole column.
         wrong = {name: tried for name, kinds in proposed.items() if found[name] == "VARCHAR" and kinds != ("VARCHAR",)}
         found |= _types(connection, view, {name: kinds for name, kinds in wrong.items() if proposed[name] != tried})
     return {name: kind or "VARCHAR" for name, kind in found.items()}
 
 
 def _types(connection: Any, view: str, tests: dict[str, tuple[str, ...]]) -> dict[str, str]:
-    """For each column the first of its types that all its values fit; nothing where it has no values."""
+    """For each column the first type that fits all its values; None for a column without values."""
     if not tests:
         return {}
     counts = [_counts(named(name), tried) for name, tried in tests.items()]

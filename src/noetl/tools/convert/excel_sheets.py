@@ -1,4 +1,5 @@
-"""Sheets of Excel: read row by row and staged as lines of JSON, with the types that their cells have; or written so."""
+"""Sheets of Excel: read row by row and staged as lines of JSON, with the types of their cells; or written row by
+row."""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ _TYPES: tuple[tuple[set[str], str], ...] = (
 
 
 def stage_sheet(file: TableFile, folder: Path) -> tuple[Path, list[tuple[str, str]]]:
-    """The rows of a sheet as lines of texts by the number of their column, and the columns with their types."""
+    """Stage the rows of a sheet as lines of texts by the number of their column. Returns the columns with their
+    types."""
     _check_size(file)
     try:
         book = load_workbook(file.path, read_only=True, data_only=True, keep_links=False)
@@ -46,7 +48,7 @@ def stage_sheet(file: TableFile, folder: Path) -> tuple[Path, list[tuple[str, st
         raise _unreadable(file, problem) from None
     try:
         return _stage_sheet(_sheet(book, file), file, folder)
-    except (zipfile.BadZipFile, KeyError, SyntaxError, EOFError) as problem:  # XML that is none is a syntax error
+    except (zipfile.BadZipFile, KeyError, SyntaxError, EOFError) as problem:  # invalid XML raises SyntaxError
         raise _unreadable(file, problem) from None
     finally:
         book.close()
@@ -109,7 +111,7 @@ def _stage_sheet(sheet: Any, file: TableFile, folder: Path) -> tuple[Path, list[
 
 
 def _rows(sheet: Any, file: TableFile) -> Iterator[list[tuple[str, str | None]]]:
-    """Rows as kinds and texts, without those that are empty to the end."""
+    """The rows as kinds and texts. Empty rows at the end are left out."""
     empty = 0
     for number, cells in enumerate(sheet.iter_rows(), 1):
         if number <= file.skip:
@@ -165,15 +167,15 @@ def _type(kinds: set[str]) -> str:
     return next((name for fitting, name in _TYPES if kinds and kinds <= fitting), "VARCHAR")
 
 
-# A sheet of Excel, written row by row. Numbers that Excel would round, and times with a zone, are text.
+# Writing a sheet of Excel, row by row. Numbers that Excel would round, and times with a zone, become text.
 _MOST_ROWS, _MOST_COLUMNS = 1 << 20, 1 << 14
-_LONGEST = 32_767  # signs of a cell
+_LONGEST = 32_767  # characters of a cell
 _EXACT = 10**15  # Excel's precision of a whole number
 _SHEET_SIGNS = frozenset("[]:*?/\\")
 
 
 def write_sheet(path: Path, file: TableFile, names: list[str], rows: Iterable[tuple[Any, ...]]) -> int:
-    """The number of rows written. ToolError names the cell that Excel cannot hold."""
+    """Write the rows. Returns their number. Raises ToolError, which names the cell that Excel cannot hold."""
     title = str(file.sheet or "Sheet1")
     if len(title) > 31 or _SHEET_SIGNS & set(title):
         raise ToolError(
@@ -217,5 +219,5 @@ def _written_cell(sheet: Any, value: Any, row: int, column: int, file: TableFile
     if ILLEGAL_CHARACTERS_RE.search(value):
         raise ToolError(DATA, f"{where}: the text has a control character, which a cell cannot hold", row=row)
     cell = WriteOnlyCell(sheet, value)
-    cell.data_type = "s"  # also where it begins with "=": it is text, no formula
+    cell.data_type = "s"  # also if it begins with "=": it is text, not a formula
     return cell

@@ -1,5 +1,5 @@
-"""Sources: each format as a view of DuckDB. CSV, JSON and Parquet are read where they lie; Excel and XML are staged.
-Before that a text is expanded, within limits, and its encoding turned into UTF-8."""
+"""Sources: each format as a view of DuckDB. CSV, JSON and Parquet are read in place; Excel and XML are staged. Before
+that a text is expanded, within limits, and converted to UTF-8."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _BROKEN = (EOFError, lzma.LZMAError, OSError, ValueError)
 
 
 def expanded(path: Path, file: TableFile, request: ConvertRequest) -> Path:
-    """The file without its compression; at most `max_bytes` of it are ever written."""
+    """The file, decompressed; at most `max_bytes` of it are ever written."""
     if file.compression == "none":
         if path.stat().st_size > request.max_bytes:
             raise _too_large(file, request)
@@ -52,8 +52,8 @@ def compressed(path: Path, target: Path, compression: str) -> None:
 
 
 def as_utf8(path: Path, file: TableFile, request: ConvertRequest) -> Path:
-    """The text as UTF-8. ToolError `convert.data` names the line that is not in the declared encoding."""
-    if file.encoding == "utf-8" or file.format == "xml":  # XML says itself what it is in
+    """The text as UTF-8. Raises ToolError `convert.data`, which names the line that is not in the declared encoding."""
+    if file.encoding == "utf-8" or file.format == "xml":  # an XML document declares its own encoding
         return path
     made, line = Path(request.folder) / "utf-8", 1
     try:
@@ -71,7 +71,7 @@ def as_utf8(path: Path, file: TableFile, request: ConvertRequest) -> Path:
 
 
 def from_utf8(path: Path, target: Path, file: TableFile) -> None:
-    """Write a text in the encoding of the target."""
+    """Convert a text to the encoding of the target."""
     line = 1
     try:
         with (
@@ -98,7 +98,7 @@ def _too_large(file: TableFile, request: ConvertRequest) -> ToolError:
 
 _LARGEST_RECORD = 16 << 20
 _DELIMITERS = ",;\t|"
-# No text is written so: DuckDB would else give up the zone of a time, and read dates where `types` says text.
+# Formats that no text matches: DuckDB would otherwise drop the zone of a time, and read dates where `types` says text.
 _NO_MOMENTS = "dateformat='\x01%Y', timestampformat='\x01%Y'"
 VIEW = "source"
 _TOO_WIDE = {
@@ -108,8 +108,8 @@ _TOO_WIDE = {
 
 
 class SourceView(msgspec.Struct, frozen=True, kw_only=True):
-    """A view, its columns with the types of DuckDB, and what is to be found out about those that are text: `all`,
-    `moments` (dates and times), or nothing."""
+    """A view, and its columns with the types of DuckDB. `detection` says which types to detect in columns of text:
+    `all`, `moments` (dates and times), or none."""
 
     view: str = VIEW
     columns: list[tuple[str, str]]
@@ -149,7 +149,7 @@ def _source_view(connection: Any, query: str, detection: str | None = None) -> S
 
 
 def _csv(connection: Any, path: Path, file: TableFile) -> SourceView:
-    """Nothing of it is guessed but the delimiter: a line that does not fit is an error then, and named."""
+    """Only the delimiter is guessed. A line that does not fit is an error that names the line."""
     delimiter, first = _first_record(path, file)
     if not first:
         return _empty(file.header if isinstance(file.header, list) else [])
@@ -176,7 +176,7 @@ def _csv(connection: Any, path: Path, file: TableFile) -> SourceView:
 
 
 def _first_record(path: Path, file: TableFile) -> tuple[str, list[str]]:
-    """The delimiter and the first record that counts; it is empty where there is none."""
+    """The delimiter and the first record after skipped lines; the record is empty if there is none."""
     with path.open(encoding="utf-8-sig", errors="replace", newline="") as text:
         for _ in range(file.skip):
             text.readline(_LARGEST_RECORD)
@@ -195,7 +195,7 @@ def _first_record(path: Path, file: TableFile) -> tuple[str, list[str]]:
 
 
 def _delimiter(line: str) -> str:
-    """The sign that the first line has most of, outside of quotes; a comma where it has none."""
+    """The delimiter that occurs most in the first line, outside of quotes; a comma if none occurs."""
     outside = "".join(line.split('"')[::2])
     return max(_DELIMITERS, key=outside.count)
 
@@ -213,8 +213,8 @@ def _records(connection: Any, path: Path, file: TableFile, detection: str) -> So
 
 
 def _narrowed_types(connection: Any, found: SourceView) -> SourceView:
-    """Types that DuckDB finds too wide: a field that is null in every record is text, and whole numbers of both signs
-    that fit into 64 bits are not of 128."""
+    """Narrow the types that DuckDB makes too wide: a field that is null in every record becomes text, and whole numbers
+    of both signs that fit into 64 bits do not become 128 bits wide."""
     wide = [(name, kind) for name, kind in found.columns if kind in _TOO_WIDE]
     if not wide:
         return found
@@ -229,7 +229,7 @@ def _narrowed_types(connection: Any, found: SourceView) -> SourceView:
 
 
 def _is_empty(path: Path) -> bool:
-    """Whether there is no record: nothing, or an empty list."""
+    """Whether the file has no record: it is empty, or has an empty list."""
     with path.open("rb") as file:
         start = file.read(1 << 16).lstrip(b"\xef\xbb\xbf \t\r\n")
     return not start or (start[:1] == b"[" and start[1:].lstrip()[:1] == b"]")
@@ -254,18 +254,18 @@ def _literal(path: Path) -> str:
 
 
 def _path_without_patterns(path: Path, folder: Path) -> Path:
-    """A way to the file whose name holds no signs that DuckDB takes for a pattern."""
+    """A path to the file without the characters that DuckDB takes for a pattern."""
     if not set("*?[") & set(str(path)):
         return path
     link = folder / "source"
-    # A link, since the file may be large and is not ours to rename.
+    # A link, since the file may be large, and must not be renamed.
     link.symlink_to(path)
     return link
 
 
-# JSON before DuckDB sees it: how deep it is nested, and the records of a path within a document.
+# JSON before DuckDB reads it: the depth of its nesting, and the records at a path within a document.
 MAX_DEPTH = 100
-_DOCUMENT_BYTES = 256 << 20  # a document that is taken apart is in memory
+_DOCUMENT_BYTES = 256 << 20  # a document from which records are taken is in memory
 _ESCAPED = re.compile(rb"\\.", re.DOTALL)
 _TEXT = re.compile(rb'"[^"]*"')
 _KEPT = bytes(byte for byte in range(256) if byte not in b'"[]{}')
@@ -279,7 +279,7 @@ def check_depth(path: Path, name: str) -> None:
     with path.open("rb") as file:
         while chunk := file.read(_CHUNK):
             brackets, rest = _brackets(rest + chunk)
-            # Opening brackets translate to 2 and closing ones to 0: one less is the step that each makes in depth.
+            # Opening brackets translate to 2 and closing ones to 0: minus one, each is its step in depth.
             steps = [step - 1 for step in brackets.translate(_STEPS)]
             depths = list(accumulate(steps, initial=depth))
             if max(depths) > MAX_DEPTH:
@@ -288,20 +288,20 @@ def check_depth(path: Path, name: str) -> None:
 
 
 def _brackets(text: bytes) -> tuple[bytes, bytes]:
-    """The brackets outside of texts, and the beginning of a text that goes on in the next chunk."""
+    """The brackets outside of texts, and the beginning of a text that continues in the next chunk."""
     # Backslashes at the end of a chunk: an odd number means that the last one escapes a character of the next chunk.
     odd = len(text) - len(text.rstrip(b"\\"))
-    held = b"\\" if odd % 2 else b""  # an escape whose second half is not here yet
+    held = b"\\" if odd % 2 else b""  # an escape whose second half is in the next chunk
     marks = _ESCAPED.sub(b"", text[: len(text) - len(held)]).translate(None, _KEPT)
     marks = _TEXT.sub(b"", marks)
     inside = marks.find(b'"')
     if inside < 0:
         return marks, held
-    return marks[:inside], b'"' + held  # it is text, with any contents so far
+    return marks[:inside], b'"' + held  # a text that has not ended; its contents do not matter
 
 
 def stage_records(path: Path, file: TableFile, folder: Path) -> Path:
-    """The records at a path within one document, as lines."""
+    """Write the records at a path within one document, as lines."""
     if path.stat().st_size > _DOCUMENT_BYTES:
         raise ToolError(
             DATA,

@@ -1,5 +1,5 @@
-"""Tables of a conversion: the files that the child converts, and the table between them, a view whose columns each have
-a type. Also the errors of a conversion."""
+"""Tables of a conversion: the files that the child converts, and the view between them, whose columns each have a type.
+Also the errors of a conversion."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class TableFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Column(msgspec.Struct, frozen=True, kw_only=True):
-    """A column of the target, the source's that it comes from, and the type that the task gave it."""
+    """A column of the target, the column of the source that it comes from, and the type that the task gave it."""
 
     name: str
     source: str
@@ -103,7 +103,7 @@ def _without_own_paths(text: str, request: ConvertRequest) -> str:
 
 
 class TableColumn(msgspec.Struct, frozen=True, kw_only=True):
-    """`value` is SQL over the view; `is_cast`: the view has another type there."""
+    """`value` is SQL over the view; `is_cast`: the column has another type in the view."""
 
     name: str
     type: str
@@ -130,14 +130,14 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def named(name: str) -> str:
-    """A name as SQL reads it."""
+    """A quoted name for SQL."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def distinct_names(names: list[str]) -> list[str]:
-    """Names that differ also without regard to case."""
+    """Names that differ even without regard to case."""
     taken: set[str] = set()
-    # The last number of each name: a file may call all its columns the same.
+    # The last number of each name: all columns of a file may have the same name.
     numbers: dict[str, int] = {}
     made = []
     for name in names:
@@ -152,7 +152,7 @@ def distinct_names(names: list[str]) -> list[str]:
 
 
 def misfit(connection: Any, table: Table, name: str) -> ToolError | None:
-    """The first value that is not of its column's type, with its row."""
+    """The first value that does not fit the type of its column, with its row."""
     for column in table.columns:
         if not column.is_cast:
             continue

@@ -20,7 +20,7 @@ _EMPTY = {"csv": "", "json": "[]\n", "jsonl": ""}
 
 
 def read_rows(connection: Any, table: Table, request: ConvertRequest) -> list[dict[str, Any]]:
-    """The rows as plain data. ToolError `result.too_large` where they are too many for a result."""
+    """The rows as plain data. Raises ToolError `result.too_large` if they are too many for a result."""
     if not table.columns:
         return []
     allowance = Allowance(request.max_rows)
@@ -34,7 +34,7 @@ def read_rows(connection: Any, table: Table, request: ConvertRequest) -> list[di
 
 
 def write_target(connection: Any, table: Table, target: TableFile, request: ConvertRequest) -> int:
-    """The number of rows written."""
+    """Write the target. Returns the number of rows."""
     final = Path(target.path)
     if target.compression == "none" and (target.encoding == "utf-8" or target.format in ("parquet", "excel", "xml")):
         return _write_file(connection, table, target, final, request)
@@ -109,7 +109,7 @@ def _plain_row(columns: list[TableColumn], names: list[str], values: tuple[Any, 
 
 
 def _time_format(column: TableColumn) -> str | None:
-    """A time as RFC 3339 writes it."""
+    """The format of a time in RFC 3339."""
     if column.type.startswith("TIMESTAMP"):
         text = f"replace(CAST({column.typed} AS VARCHAR), ' ', 'T')"
         return f"replace({text}, '+00', 'Z')" if "ZONE" in column.type else text
@@ -152,6 +152,6 @@ def _for_elements(column: TableColumn) -> str:
 
 
 def _is_rounded(column: TableColumn) -> bool:
-    """Whether a floating point number would not hold its values."""
+    """Whether a floating point number cannot hold all values of the type."""
     digits = column.type.removeprefix("DECIMAL(").partition(",")[0]
     return column.type in ("HUGEINT", "UHUGEINT") or (digits.isdecimal() and int(digits) > 15)

@@ -44,7 +44,7 @@ _SHAPES = {"skip": int, "types": str, "null": str, "lists": list, "root": str, "
 
 
 class ConvertEnd(msgspec.Struct, frozen=True, kw_only=True):
-    """One end: a file or an object, or rows or a text of the task itself; and how it is read or written."""
+    """One end: a file, an object, or rows or a text of the task itself, and the options for reading or writing it."""
 
     end: FileEnd | None = None
     rows: list[Any] | None = None
@@ -85,7 +85,7 @@ def target_of(inputs: Mapping[str, Any]) -> ConvertEnd | None:
 
 
 def columns_of(written: Any) -> list[Column] | None:
-    """The columns of the target, as they are written."""
+    """The columns of the target, from the inputs of the task."""
     match written:
         case None:
             return None

@@ -29,7 +29,7 @@ ShapePath = tuple[str, ...]
 
 
 class Shape:
-    """The common structure of the records of a file: which of their parts repeat, and which have parts of their own."""
+    """The common structure of the records of a file: which of their parts repeat, and which have parts themselves."""
 
     def __init__(self, lists: list[str]) -> None:
         self.names = frozenset(lists)
@@ -192,15 +192,14 @@ def _local(name: str) -> str:
     return name.rpartition("|")[2]
 
 
-# Rows as XML: an element for each row, with an element for each value that is there.
-# `@name` is an attribute and `#text` the text of its element, as the reader gives them. A value that is null is left
-# out; an empty text is an empty element.
+# Rows as XML: an element for each row, with an element for each value. `@name` is an attribute and `#text` the text of
+# its element, as in the records that the reader returns. A null value is left out; an empty text is an empty element.
 _NAME = re.compile(r"[^\W\d][\w.-]*\Z")
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]")
 
 
 def write_xml(path: Path, file: TableFile, names: list[str], rows: Iterable[tuple[Any, ...]]) -> int:
-    """The number of rows written. ToolError names what XML cannot hold."""
+    """Write the rows. Returns their number. Raises ToolError, which names what XML cannot hold."""
     record = file.record or "row"
     for name in (file.root, record):
         _check_name(name, file)

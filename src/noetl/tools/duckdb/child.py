@@ -23,7 +23,7 @@ from noetl.tools.sql.answers import Allowance, SqlAnswer, plain
 from noetl.tools.table_sql import copy_to, scan
 
 BATCH_ROWS = 500
-_SUCCESS = b'{"answers":'  # how the answer of a call that succeeded begins
+_SUCCESS = b'{"answers":'  # the beginning of the answer of a call that succeeded
 # DuckDB tries to reconnect to a lost server, which its confined process may not do.
 _GONE = "the connection to PostgreSQL was lost"
 # DuckDB's messages for a lost server. A rollback fails for no other reason, sometimes without naming it.

@@ -96,7 +96,7 @@ class ObjectFiles:
     isfile = exists
 
     def isdir(self, path: str) -> bool:
-        return False  # an object store has no folders: none need be made
+        return False  # an object store has no folders: none need be created
 
     def mkdir(self, path: str, **_: Any) -> None:
         return None
@@ -127,12 +127,12 @@ class ObjectFiles:
 
 
 class _Reading:
-    """An object that is read, at any place."""
+    """An object opened for reading, at any position."""
 
     def __init__(self, call: Callable[..., tuple[dict[str, Any], bytes]], path: str, length: int) -> None:
         self._call, self._path, self._length = call, path, length
         self._at = 0
-        # Threads of DuckDB share a file: each must read where it has just set the place.
+        # Threads of DuckDB share a file: each must read at the position that it has just set.
         self._places: dict[int, int] = {}
 
     def seek(self, place: int, *_: Any) -> int:
@@ -158,7 +158,7 @@ class _Reading:
 
 
 class _Writing:
-    """An object that is written, from beginning to end. It is there once it is closed."""
+    """An object opened for writing, from beginning to end. It exists once it is closed."""
 
     def __init__(
         self, call: Callable[..., tuple[dict[str, Any], bytes]], path: str, changed: Callable[[], object]
@@ -215,7 +215,7 @@ def _receive_bytes(line: socket.socket, size: int) -> bytes:
 
 
 def _regular(pattern: str) -> str:
-    """A pattern of file names as a regular expression: `**` passes slashes."""
+    """A file name pattern as a regular expression: `**` also matches slashes."""
     parts = re.split(r"(\*\*/?|\*|\?|\[[^]/]*\])", pattern)
     known = {"*": "[^/]*", "?": "[^/]", "**": ".*", "**/": "(?:.*/)?"}
     return "".join(

@@ -89,7 +89,7 @@ def attach(connection: Any, attachment: Attachment, threads: int) -> None:
     """Attach a database as `pg`, or a lake as `lake`."""
     needed = _needed_extensions(attachment)
     if networks := [_NETWORKS[name] for name in needed if name in _NETWORKS]:
-        # Before the extensions are there, or DuckDB would open objects by them.
+        # Set before the extensions are loaded, or DuckDB would open objects through them.
         connection.execute(f"SET disabled_filesystems = {quoted(','.join(networks))}")
     for name in needed:
         load(connection, name)

@@ -156,7 +156,7 @@ class DuckdbTool(OwningTool):
     async def _with_tables(
         self, work: Bound | Insertion, call: dict[str, Any], tables: Any, context: ToolContext, folder: Path
     ) -> ToolResult:
-        """The same, with tables to read, or rows that become one."""
+        """Run the SQL with tables to read, or with rows that become a table."""
         files = await fetched_tables(tables, context, folder)
         call |= {
             "tables": {name: str(file) for name, file in files.items()},

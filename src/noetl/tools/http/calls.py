@@ -204,7 +204,7 @@ def checked_url(url: httpx2.URL) -> httpx2.URL:
     if not url.host:
         raise InvalidRequest("its url has no host")
     if url.port is not None and not 0 < url.port < 65_536:
-        # The message does not show it: in http://user:12345678/9@host it is a part of the password.
+        # The message does not show the port: in http://user:12345678/9@host it is a part of the password.
         raise InvalidRequest("its url has an invalid port: ports go from 1 to 65535")
     return url
 
@@ -243,7 +243,7 @@ def _user_agent() -> str:
         return "noetl"
 
 
-# Queries and bodies, in each way that an author may write them (TOOL-02, design.md §5).
+# Queries and bodies, in each spelling that an author may use (TOOL-02, design.md §5).
 
 
 def query_string(written: Any, what: str) -> str:

@@ -24,7 +24,8 @@ def reads_context(code: str) -> bool:
     nodes = list(ast.walk(tree))
     if any(_is_main(node) and NAME in _parameters(node) for node in nodes):
         return True
-    # Wrong for code that reads ours and also binds the name somewhere: it gets no context, and fails with a NameError.
+    # This is wrong for code that reads our variable and also binds the name somewhere: it gets no context, and fails
+    # with a NameError.
     return any(map(_loads, nodes)) and not any(map(_binds, nodes))
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 ENTRY = Path(__file__).with_name("entry.py")
 Ended = asyncio.Future[int | None]  # the exit code of a process; None if its end was not seen
 HAS_TEMPLATES = sys.platform == "linux"
-ANSWER_S = 5.0  # for a fork, or to report that a child has ended; both take milliseconds
+ANSWER_S = 5.0  # for a fork, or for the report that a child has ended; both take milliseconds
 _log = logging.getLogger(__name__)
 
 
@@ -93,8 +93,8 @@ class TemplateClient:
             await self._process.wait()
 
     def _give_up(self) -> None:
-        """Kill the template if it is still asked: it was stopped, for example by code of a task, which has the same
-        user. Its children go on."""
+        """Kill the template if it still has not answered: it was stopped, for example by the code of a task, which runs
+        as the same user. Its children go on."""
         if not self.gone:
             _log.warning("python template %d gave no answer in %g s: killed", self._process.pid, self._answer_s)
             self._disconnect()
@@ -129,8 +129,9 @@ class TemplateClient:
                 self._alive.pop(int(pid)).set_result(int(code))
 
     def _watch(self, pid: int) -> None:
-        """See the end of a child without the template, too: a waiting task must not depend on a stopped template."""
-        with suppress(OSError):  # it has ended meanwhile, and is reported
+        """Detect the end of a child without the template as well: a waiting task must not depend on a stopped
+        template."""
+        with suppress(OSError):  # it has ended and was reported meanwhile
             self._pidfds[pid] = os.pidfd_open(pid)
             self._loop.add_reader(self._pidfds[pid], self._child_ended, pid)
 

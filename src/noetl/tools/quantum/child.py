@@ -1,5 +1,5 @@
-"""The child process in which Qiskit runs. Everything happens in its main thread, which is the only one that Qiskit can
-be imported in for good.
+"""The child process in which Qiskit runs. All calls run in its main thread: Qiskit keeps working only in the thread
+that imported it.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _sockets = GuardedSockets(AddressPolicy())
 
 
 def serve(engine: str) -> None:
-    warnings.simplefilter("ignore")  # no one would read them
+    warnings.simplefilter("ignore")  # no process would read them
     _sockets.install()
     imported: list[Answering] = []
 
     def answer_to(call: dict[str, Any]) -> bytes:
         try:
             if not imported:
-                # In the thread that serves calls, which is the main one: Qiskit has to be imported there.
+                # In the thread that serves calls, which is the main thread: Qiskit has to be imported there.
                 imported.append(_engine_answering(engine))
             _hold_to_policy(call.pop("policy", None))
             return msgspec.json.encode({"answer": imported[0](call)})
@@ -45,7 +45,7 @@ def serve(engine: str) -> None:
 
 
 def _hold_to_policy(written: dict[str, Any] | None) -> None:
-    """Hold the connections of this call to the policy it came with. The proxy of the environment is the operator's."""
+    """Apply the address policy of this call to its connections. The proxy of the environment is the operator's."""
     _sockets.refusal = None
     if written is None:
         return
@@ -55,7 +55,7 @@ def _hold_to_policy(written: dict[str, Any] | None) -> None:
 
 
 def _engine_answering(engine: str) -> Answering:
-    """The engine, imported when it is first asked: that it cannot be is an answer too."""
+    """The engine, imported on first use; a failed import becomes an error answer."""
     if engine == "aer":
         from noetl.tools.quantum.qiskit_circuits import counted
 

@@ -1,5 +1,5 @@
-"""Circuits: gates on numbered qubits, measurements into numbered bits. Written as a list of gates, or as OpenQASM.
-Also the gates."""
+"""Circuits: gates on numbered qubits, and measurements into numbered bits, written as a list of gates or as OpenQASM.
+The module also defines the gates."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class Circuit(msgspec.Struct, frozen=True):
 
     @property
     def checksum(self) -> str:
-        """Of what it does: however it was written, the same circuit has the same one (QNT-05)."""
+        """A checksum of the effect of the circuit: it is the same however the circuit was written (QNT-05)."""
         return derived(msgspec.json.encode(self).decode())
 
 
 def circuit_of(written: Any, parameters: Mapping[str, Any]) -> Circuit:
-    """The circuit that a task names. ToolError `quantum.circuit` says what is wrong with it."""
+    """The circuit that a task names. Raises ToolError `quantum.circuit`, which says what is wrong with it."""
     if isinstance(written, str):
         from noetl.tools.quantum.qasm import parsed  # most circuits are lists
 
@@ -69,7 +69,7 @@ def numbers_of(parameters: Mapping[str, Any]) -> dict[str, float]:
 
 
 def checked(name: str, qubits: Sequence[int], angles: Sequence[float], where: str) -> Operation:
-    """One gate, if it is one and has what it needs."""
+    """One gate, checked. Raises ToolError `quantum.circuit` if it is unknown or used wrongly."""
     found = canonical_name(name)
     if found is None:
         raise invalid(f'{where}: there is no gate "{name}"; there are {", ".join(sorted(GATES))}')
@@ -84,7 +84,7 @@ def checked(name: str, qubits: Sequence[int], angles: Sequence[float], where: st
 
 
 def _with_measurements(circuit: Circuit) -> Circuit:
-    """A circuit that measures nothing is measured whole at its end."""
+    """The circuit with a measurement of each qubit at its end, for a circuit that measures nothing."""
     last = tuple(Operation(MEASURE, (qubit,), bit=qubit) for qubit in range(circuit.qubits))
     return Circuit(circuit.qubits, circuit.qubits, (*circuit.operations, *last))
 
@@ -147,8 +147,8 @@ def _rz(theta: float) -> Matrix:
 
 
 class QuantumGate(msgspec.Struct, frozen=True):
-    """`make` gives the matrix on the last of its qubits, from so many angles; the others control it. `swaps`: it
-    exchanges its last two qubits instead."""
+    """`make` returns the matrix for the last of its qubits, from so many angles; the other qubits are controls.
+    `swaps`: the gate swaps its last two qubits instead."""
 
     controls: int
     angles: int
@@ -205,7 +205,7 @@ def _table() -> dict[str, QuantumGate]:
 
 
 GATES = _table()
-# Other words for the same gates.
+# Other spellings of the same gates.
 ALIASES = {
     "cnot": "cx",
     "toffoli": "ccx",
@@ -222,7 +222,7 @@ ALIASES = {
 
 
 def canonical_name(name: str) -> str | None:
-    """The name a gate is known by here; `U` and `CX` are OpenQASM's own words for two of them."""
+    """The name of a gate in this module; `U` and `CX` are OpenQASM's names for two of them."""
     lower = name.lower()
     lower = ALIASES.get(lower, lower)
     return lower if lower in GATES else None

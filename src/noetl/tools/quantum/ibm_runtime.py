@@ -1,7 +1,8 @@
-"""IBM's quantum computers, through qiskit-ibm-runtime. Runs in the child process: its calls block.
+"""IBM's quantum computers, through qiskit-ibm-runtime. Runs in the child process, since its calls block.
 
-An account is opened once and kept as long as the process. A job is tagged with the task run that asked for it, so that
-a task that is repeated after a crash finds its job again and pays for no second one (reliability.md §3.4).
+An account is opened once and kept as long as the process. A job is tagged with the task run that submitted it. A task
+that is repeated after a crash finds its job again by the tag, and does not pay for a second one (reliability.md
+§3.4).
 """
 
 from __future__ import annotations
@@ -38,12 +39,12 @@ _REFUSALS = (QiskitBackendNotFoundError, IBMAccountError, IBMInputValueError, IB
 
 
 class Runtime:
-    """`open_service` opens an account by its fields."""
+    """IBM's service. `open_service` opens an account by its fields."""
 
     def __init__(self, open_service: Any = QiskitRuntimeService) -> None:
         self._open = open_service
         self._services: dict[bytes, Any] = {}
-        self._local: dict[str, Any] = {}  # jobs of the package's local mode, which no server could be asked for
+        self._local: dict[str, Any] = {}  # jobs of the package's local mode, which exist on no server
 
     def answer(self, call: dict[str, Any]) -> dict[str, Any]:
         try:
@@ -78,10 +79,10 @@ class Runtime:
         return self._services[key]
 
     def _find_job(self, service: Any, key: str) -> Any:
-        """The job that this task run has asked for before, if it can still come to something."""
+        """The job that this task run has submitted before, if it can still succeed."""
         if service.is_local:
             return None
-        # The newest of them: an earlier one may have failed before this task run asked again.
+        # The newest job: an earlier one may have failed before this task run asked again.
         jobs = service.jobs(job_tags=[_tag(key)], limit=1)
         return next((job for job in jobs if _state(job) not in (JobState.ERROR, JobState.CANCELLED)), None)
 
@@ -110,7 +111,7 @@ class Runtime:
 
 
 def _unreachable(problem: BaseException | None) -> OSError | None:
-    """The error of the network behind an error: without one, the package calls an account invalid."""
+    """The network error behind an error: if the network fails, the package calls an account invalid."""
     while problem is not None and not isinstance(problem, OSError):
         problem = problem.__cause__
     return problem
@@ -121,7 +122,7 @@ def _tag(key: str) -> str:
 
 
 def _state(job: Any) -> JobState:
-    """States before the queue count as queued."""
+    """The state of a job. States before the queue count as queued."""
     status = job.status()
     name = str(getattr(status, "name", status))  # a text of the service's, an enumeration of local jobs
     return JobState(name) if name in JobState.__members__ else JobState.QUEUED
@@ -142,7 +143,7 @@ def _job_row(job: Any) -> dict[str, Any]:
 
 def _cancelled(job: Any) -> dict[str, Any]:
     if not _state(job).is_over:
-        with suppress(RuntimeInvalidStateError):  # it was over just before
+        with suppress(RuntimeInvalidStateError):  # it had ended just before
             job.cancel()
     return _job_row(job)
 

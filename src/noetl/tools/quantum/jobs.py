@@ -1,4 +1,4 @@
-"""Jobs: requests to a provider, and its reports on them. Part of the plug-in API (QNT-03)."""
+"""Jobs: requests to a provider, and the provider's reports on them. Part of the plug-in API (QNT-03)."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class JobState(StrEnum):
 
 
 class JobRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """`source` is the circuit as its author wrote it; `key` is the same whenever the same task run asks again, so a
-    provider that knows it makes no second job (reliability.md §3.4). `queue_s` and `run_s` are for simulators."""
+    """`source` is the circuit as its author wrote it. `key` is the same whenever the same task run asks again, so a
+    provider that recognises it makes no second job (reliability.md §3.4). `queue_s` and `run_s` are for simulators."""
 
     circuit: Circuit
     source: Any
@@ -45,8 +45,8 @@ class JobRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of a job. `counts` are there once it is done, `error` where it failed; `details` are further data of
-    the provider for the log, versions above all (QNT-05)."""
+    """The state of a job. A finished job has `counts`, a failed one has `error`; `details` are further data of the
+    provider for the log, above all versions (QNT-05)."""
 
     job_id: str
     state: JobState
@@ -67,16 +67,16 @@ class JobContext(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Provider(Protocol):
-    """One provider. ToolError `quantum.provider_unavailable` says why it cannot be used here."""
+    """A provider. Raises ToolError `quantum.provider_unavailable` if it cannot be used here."""
 
     async def submit(self, request: JobRequest, around: JobContext) -> Job:
-        """Hand the job in, and return at once."""
+        """Submit a job, and return at once."""
 
     async def status(self, job_id: str, around: JobContext) -> Job:
         """The status of a job, without counts."""
 
     async def results(self, job_id: str, around: JobContext) -> Job:
-        """The job with its counts, if it is done."""
+        """The job, with its counts if it is done."""
 
     async def cancel(self, job_id: str, around: JobContext) -> Job:
-        """Stop it, if it is not over."""
+        """Cancel the job, unless it has ended."""

@@ -1,4 +1,4 @@
-"""The declaration of the kind: its inputs, its policy and which of its operations place a job."""
+"""The declaration of the kind: its inputs, its policy and the operations that submit a job."""
 
 from __future__ import annotations
 

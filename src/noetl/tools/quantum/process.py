@@ -1,8 +1,8 @@
 """The child processes in which Qiskit runs: one for each engine, started when first needed, ended when idle.
 
-Qiskit's native core belongs to the thread that imported it: once that thread has ended, the next circuit made in any
-other is a segmentation fault. In a child it has the main thread, which lasts, and a crash of a native library ends only
-the child. Calls of one engine take turns: one simulation already uses all cores.
+Qiskit's native core belongs to the thread that imported it: once that thread has ended, creating a circuit in another
+thread crashes the process. In a child it runs in the main thread, which lasts, and a crash of a native library ends
+only the child. Calls of one engine take turns: one simulation already uses all cores.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Engine:
         self._ending: set[asyncio.Task[None]] = set()
 
     async def ask(self, **call: Any) -> Any:
-        """The response of the engine. ToolError: its own refusal, or that its process died."""
+        """The response of the engine. Raises ToolError if the engine refuses, or if its process died."""
         # One call at a time: the child reads the next only after it has answered.
         async with self._turn:
             child = await self._ready()
@@ -79,6 +79,6 @@ class Engine:
             ending.add_done_callback(self._ending.discard)
 
     async def close(self) -> None:
-        """End its process, and wait until it is gone."""
+        """End the process, and wait for its end."""
         self._end()
         await asyncio.gather(*self._ending)

@@ -30,7 +30,7 @@ PREFERENCES = ("cost", "queue", "fidelity")
 
 
 class Providers:
-    """One instance of each. `more` adds some, for tests and embedders."""
+    """One instance of each provider. `more` adds providers, for tests and embedders."""
 
     def __init__(self, more: Mapping[str, Provider] | None = None) -> None:
         self._engines = aer, ibm = Engine("aer"), Engine("ibm")
@@ -42,14 +42,15 @@ class Providers:
         }
 
     def provider(self, name: str) -> Provider:
-        """ToolError `quantum.provider_unavailable` lists the providers, with a hint."""
+        """A provider by name. Raises ToolError `quantum.provider_unavailable`, which lists the providers, with a
+        hint."""
         made = self._made.get(name)
         if made is None:
             made = self._made[name] = self._load(name)
         return made
 
     async def close(self) -> None:
-        """End what was started for them; jobs go on where they are."""
+        """End the processes that were started for providers; jobs continue on the side of the provider."""
         for engine in self._engines:
             await engine.close()
 
@@ -71,7 +72,7 @@ class Providers:
 
 
 def stand_ins(written: tuple[str, ...]) -> dict[str, str]:
-    """`ibm=simulator` as a mapping. ValueError for anything else."""
+    """`ibm=simulator` as a mapping. Raises ValueError for anything else."""
     found = {}
     for one in written:
         name, sign, stand_in = one.partition("=")
@@ -81,7 +82,7 @@ def stand_ins(written: tuple[str, ...]) -> dict[str, str]:
     return found
 
 
-# Placement: which backend a job without one is given, by the playbook's own hints (QNT-06).
+# Placement: the backend of a job that names none, chosen by the hints of the playbook (QNT-06).
 
 
 class Backend(msgspec.Struct, frozen=True, kw_only=True):
@@ -117,7 +118,8 @@ def backends_of(policy: Mapping[str, Any]) -> tuple[Backend, ...]:
 
 
 def place(policy: Mapping[str, Any], *, qubits: int, shots: int, provider: str | None) -> QuantumPlacement | None:
-    """The best admissible backend; None where the playbook names none. ToolError `quantum.placement` when none is."""
+    """The best admissible backend; None if the playbook lists none. Raises ToolError `quantum.placement` if none is
+    admissible."""
     backends = backends_of(policy)
     if not backends:
         return None
@@ -215,8 +217,8 @@ class Ibm:
 
 
 async def _check_host(url: Any, addresses: AddressGuard) -> None:
-    """BlockedError for a service that may not be reached, before anything is started. Connections of the process are
-    held to the policy themselves; where they go through a proxy, this is all that is known of the host."""
+    """Check the host before anything is started. Raises BlockedError for a service that may not be reached. The policy
+    also applies to the connections of the process; if they go through a proxy, this check is the only one."""
     if not isinstance(url, str) or not (host := urlsplit(url).hostname):
         return
     is_by_proxy = outbound_proxies(None, (), os.environ).proxy_for("https", host, None) is not None
@@ -228,7 +230,8 @@ async def _check_host(url: Any, addresses: AddressGuard) -> None:
 
 
 def account_of(credential: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The fields for opening an account. ToolError `quantum.provider_unavailable` names the missing ones."""
+    """The fields for opening an account. Raises ToolError `quantum.provider_unavailable`, which names the missing
+    ones."""
     fields = credential or {}
     account = {name: fields[name] for name in _ACCOUNT if fields.get(name)}
     if account.get("channel") == _LOCAL:

@@ -1,7 +1,7 @@
-"""OpenQASM: the part of versions 2 and 3 that describes a circuit. Also the arithmetic of its angles.
+"""OpenQASM: the part of versions 2 and 3 that describes a circuit, and the arithmetic of its angles.
 
-Registers, the standard gates, gates defined in the text, measurement, reset, barriers, `input` parameters. Classical
-control and further files are refused by name.
+Supported are registers, the standard gates, gates defined in the text, measurement, reset, barriers and `input`
+parameters. Classical control and further files are refused by name.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ class _Defined(msgspec.Struct, frozen=True):
 
 
 def parsed(text: str, parameters: Mapping[str, float]) -> circuits.Circuit:
-    """The circuit a text describes. ToolError `quantum.circuit` with the statement that is wrong."""
+    """The circuit that a text describes. Raises ToolError `quantum.circuit`, which quotes the statement that is
+    wrong."""
     if len(text) > _MAX_TEXT:
         raise circuits.invalid(f"the text has more than {_MAX_TEXT} characters")
     reading = _Program(parameters)
@@ -49,7 +50,7 @@ def parsed(text: str, parameters: Mapping[str, float]) -> circuits.Circuit:
 
 
 def _statements(text: str) -> Iterator[list[str]]:
-    """Words up to each `;`; a gate's definition up to its closing brace."""
+    """The words up to each `;`; a gate's definition up to its closing brace."""
     words: list[str] = []
     depth = 0
     for match in _WORD.finditer(text):
@@ -98,7 +99,7 @@ class _Program:
                 pass
             case _ if "measure" in words:
                 at = words.index("measure")
-                # `c = measure q` of version 3, in the order of version 2; the word before "measure" is the equals sign.
+                # `c = measure q` of version 3, reordered as in version 2; the word before "measure" is the equals sign.
                 self._measure([*words[at + 1 :], "->", *words[: at - 1]], where)
             case _:
                 self._apply(words, where)
@@ -145,7 +146,7 @@ class _Program:
         ]
 
     def _at(self, words: Sequence[str], registers: Mapping[str, range], where: str) -> list[int]:
-        """A whole register, or one of it."""
+        """A whole register, or one element of it."""
         match list(words):
             case [name] if name in registers:
                 return list(registers[name])
@@ -192,7 +193,7 @@ class _Program:
 
 
 def _call(words: Sequence[str], where: str) -> tuple[str, list[list[str]], list[list[str]]]:
-    """`name(angle, …) operand, …` in its parts."""
+    """The parts of `name(angle, …) operand, …`."""
     name, rest = words[0], list(words[1:])
     angles: list[list[str]] = []
     if rest[:1] == ["("]:
@@ -222,11 +223,11 @@ def _split(words: Sequence[str], at: str) -> list[list[str]]:
     return parts
 
 
-# Angles of OpenQASM: arithmetic over numbers, `pi` and parameters. Nothing else can be written, so nothing runs.
+# Angles of OpenQASM: arithmetic over numbers, `pi` and parameters. The grammar allows nothing else, so no code can run.
 
 
 class AngleParser:
-    """Reads one expression from words, by precedence: sums, products, signs, powers, single values."""
+    """Reads one expression by precedence: sums, products, signs, powers, single values."""
 
     def __init__(self, words: list[str], names: Mapping[str, float], where: str) -> None:
         self._words, self._names, self._where, self._at, self._depth = words, names, where, 0, 0
@@ -241,7 +242,7 @@ class AngleParser:
         return found
 
     def _sum(self) -> float:
-        # Every parenthesis comes back here: this bounds how deep they may be nested.
+        # Every parenthesis recurses to here: this bounds the nesting.
         self._depth += 1
         if self._depth > _DEEPEST:
             raise self._wrong("it is nested too deep")

@@ -1,5 +1,5 @@
-"""Circuits as Qiskit's own, and their counts by Qiskit Aer: where a plain state vector is too small or too slow.
-Imports Qiskit, so only the child process imports this."""
+"""Circuits as Qiskit's own, and their counts by Qiskit Aer, for circuits that are too large or too slow for the
+built-in simulator. Imports Qiskit, so only the child process imports this module."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ _SEEDS = 1 << 31  # the number of seeds that Aer distinguishes
 
 
 def qiskit_circuit(circuit: Circuit) -> Any:
-    """The same circuit. Gates have the same names and the same order of angles and qubits there, but for two."""
+    """The same circuit for Qiskit. All gates but two have the same name and the same order of angles and qubits
+    there."""
     built = QuantumCircuit(circuit.qubits, circuit.bits)
     for operation in circuit.operations:
         match operation.name:
@@ -41,8 +42,8 @@ def _qiskit_gate(operation: Operation) -> tuple[str, tuple[float, ...]]:
 
 
 def counted(call: dict[str, Any]) -> dict[str, Any]:
-    """`counts` of a circuit in so many shots, the same for the same seed; `error` says why there are none."""
-    # Imported here: it is of the extra `quantum`, and jobs of IBM do not need it.
+    """The `counts` of a circuit in so many shots, the same for the same seed; or `error` with the reason."""
+    # Imported here: it belongs to the extra `quantum`, and jobs of IBM do not need it.
     from qiskit_aer import AerSimulator  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
     circuit, seed = msgspec.convert(call["circuit"], Circuit), call["seed"] % _SEEDS
@@ -53,6 +54,6 @@ def counted(call: dict[str, Any]) -> dict[str, Any]:
     try:
         ready = transpile(qiskit_circuit(circuit), simulator, seed_transpiler=seed)
         counts = simulator.run(ready, shots=call["shots"]).result().get_counts()
-    except QiskitError as problem:  # no memory is left after all, or another error of Aer
+    except QiskitError as problem:  # the memory did not suffice after all, or another error of Aer
         return {"error": problem.message or type(problem).__name__}
     return {"counts": {outcome: int(number) for outcome, number in sorted(counts.items())}}

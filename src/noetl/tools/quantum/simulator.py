@@ -1,8 +1,9 @@
-"""The simulators: `simulator`, exact and built in, and `aer`, which is Qiskit's (QNT-03). No queue unless asked for.
+"""The simulators: `simulator`, exact and built in, and `aer`, which is Qiskit's (QNT-03). They have no queue unless one
+is configured.
 
-A job is a promise and no process: its id leads to all its inputs, so any worker can compute its status and results,
-before or after a crash. The simulator is chosen when a job is submitted: the same circuit, shots and seed give the same
-counts, regardless of the packages where they are read.
+No process runs for a job: its id leads to all its inputs, so any worker can compute its status and results, before or
+after a crash. The simulator is chosen when a job is submitted: the same circuit, shots and seed give the same counts,
+regardless of the packages of the worker that reads them.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from noetl.tools.quantum.circuits import GATES, MEASURE, RESET, Circuit, Operati
 from noetl.tools.quantum.jobs import JOB, UNAVAILABLE, Job, JobContext, JobRequest, JobState
 from noetl.tools.quantum.process import Engine
 
-VERSION = 1  # of how counts are drawn: raised when the same seed would give others
+VERSION = 1  # the version of the drawing of counts: raised when the same seed would give other counts
 _IN_PLACE = 200_000  # amplitudes times gates: a shorter simulation is not worth a thread
 _LARGER = "provider: aer of noetl-engine[quantum] takes larger ones"
 
@@ -42,7 +43,7 @@ class _Ticket(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Simulator:
-    """`always_aer`: this one is `aer`. The other turns to it only for circuits that it cannot take itself."""
+    """`always_aer`: this is `aer`. The built-in one uses Aer only for circuits that are too large for it."""
 
     def __init__(self, aer: Engine, *, always_aer: bool = False) -> None:
         self._aer, self._always_aer = aer, always_aer
@@ -91,7 +92,7 @@ class Simulator:
         return msgspec.structs.replace(job, state=JobState.CANCELLED)
 
     async def _counts(self, circuit: Circuit, ticket: _Ticket) -> dict[str, int]:
-        """TooLargeError says why there are none."""
+        """The counts of a circuit. Raises TooLargeError with the reason if it cannot be simulated."""
         if ticket.by_aer:
             _check_aer()
             call = {"circuit": msgspec.to_builtins(circuit), "shots": ticket.shots, "seed": ticket.seed}
@@ -156,18 +157,19 @@ def _circuit(ticket: _Ticket, around: JobContext) -> Circuit:
         raise ToolError(JOB, "this job does not name a circuit") from None
 
 
-# State vectors: small circuits, simulated exactly. A measurement in the middle splits the run into its outcomes.
+# State vectors: exact simulation of small circuits. A measurement in the middle splits the run into one branch for each
+# outcome.
 MAX_QUBITS = 16
 MAX_BRANCHES = 256
 _NOTHING = 1e-15
 
 
 class TooLargeError(Exception):
-    """The circuit is more than this simulator takes."""
+    """The circuit is too large for this simulator."""
 
 
 class _Branch(msgspec.Struct):
-    """One course of events: how likely it is, the state, and the bits measured so far."""
+    """One branch of a run: its probability, its state, and the bits measured so far."""
 
     weight: float
     state: list[complex]
@@ -175,7 +177,7 @@ class _Branch(msgspec.Struct):
 
 
 def counts_of(circuit: Circuit, shots: int, seed: int) -> dict[str, int]:
-    """How often each outcome came in so many shots. The same seed gives the same counts (QNT-05)."""
+    """The number of each outcome in so many shots. The same seed gives the same counts (QNT-05)."""
     likely = probabilities(circuit)
     outcomes = sorted(likely)
     bounds = list(accumulate(likely[one] for one in outcomes))
@@ -208,7 +210,7 @@ def probabilities(circuit: Circuit) -> dict[str, float]:
 
 
 def _is_used_later(circuit: Circuit, index: int) -> bool:
-    """Whether something happens to the measured qubit, or to its bit, later on."""
+    """Whether a later operation uses the measured qubit or its bit."""
     operation = circuit.operations[index]
     return any(
         operation.qubits[0] in later.qubits or (later.bit is not None and later.bit == operation.bit)
@@ -217,7 +219,7 @@ def _is_used_later(circuit: Circuit, index: int) -> bool:
 
 
 def apply(state: list[complex], operation: Operation) -> None:
-    """One gate, in place."""
+    """Apply one gate, in place."""
     gate = GATES[operation.name]
     if gate.swaps:
         *controls, one, other = operation.qubits

@@ -1,7 +1,7 @@
 """`quantum`: jobs on quantum computers and simulators (QNT-01, QNT-02).
 
-A job's identity begins with its provider, so that a later task needs nothing else to query it. Everything that the
-counts depend on is in the results, and so in the log (QNT-05).
+The id of a job begins with its provider, so that a later task needs nothing else to query it. Everything that
+determines the counts is in the results, and so in the log (QNT-05).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from noetl.tools.quantum.providers import SIMULATOR, Backend, Providers, backend
 
 SHOTS = 1024
 _POLL_S = 0.5
-_CANCEL_S = 20.0  # how long a task that is over may take to cancel its job
+_CANCEL_S = 20.0  # how long a finished task may take to cancel its job
 _MOST_SHOTS = 1_000_000
 
 
@@ -44,7 +44,7 @@ class QuantumTool(Tool):
                 raise ToolError("tool.exception", f'op is "{op}"; it may be submit, status, results, cancel, run')
 
     async def close(self) -> None:
-        """Jobs belong to their providers."""
+        """Releases nothing here: jobs belong to their providers."""
         await self._providers.close()
 
     async def _submit(self, inputs: Mapping[str, Any], context: ToolContext) -> tuple[str, dict[str, Any]]:
@@ -116,7 +116,8 @@ class QuantumTool(Tool):
     def _provider_of(
         self, job_id: str, asked_for: str | None = None, context: ToolContext | None = None
     ) -> tuple[Provider, str]:
-        """The provider of a job, and what it calls it: an identity that came from elsewhere needs its provider."""
+        """The provider of a job, and the provider's id of it. For an id that did not come from a task, the inputs must
+        name the provider."""
         name, sign, own_id = job_id.partition(":")
         if not sign:
             name, own_id = asked_for or "", job_id
@@ -155,7 +156,7 @@ def _note(job_id: str, job: Job, provider: Provider, around: JobContext, context
 
 
 def _chosen_backend(inputs: Mapping[str, Any], context: ToolContext, circuit: Circuit, shots: int) -> Backend | None:
-    """The backend by name where the task says so, else the best one of the playbook's list (QNT-06)."""
+    """The backend that the task names, else the best one of the playbook's list (QNT-06)."""
     wanted = inputs.get("backend")
     if wanted is not None:
         return next((one for one in backends_of(context.policy) if one.name == wanted), None)
@@ -210,7 +211,7 @@ def _shots(written: Any) -> int:
 
 
 def _length(name: str, context: ToolContext, otherwise: float) -> float:
-    """The duration of a simulated job: from the spec of the task, or else from its backend."""
+    """The duration of a simulated job: from the spec of the task, else from its backend."""
     written = context.spec.get(name)
     try:
         return seconds(written) if written is not None else otherwise
@@ -236,8 +237,8 @@ def _job_row(job_id: str, job: Job) -> dict[str, Any]:
 
 
 def _results(job_id: str, job: Job) -> dict[str, Any]:
-    """The counts of a job that is done. ToolError `quantum.job` for any other; one that may still be done is worth
-    another try."""
+    """The counts of a job that is done. Raises ToolError `quantum.job` for any other; if the job may still be done
+    later, the error is retryable."""
     if job.state is not JobState.DONE or job.counts is None:
         why = job.error or f"it is {job.state.value}"
         waiting = not job.state.is_over

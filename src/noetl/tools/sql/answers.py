@@ -1,5 +1,4 @@
-"""Answers: the one shape in which SQL tools give back what their statements did (TOOL-05, C-48, RES-05). Also the
-plain values in them."""
+"""Answers: the common shape of the results of SQL tools (TOOL-05, C-48, RES-05), and the plain values in them."""
 
 from __future__ import annotations
 
@@ -35,7 +34,7 @@ def result_of(answers: Sequence[SqlAnswer]) -> dict[str, Any]:
 
 
 class Allowance:
-    """How much a task may still give back: too much is an error, before it fills the memory."""
+    """How much more a task may return: a larger result is an error before it fills the memory."""
 
     def __init__(self, max_rows: Any) -> None:
         if max_rows is not None and (isinstance(max_rows, bool) or not isinstance(max_rows, int) or max_rows < 1):
@@ -44,7 +43,8 @@ class Allowance:
         self._bytes = MAX_RESULT_BYTES
 
     def take(self, rows: list[dict[str, Any]], count: int) -> None:
-        """Count a batch; `count` is how many rows its statement has given by now. ToolError `result.too_large`."""
+        """Count a batch; `count` is the number of rows that its statement has returned so far. Raises ToolError
+        `result.too_large`."""
         check_rows(count, self._max_rows)
         self._bytes -= len(msgspec.json.encode(rows))
         if self._bytes < 0:
@@ -52,7 +52,7 @@ class Allowance:
 
 
 def check_rows(count: int, max_rows: int | None) -> None:
-    """ToolError `result.too_large` for more rows than `spec.max_rows`."""
+    """Raises ToolError `result.too_large` for more rows than `spec.max_rows`."""
     if max_rows is not None and count > max_rows:
         raise _too_large(f"more than {max_rows} rows, which is spec.max_rows")
 
@@ -106,7 +106,7 @@ def _decimal(value: Decimal) -> Any:
 
 
 def _time_text(value: datetime) -> str:
-    if value.date() in (date.max, date.min):  # how drivers give infinity
+    if value.date() in (date.max, date.min):  # the notation of drivers for infinity
         return _day(value.date())
     return value.isoformat() if value.tzinfo is None else value.astimezone(UTC).isoformat().replace("+00:00", "Z")
 

@@ -31,7 +31,7 @@ from noetl.tools.sql.engines import engine_of, placeholder, rendered, row_argume
 from noetl.tools.table_files import MAX_BYTES
 from noetl.tools.table_sql import BYTES, DECIMAL, NULL, TypedColumn, unique_names
 
-# Beyond it DuckDB's BIGINT ends, and the column is a decimal.
+# DuckDB's BIGINT ends here; a column with a larger integer is a decimal.
 _LARGEST = 1 << 63
 _AWARE, _LONG = "aware", "long"  # a time with its zone, an integer past 64 bits
 _TYPES: dict[frozenset[Any], str] = {
@@ -74,7 +74,7 @@ class RowFile:
         return text
 
     def close(self) -> list[TypedColumn]:
-        """The columns, once all rows are written."""
+        """End the file, and return the columns."""
         self._file.close()
         return [TypedColumn(name, _type_of(seen)) for name, seen in zip(self._names, self._seen, strict=True)]
 
@@ -116,7 +116,8 @@ def _quoted_name(text: str) -> str:
 
 BATCH_ROWS = 500
 FILE_ROWS = 5_000
-# Of a call whose rows become its result, which is a quarter of that at most. Rows that go to a file are not counted.
+# The limit for a call whose rows become its result, which may be a quarter of that. Rows that go to a file are not
+# counted.
 _MAX_RECEIVED_BYTES = 256 << 20
 _sockets = GuardedSockets(AddressPolicy())
 _reached: list[str] = []  # the database of this call, once it is reached: later refusals are other errors
@@ -151,7 +152,7 @@ def _run(call: dict[str, Any]) -> list[SqlAnswer]:
     options = {"isolation_level": isolation} if isolation else {}
     with engine.connect() as connection:
         _reached.append(engine.dialect.name)
-        # Streamed, where the driver can: others hold all rows before the first limit is checked.
+        # Streamed, if the driver can: other drivers hold all rows before the first limit is checked.
         connection = connection.execution_options(stream_results=True, **options)
         try:
             answers = _answers(connection, call)
@@ -177,7 +178,7 @@ def _answers(connection: sqlalchemy.Connection, call: dict[str, Any]) -> list[Sq
 
 
 def _load(connection: sqlalchemy.Connection, load: dict[str, Any]) -> None:
-    """Lines of JSON into a table, some at a time."""
+    """Load lines of JSON into a table, in batches."""
     if load["empties"]:
         connection.exec_driver_sql(f"DELETE FROM {load['table']}")  # noqa: S608  a checked name
     with open(load["file"], encoding="utf-8") as lines:
@@ -196,7 +197,7 @@ def _read_row(line: str, binary: list[str]) -> dict[str, Any]:
 
 
 def _into_file(connection: sqlalchemy.Connection, parts: list[Any], call: dict[str, Any]) -> SqlAnswer:
-    """The rows of the last statement go to a file as they are fetched; `columns` of the call become their types."""
+    """Write the rows of the last statement to a file as they are fetched; `columns` of the call become their types."""
     text, values = rendered(parts, connection.dialect)
     result = connection.exec_driver_sql(text, values)
     if not result.returns_rows:
@@ -239,7 +240,7 @@ _LONGEST = 500
 
 def driver_error(problem: Exception, *, blocked: str | None = None) -> dict[str, Any]:
     """The error of a call."""
-    if blocked is not None:  # the driver's own exception
+    if blocked is not None:  # `problem` is what the driver made of it
         return {"kind": "tool.not_allowed", "message": blocked, "retryable": False, "code": "blocked"}
     if isinstance(problem, ImportError | NoSuchModuleError):
         return {"kind": "tool.unknown_kind", "message": f"the driver of this database is not installed: {problem}"}
@@ -256,7 +257,7 @@ def driver_error(problem: Exception, *, blocked: str | None = None) -> dict[str,
 
 
 def _code(cause: BaseException) -> str | None:
-    """Each driver has its own place for it."""
+    """The error code, which each driver keeps in a place of its own."""
     first = cause.args[0] if cause.args else None
     if isinstance(first, int) and not isinstance(first, bool):
         return str(first)
@@ -271,12 +272,12 @@ def _message(cause: BaseException) -> str:
     return _CONTROL.sub(" ", str(error)).strip()[:_LONGEST] or type(cause).__name__
 
 
-# Insertions, in the child: rows into a table, in the words of each dialect. Names are quoted where they need it.
+# Insertions, in the child: statements that write rows to a table, in each dialect. Names are quoted where necessary.
 ROWS_AT_ONCE = 1_000
 
 
 def insertions(insertion: dict[str, Any], dialect: Dialect) -> Iterator[tuple[str, list[Any]]]:
-    """Statements with the rows that each of them is run for."""
+    """The statements, each with the rows to run it for."""
     quote = dialect.identifier_preparer.quote
     table = ".".join(quote(name.strip('"')) for name in insertion["table"].split("."))
     for group in insertion["groups"]:
@@ -320,6 +321,6 @@ def _merge(table: str, names: list[str], keys: list[str], rest: list[str], signs
     update = ", ".join(f"{name} = s.{name}" for name in rest)
     matched = f" WHEN MATCHED THEN UPDATE SET {update}" if rest else ""
     inserted = f"INSERT ({', '.join(names)}) VALUES ({', '.join(f's.{name}' for name in names)})"  # noqa: S608
-    # SQL Server refuses a MERGE, and only that, without a semicolon at its end.
+    # SQL Server refuses a MERGE without a semicolon at its end, and needs it for no other statement.
     end = ";" if dialect.name == "mssql" else ""
     return f"MERGE INTO {table} t USING ({source}) s ON ({same}){matched} WHEN NOT MATCHED THEN {inserted}{end}"

@@ -12,8 +12,8 @@ import msgspec
 
 
 class SqlDialect(msgspec.Struct, frozen=True, kw_only=True):
-    """One database. How it reads quotes and comments matters: the lexer of SQL templates must cut text as it does, or a
-    value could leave its quotes."""
+    """One database. Its rules for quotes and comments matter: the lexer of SQL templates must split text exactly as the
+    database does, or a value could leave its quotes."""
 
     name: str
     driver: str  # SQLAlchemy's name

@@ -16,17 +16,17 @@ from sqlalchemy.engine import URL, Dialect, Engine
 from noetl.tools.sql.dialects import DIALECTS, Connection
 
 _CONNECT_S = 15
-# Read quotes as the standard does, which is how templates were bound: a backslash is a backslash, "…" is a name.
+# Standard quoting, by which templates were bound: a backslash is an ordinary character, and "…" is a name.
 _MYSQL_MODES = "SET SESSION sql_mode = CONCAT(@@sql_mode, ',ANSI_QUOTES,NO_BACKSLASH_ESCAPES')"
 # ATTACH would open any file that the worker can, regardless of the data folders.
 _DENIED = frozenset({sqlite3.SQLITE_ATTACH, sqlite3.SQLITE_DETACH})
-# `fts3_tokenizer` takes an address of memory as a bound value, and calls what is there. The pragmas change the schema
+# `fts3_tokenizer` takes a memory address as a bound value and calls the code there. The pragmas change the schema
 # behind SQLite's back, and write temporary files into any folder.
 _DENIED_NAMES = frozenset({"fts3_tokenizer", "writable_schema", "temp_store_directory", "data_store_directory"})
 
 
 def engine_of(connection: Connection) -> Engine:
-    """The engine of a connection, made once."""
+    """The engine of a connection, created once."""
     return _engine(msgspec.json.encode(connection))
 
 
@@ -72,7 +72,7 @@ def _address(connection: Connection) -> tuple[URL, dict[str, Any]]:
         case "snowflake":
             arguments = {name: options[name] for name in ("host", "port", "protocol") if name in options}
             arguments |= {"login_timeout": _CONNECT_S * 4, "network_timeout": _CONNECT_S * 20}
-            arguments["platform_detection_timeout_seconds"] = 0  # it asks the metadata address, which is never reached
+            arguments["platform_detection_timeout_seconds"] = 0  # it asks the metadata address, which is blocked
             query = {name: str(options[name]) for name in ("warehouse", "role") if name in options}
             port = None
         case "databricks":
@@ -144,7 +144,8 @@ def rendered(parts: list[Any], dialect: Dialect) -> tuple[str, Any]:
 
 
 def _placeholders(items: list[Any], values: list[Any], dialect: Dialect) -> str:
-    """As many as there are items; for none of them a query without rows, which nothing is in and everything is not."""
+    """One placeholder for each item. An empty list becomes a query without rows: nothing is in it, and everything is
+    not in it."""
     if not items:
         return _ROWLESS_ORACLE if dialect.name == "oracle" else _ROWLESS
     written = []
@@ -155,7 +156,7 @@ def _placeholders(items: list[Any], values: list[Any], dialect: Dialect) -> str:
 
 
 def placeholder(number: int, dialect: Dialect) -> str:
-    """The sign of the parameter with this number, counted from one."""
+    """The placeholder for the parameter with this number, counted from one."""
     match dialect.paramstyle:
         case "qmark":
             return "?"
@@ -182,7 +183,7 @@ def _arguments(values: list[Any], dialect: Dialect) -> Any:
 
 
 def _plain_parameter(value: Any) -> Any:
-    """Mappings and lists go as JSON text, which every JSON column takes."""
+    """Mappings and lists are sent as JSON text, which every JSON column accepts."""
     return msgspec.json.encode(value).decode() if isinstance(value, dict | list) else value
 
 

@@ -159,7 +159,7 @@ def _cursor_of(row: Mapping[str, Any], column: str) -> Any:
 
 
 def _check_order(values: list[Any], column: str) -> None:
-    """Numbers and texts as this machine compares them; a database that sorts texts by other rules is believed."""
+    """Compare numbers and texts by the rules of this machine; a database that sorts texts by other rules is trusted."""
     if all(isinstance(value, int | float) for value in values) and values != sorted(values):
         raise _unfit_column(column, "does not grow from row to row: the query needs ORDER BY")
 

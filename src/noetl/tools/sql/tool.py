@@ -38,7 +38,8 @@ _FIELDS = {
     "database": ("database", "dbname", "db", "db_name", "service_name", "project", "catalog"),
 }
 _URLS = ("url", "dsn", "uri", "connection_string")
-# Further options of a driver that a task may set, by dialect. No others: an option may name a file, a proxy or a host.
+# Further driver options that a task may set, by dialect. All others are refused: an option may name a file, a proxy or
+# a host.
 _OPTIONS = {
     "snowflake": ("warehouse", "schema", "role", "host", "port", "protocol", "private_key", "authenticator"),
     "databricks": ("http_path", "catalog", "schema"),
@@ -51,7 +52,7 @@ _PLACES = "mysql://user:password@host/database, sqlite:///file.db, snowflake://u
 
 
 def connection_of(inputs: Mapping[str, Any], context: ToolContext) -> Connection:
-    """The database of a task. ToolError `keychain.unresolved` says what is missing."""
+    """The database of a task. Raises ToolError `keychain.unresolved`, which says what is missing."""
     auth, url = inputs.get("auth"), inputs.get("url")
     given = dict(connection_fields(auth, context, kind="sql", address="url")) if auth is not None else {}
     address = url or next((given[name] for name in _URLS if given.get(name)), None)
@@ -72,7 +73,7 @@ def connection_of(inputs: Mapping[str, Any], context: ToolContext) -> Connection
 
 
 def _named_dialect(inputs: Mapping[str, Any], given: Mapping[str, Any]) -> SqlDialect | None:
-    """The dialect that the kind, a field of the credential or its type names."""
+    """The dialect, named by the kind, by a field of the credential or by its type."""
     names = (inputs.get("dialect"), given.get("dialect"), given.get("type"))
     return next((found for name in names if name and (found := dialect_named(str(name)))), None)
 
@@ -96,7 +97,7 @@ def _complete(
 
 
 def _of_url(url: str) -> dict[str, Any]:
-    """The fields of a URL. Errors do not show the URL: any part may be a password."""
+    """The fields of a URL. Errors do not show the URL: any part of it may be a password."""
     try:
         parts = urlsplit(url)
         dialect = dialect_named(parts.scheme)
@@ -123,13 +124,13 @@ def _of_url(url: str) -> dict[str, Any]:
 
 
 def _file(path: str, folders: Sequence[str]) -> str:
-    """A database file in one of the open folders; in memory without one."""
+    """A database file in a data folder; without a file, a database in memory."""
     if path in ("", ":memory:"):
         return ""
     return allowed_path(path, folders, kind="sql.input")
 
 
-if find_spec("sqlalchemy") is None:  # the child imports it; say so before there is one
+if find_spec("sqlalchemy") is None:  # the child imports it: fail here, before a child starts
     raise ImportError("sqlalchemy is not installed")
 
 _PROGRAM = Program(module="noetl.tools.sql.child", name="SQL", error="sql.error", retryable=True)
@@ -181,11 +182,11 @@ class SqlTool(OwningTool):
             return ToolResult(result=await store_table(file, context, self._tables))
 
     async def poll(self, inputs: Mapping[str, Any], poll: TriggerPoll, context: ToolContext) -> TriggerBatch:
-        """Rows that a query finds after the cursor."""
+        """Rows that a query returns after the cursor."""
         return await new_rows(self, inputs, poll, context)
 
     async def check(self, inputs: Mapping[str, Any], context: ToolContext) -> str:
-        """Whether the credential opens the database. ToolError says why it does not."""
+        """Test the credential by opening the database. Raises ToolError with the reason if it is refused."""
         connection = connection_of(inputs, context)
         statement = "SELECT 1 FROM dual" if connection.dialect == "oracle" else "SELECT 1"
         await self.run({"command": statement, **inputs}, context)
@@ -204,7 +205,7 @@ def _call(work: Bound | Insertion, connection: Connection) -> dict[str, Any]:
 
 
 def _parts(statement: Statement) -> list[Any]:
-    """Text as text, a value as {value}, the beginning of a comparison with a list as {list}."""
+    """Text unchanged, a value as {value}, the beginning of a comparison with a list as {list}."""
     fields: list[Any] = []
     for part in statement.parts:
         if isinstance(part, str):
@@ -224,16 +225,16 @@ def _limits(context: ToolContext) -> dict[str, Any]:
 
 # Quotes: whether a database would read a statement as our lexer has read it.
 #
-# Templates were bound by rules that hold for standard SQL. Where a database has other rules (a backslash that escapes
-# a quote, names in backticks, comments after #), text that looks closed to us may be open to it, and a value could
-# leave its place. Such a statement is refused, with the way to write it.
+# Templates are bound by the rules of standard SQL. Some databases have other rules: a backslash that escapes a quote,
+# names in backticks, comments after #. For them a text that ends for our lexer may go on, and a value could leave its
+# place. Such a statement is refused; the error says how to write it.
 
 _QUOTES = ("'", '"')
 _PREFIXES = "eEbBxXnNuUrR&"
 
 
 def check_quotes(parts: Iterable[Part], dialect: SqlDialect) -> None:
-    """Nothing, or ToolError `sql.fragment`."""
+    """Check a statement. Raises ToolError `sql.fragment`."""
     in_backticks = False
     for part in parts:
         if not isinstance(part, str):

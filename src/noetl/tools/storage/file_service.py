@@ -28,7 +28,7 @@ from noetl.tools.storage.request import StorageRequest, location_of, raw_key
 
 _MAX_READ_BYTES = 256 << 20  # of one answer; DuckDB asks for much less
 _MAX_LISTED = 100_000
-# The size limit of a log: it is copied to the disk of the worker before the table is read.
+# The size limit of a log: the log is copied to the disk of the worker before the table is read.
 _MAX_LOG_FILES, _MAX_LOG_BYTES = 20_000, 4 << 30
 _LOG_FILE = re.compile(r"(\d{20})(\.\d{20})?\.[\w.-]+\.parquet|(\d{20})(\.\d{20}\.compacted)?\.json|_last_checkpoint")
 _SIDECAR = re.compile(r"_sidecars/[\w-][\w.-]*\.parquet")
@@ -160,7 +160,7 @@ class FileService:
         return {"files": len(wanted)}
 
     async def _last_checkpoint(self, root: str) -> int:
-        """The version that a log can be read from; 0 if nothing says so."""
+        """The version from which a log can be read; 0 if there is no checkpoint."""
         try:
             found = await obstore.get_async(
                 self._store, f"{root}/_delta_log/_last_checkpoint", options={"range": (0, 65_536)}
@@ -225,7 +225,7 @@ class _Upload:
 
     def abort(self) -> None:
         self._is_aborted = True
-        with suppress(asyncio.QueueFull):  # then there is a part, which wakes it as well
+        with suppress(asyncio.QueueFull):  # a part is waiting, and wakes `_chunks` too
             self._parts.put_nowait(b"")
 
 

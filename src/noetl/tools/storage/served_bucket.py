@@ -1,5 +1,5 @@
-"""The bucket of a lake for as long as one task lasts: a child process (`file_service`) that alone has the credential
-and the connections, and serves the bucket to the confined process of DuckDB."""
+"""The bucket of a lake for the duration of one task: a child process (`file_service`) that alone has the credential and
+the connections, and serves the bucket to the confined process of DuckDB."""
 
 from __future__ import annotations
 

@@ -27,7 +27,8 @@ from noetl.tools.table_sql import TypedColumn, copy_to, scan
 Rows = list[dict[str, Any]]
 # Inputs of an end that are meant for the transfer. The tool of the end does not know them and would refuse them.
 _TRANSFER_KEYS = frozenset({"kind", "type", "rows", "page", "cursor", "rows_key", "ref", "format"})
-# Options of the transfer as a whole: applied to one of its calls, they would take that call for the whole transfer.
+# Options of the transfer as a whole. If they were applied to one of its calls, that call would count as the whole
+# transfer.
 _TRANSFER_OPTIONS = frozenset({"exactly_once", "transaction", "retry", "async"})
 
 
@@ -57,7 +58,7 @@ class TransferProgress(msgspec.Struct, frozen=True, kw_only=True):
 
 class TransferSource(Protocol):
     def chunks(self, position: TransferPosition) -> AsyncIterator[Chunk]:
-        """The chunks from `position` on. The last one ends at a position with `end`."""
+        """The chunks from `position` on. The last chunk ends at a position with `end`."""
 
 
 class TransferTarget(Protocol):
@@ -163,19 +164,19 @@ class TableChunk(msgspec.Struct, frozen=True, kw_only=True):
 
 class TableSource(Protocol):
     def chunks(self, position: TransferPosition) -> AsyncIterator[TableChunk]:
-        """The chunks from `position` on; the last one ends at a position with `end`. A chunk's file is gone when the
-        next one is asked for."""
+        """The chunks from `position` on; the last chunk ends at a position with `end`. The file of a chunk is deleted
+        when the next chunk is requested."""
 
 
 class TableTarget(Protocol):
     async def progress(self) -> TransferProgress:
-        """How far this transfer has come before, as far as the target knows."""
+        """The progress of earlier runs of this transfer, as recorded by the target."""
 
     async def write(self, chunk: TableChunk, progress: TransferProgress) -> None:
-        """Write the rows of a chunk, all or none, and record `progress`, which counts them in."""
+        """Write the rows of a chunk, all or none, and record `progress`, which includes them."""
 
     async def reference(self, progress: TransferProgress) -> Mapping[str, Any]:
-        """All chunks are written: where the rows are now (RES-05)."""
+        """Called after the last chunk: where the rows are now (RES-05)."""
 
 
 class ChunkFiles:
@@ -216,8 +217,8 @@ def _hash_expression(column: TypedColumn) -> str:
 
 
 def renamed_columns(columns: list[str] | None, mapping: Any) -> dict[str, str] | None:
-    """Target column by source column; None where all of them move under their names. `columns` are those of the source,
-    None if it has no rows to tell."""
+    """Target column by source column; None if all columns move under their own names. `columns` are those of the
+    source, None if it returned no rows to tell them."""
     if mapping is None:
         return None
     if not isinstance(mapping, Mapping) or not mapping:
@@ -229,7 +230,7 @@ def renamed_columns(columns: list[str] | None, mapping: Any) -> dict[str, str] |
 
 
 async def table_of(end: TransferEnd, inputs: Mapping[str, Any], into: Path) -> None:
-    """Have the tool of an end write its rows to a file, as a task with `spec.rows: parquet` would."""
+    """Have the tool of an end write its rows to a file, as for a task with `spec.rows: parquet`."""
 
     async def take(file: Path) -> Reference:
         shutil.move(file, into)

@@ -199,7 +199,8 @@ _CREATE_ANYWHERE = (
     "progress text NOT NULL, PRIMARY KEY (transfer_key, write_number))"
 )
 _LOOK = Statement((f"SELECT to_regclass('{TABLE}') IS NOT NULL AS found",), "SELECT")
-# CREATE TABLE IF NOT EXISTS takes no lock: of two that create at once, one gets one of these errors.
+# CREATE TABLE IF NOT EXISTS takes no lock: if two transactions create the table at once, one of them gets one of these
+# errors.
 _CREATED_MEANWHILE = frozenset({"23505", "42P07"})
 
 
@@ -218,7 +219,7 @@ class SqlTarget:
         if end.kind not in ("postgres", "duckdb"):
             self._name = hashlib.sha256(self._name.encode()).hexdigest()
             self._column, self._create = "transfer_key", _CREATE_ANYWHERE
-        # For its checks alone: a wrong table name or key must fail before the source is read.
+        # Called only for its checks: a wrong table name or key must fail before the source is read.
         self._checked([{"": None}])
 
     async def progress(self) -> TransferProgress:

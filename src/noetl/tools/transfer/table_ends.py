@@ -28,8 +28,8 @@ _LAST = "SELECT {column} AS c FROM read_parquet({file}, file_row_number = true) 
 
 
 class QueryTables(SqlSource):
-    """Rows of a query. With `cursor` they come in chunks, each a query of its own, and a repeated run goes on after the
-    last one. Without it they are one chunk, of any size: no two queries could be trusted to give the same order."""
+    """Rows of a query. With `cursor` they come in chunks, each from its own query, and a repeated run continues after
+    the last chunk. Without it they are one chunk of any size: two queries need not return rows in the same order."""
 
     def __init__(self, end: contract.TransferEnd, chunk_size: int, files: contract.ChunkFiles) -> None:
         super().__init__(end, chunk_size)
@@ -50,16 +50,16 @@ class QueryTables(SqlSource):
             chunk.file.unlink(missing_ok=True)
 
     async def _cut_chunk(self, file: Path, before: contract.TransferPosition) -> tuple[Path, contract.TransferPosition]:
-        """The rows of a chunk, and where the next one begins. One row more was asked for: rows that share their value
-        of the cursor must not be parted, or the rest of them would never be seen."""
+        """The rows of a chunk, and where the next one begins. The query asks for one row more: rows with the same
+        cursor value must stay in one chunk, since the next chunk begins after that value."""
         column = quoted_name(str(self._cursor))
-        # The query asked for one row more than a chunk has. It is not there, so these are the last rows.
+        # No row beyond the size of a chunk: these are the last rows.
         if await self._counted(file) <= self._size:
             last = await self._last_row(file, column)
             return file, contract.TransferPosition(last[0]["c"] if last else before.at, end=True)
         kept = self._files.new()
-        # The last value goes altogether, not only its last row: the next query begins after the last value that is
-        # kept.
+        # All rows with the last cursor value are dropped, not only the last row: the next query begins after the last
+        # value that is kept.
         condition = f"{column} IS DISTINCT FROM ({_LAST.format(column=column, file=_text(file))})"
         await self._files.sql(copy_to(kept, f"SELECT * FROM {scan(file)} WHERE {condition}"))  # noqa: S608
         file.unlink()
@@ -145,7 +145,7 @@ class FileTables:
 
 
 class StoredTables(FileTables):
-    """A table that an earlier task has kept."""
+    """A table that an earlier task has stored."""
 
     def __init__(self, end: contract.TransferEnd, chunk_size: int, files: contract.ChunkFiles) -> None:
         super().__init__(chunk_size, files)
@@ -156,7 +156,7 @@ class StoredTables(FileTables):
 
 
 class ObjectTables(FileTables):
-    """An object or a file: Parquet as it is, anything else that `convert` reads as it would be converted."""
+    """An object or a file: Parquet is read directly, other formats are converted as by the kind `convert`."""
 
     def __init__(self, end: contract.TransferEnd, chunk_size: int, files: contract.ChunkFiles) -> None:
         super().__init__(chunk_size, files)
@@ -236,8 +236,8 @@ class DuckdbTable(SqlTarget):
 
 
 class LoadedTable(DuckdbTable):
-    """A table of PostgreSQL or of a database of `sql`: the tool of the kind loads a text of the rows, in one
-    transaction with the record of the progress."""
+    """A table of PostgreSQL or of a database of `sql`: the tool of the kind loads the rows as text, in one transaction
+    with the record of the progress."""
 
     async def write(self, chunk: contract.TableChunk, progress: contract.TransferProgress) -> None:  # type: ignore[override]
         is_postgres = self._end.kind == "postgres"
@@ -263,13 +263,13 @@ class LoadedTable(DuckdbTable):
 
 
 def _csv_options(chunk: contract.TableChunk) -> str:
-    """Texts in quotes: PostgreSQL takes a line of `\\.` alone for the end of all rows."""
+    r"""Texts are quoted: PostgreSQL takes a line of `\.` alone for the end of all rows."""
     texts = ", ".join(quoted_name(one.name) for one in chunk.columns if one.type == "VARCHAR")
     return f"FORMAT csv, HEADER false, NULLSTR {quoted(NULL)}" + (f", FORCE_QUOTE ({texts})" if texts else "")
 
 
 def _loaded(column: TypedColumn, is_postgres: bool) -> str:
-    """A column as text that its target reads."""
+    """A column as text that its target can read."""
     name = quoted_name(column.name)
     if column.type == "BLOB":
         return f"'\\x' || hex({name})" if is_postgres else f"hex({name})"
@@ -283,8 +283,8 @@ def _loaded(column: TypedColumn, is_postgres: bool) -> str:
 
 
 class ObjectTarget:
-    """An object or a file. It is written when all chunks are there, whole or not at all, so that a repeated run
-    starts from the beginning and finds nothing of the first."""
+    """An object or a file. It is written once all chunks are there, whole or not at all. A repeated run starts from the
+    beginning and finds nothing of the earlier run."""
 
     def __init__(self, end: contract.TransferEnd, mode: str, files: contract.ChunkFiles) -> None:
         if mode == "upsert":
@@ -304,14 +304,14 @@ class ObjectTarget:
 
     async def write(self, chunk: contract.TableChunk, progress: contract.TransferProgress) -> None:
         part = self._files.new("part")
-        # A second name: the source deletes the file of its chunk before it makes the next one.
+        # A hard link: the source deletes the file of its chunk before it makes the next one.
         part.hardlink_to(chunk.file)
         self._parts.append(part)
 
     async def _whole(self) -> Path:
         """One file of all chunks. Chunks may differ in the scale of decimals: the wider one is taken."""
         if self._format == "parquet" and len(self._parts) == 1:
-            return self._parts[0]  # as it is: to write it once more would cost as much as to make it
+            return self._parts[0]  # used directly: writing it again would cost as much as making it
         whole = self._files.new("whole")
         names = ", ".join(quoted(str(part)) for part in self._parts)
         rows = f"SELECT * FROM read_parquet([{names}], union_by_name = true)"  # noqa: S608  paths of ours

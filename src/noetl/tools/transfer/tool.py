@@ -20,9 +20,9 @@ from noetl.tools.transfer import contract, table_ends
 from noetl.tools.transfer.row_ends import ArtifactSource, ArtifactTarget, HttpSource, HttpTarget, SqlSource, SqlTarget
 
 CHUNK_SIZE = 1_000
-TABLE_CHUNK_SIZE = 100_000  # of chunks that are files
+TABLE_CHUNK_SIZE = 100_000  # rows in a chunk that is a file
 KINDS = ("postgres", "duckdb", "sql", "snowflake", "storage", "http", "artifact")
-_ROW_KINDS = ("http", "artifact")  # whose rows are JSON
+_ROW_KINDS = ("http", "artifact")  # rows in a chunk that is JSON
 MODES = ("append", "replace", "upsert")
 _MODE_ALIASES = {"insert": "append", "merge": "upsert"}  # of the SQL kinds
 _MAX_REPORT_LINES = 200  # of the report of progress
@@ -50,7 +50,7 @@ class TransferTool(OwningTool):
         return await transfer.result()
 
     async def _move_tables(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
-        """The same with chunks that are files: no row of them is in this process."""
+        """Move the rows in chunks that are files: no row is in the memory of this process."""
         size = _chunk_size(inputs.get("chunk_size"), TABLE_CHUNK_SIZE)
         with table_folder() as folder:
             files = contract.ChunkFiles(folder, self._tables, context.task_run.execution_id, inputs.get("mapping"))
@@ -159,7 +159,8 @@ class _RunningTableTransfer(_RunningTransfer):
 
 
 def _moves_tables(inputs: Mapping[str, Any], context: ToolContext) -> bool:
-    """Whether both ends can read or write files of rows. Without DuckDB only rows move that fit into results."""
+    """Whether both ends can read or write files of rows. Without DuckDB, only rows that fit into results can be
+    moved."""
     source = contract.end_of("source", inputs.get("source"), KINDS, context)
     target = contract.end_of("target", inputs.get("target"), KINDS, context)
     needs = {source.kind, target.kind} & {"sql", "snowflake", "storage"}
