@@ -1,4 +1,4 @@
-"""Workers of a server of the browser tests, each in a process of its own that can be killed."""
+"""Workers of a server of the browser tests: in processes of their own that can be killed, and the one of the server."""
 
 from __future__ import annotations
 
@@ -27,6 +27,18 @@ def remote_worker(there: Site, *, pool: str = "default") -> Iterator[subprocess.
     finally:
         process.kill()
         process.wait()
+
+
+@contextmanager
+def workers_resumed(shared: Site) -> Iterator[None]:
+    """Resumes every worker of a server at the end of the block, also when a test fails in it: no later test on that
+    server would run anything."""
+    try:
+        yield
+    finally:
+        for worker in shared.api.get("workers").raise_for_status().json()["workers"]:
+            if worker["drained_at"] is not None:
+                shared.api.post(f"workers/{worker['worker_id']}/resume").raise_for_status()
 
 
 @contextmanager

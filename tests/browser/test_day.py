@@ -13,7 +13,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.audit import findings
 from tests.browser.conftest import Picture, Visitor, is_told, presses
-from tests.browser.editing import hover_until_told, type_into_editor
+from tests.browser.editing import hover_until_explained, type_into_editor
 from tests.browser.profiles import move
 from tests.browser.serving import Site
 
@@ -386,7 +386,7 @@ def test_a_new_playbook_starts_from_a_template_and_keys_are_explained(open_at: O
     page.get_by_role("dialog").get_by_role("button", name="fan_out").click()
     expect(page.locator(".editor .cm-content")).to_contain_text("path: examples/fan_out")
     expect(page.locator('.editor[data-schema="true"]')).to_be_visible()
-    hover_until_told(page, page.locator(".editor .cm-line", has_text="workload:").first)
+    hover_until_explained(page, page.locator(".editor .cm-line", has_text="workload:").first)
     expect(page.locator(".cm-documentation")).to_contain_text("workload")
     picture(page, "editor-hover")
 

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.conftest import Picture
-from tests.browser.editing import hover_until_told, type_into_editor
+from tests.browser.editing import hover_until_explained, type_into_editor
 from tests.browser.playbooks import CHAIN, broad
 from tests.browser.serving import Site
 
@@ -76,10 +76,10 @@ def test_completion_offers_names_in_the_condition_of_a_rule_without_an_action(pa
     offered(page, "outcome.status", "outcome.error")
 
 
-def told_about(page: Page, line: Locator) -> Locator:
+def explanation_of(page: Page, line: Locator) -> Locator:
     page.mouse.move(0, 0)
     expect(page.locator(".cm-documentation")).to_have_count(0)
-    hover_until_told(page, line)
+    hover_until_explained(page, line)
     return page.locator(".cm-documentation")
 
 
@@ -90,8 +90,8 @@ def test_a_key_in_braces_over_several_lines_is_explained(page: Page) -> None:
     method = page.locator(".editor .cm-line span", has_text="method").last
     kind = page.locator(".editor .cm-line span", has_text="kind").last
 
-    expect(told_about(page, method)).to_contain_text("HTTP method")
-    expect(told_about(page, kind)).to_contain_text("Calls a URL")
+    expect(explanation_of(page, method)).to_contain_text("HTTP method")
+    expect(explanation_of(page, kind)).to_contain_text("Calls a URL")
 
 
 def test_a_prompt_that_looks_like_yaml_stays_text_in_the_form_of_a_step(page: Page) -> None:

@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.audit import findings
 from tests.browser.conftest import PATIENCE_MS, Picture, Visitor, is_told
-from tests.browser.remote_workers import administrator, remote_worker
+from tests.browser.remote_workers import administrator, remote_worker, workers_resumed
 from tests.browser.serving import Site, site
 
 
@@ -17,21 +17,22 @@ def test_a_worker_is_drained_and_resumed(open_at: Callable[[str], Page], here: S
     page = open_at("/workers")
     row = page.get_by_role("table", name="Workers").get_by_role("row").nth(1)
     expect(row).to_contain_text("live")
-    row.get_by_role("button", name="Drain").click()
-    page.get_by_role("dialog").get_by_role("button", name="Drain worker").click()
-    is_told(page, "takes no more orders")
-    expect(row).to_contain_text("It holds no orders.")
-    picture(page, "workers-drained")
-    assert findings(page) == []
+    with workers_resumed(here):
+        row.get_by_role("button", name="Drain").click()
+        page.get_by_role("dialog").get_by_role("button", name="Drain worker").click()
+        is_told(page, "takes no more orders")
+        expect(row).to_contain_text("It holds no orders.")
+        picture(page, "workers-drained")
+        assert findings(page) == []
 
-    waiting = here.start("tests/chain", n=1)
-    pool = page.get_by_role("table", name="Pools").get_by_role("row", name="default")
-    expect(pool.get_by_role("img", name="Orders queued in default: 1")).to_be_visible()
-    assert here.api.get(f"executions/{waiting}").raise_for_status().json()["finished_at"] is None
+        waiting = here.start("tests/chain", n=1)
+        pool = page.get_by_role("table", name="Pools").get_by_role("row", name="default")
+        expect(pool.get_by_role("img", name="Orders queued in default: 1")).to_be_visible()
+        assert here.api.get(f"executions/{waiting}").raise_for_status().json()["finished_at"] is None
 
-    row.get_by_role("button", name="Resume").click()
-    expect(row.get_by_role("button", name="Drain")).to_be_visible()
-    assert here.ended(waiting) == "completed"
+        row.get_by_role("button", name="Resume").click()
+        expect(row.get_by_role("button", name="Drain")).to_be_visible()
+        assert here.ended(waiting) == "completed"
 
 
 def test_a_drained_worker_says_when_its_process_can_be_stopped_and_is_removed(browser: Browser, tmp_path: Path) -> None:
