@@ -71,6 +71,14 @@ def admit(plan: Plan, execution: Execution, token: Token, at: float) -> Decision
     # operator's limit (`held.limits`) and a partition are known only at run time, so they are tested here.
     if plan.admits_plainly(token.step) and token.partition is None and token.step not in execution.held.limits:
         return _schedule_step(draft, _plainly_scheduled(plan, step, token, step_run_id), about, token.priority)
+    return _admit_by_rules(plan, execution, draft, token, about, at)
+
+
+def _admit_by_rules(
+    plan: Plan, execution: Execution, draft: Draft, token: Token, about: dict[str, Any], at: float
+) -> Decision:
+    """`admit` for a step whose rules, quota, limits or rate may hold or drop the token."""
+    step = plan.step(token.step)
     scope = admission_scope(plan, execution, token)
     try:
         ruling = rule_on(step.admission, scope, at)
@@ -88,7 +96,7 @@ def admit(plan: Plan, execution: Execution, token: Token, at: float) -> Decision
         rate = rate_of(step, token, scope, at, override)
         if (decision := held_by_rate(draft, execution, token, rate, about)) is not None:
             return decision
-        admitted = Admitted(step_run_id, ruling, tuple([place.slot for place in places]), rate)
+        admitted = Admitted(run_id_of(token.token_id), ruling, tuple([place.slot for place in places]), rate)
         scheduled = _schedule(plan, step, token, admitted, scope, at)
     except (TemplateError, ToolError) as problem:
         error = Error(kind=problem.kind, message=f'admission of step "{token.step}": {problem}')

@@ -32,7 +32,7 @@ from noetl.tools.contract import Tool, ToolContext
 from noetl.worker.attempt import attempt, checked_outcome, with_output
 from noetl.worker.order_context import PLAYBOOK, OrderContext, alive
 from noetl.worker.reports import IterationStopped
-from noetl.worker.secret_store import looked_up_names, no_credentials, position_with_secrets
+from noetl.worker.secret_store import Credentials, looked_up_names, no_credentials, position_with_secrets
 from noetl.worker.task_context import TaskContext, ToolNames
 
 Ended = StepDone | StepFailed | CaseWaiting
@@ -230,9 +230,15 @@ class PipelineRun:
         self._deferred = bool(prepared.spec.get("async")) and task.kind != NOOP
         if self._deferred and task.kind != PLAYBOOK:  # a playbook is started here, and a side run waits for it (O-08)
             return around, prepared, run.accepted(now)
-        if task.kind == NOOP:  # it ends at once: no timeout and no early report
-            tool_context = run.for_tool(prepared.spec, names, credentials)
-            return around, prepared, await self._attempt(tool, prepared, tool_context)
+        return around, prepared, await self._run_tool(run, tool, prepared, names, credentials)
+
+    async def _run_tool(
+        self, run: TaskContext, tool: Tool, prepared: Prepared, names: ToolNames, credentials: Credentials
+    ) -> Outcome:
+        """The outcome of the tool, within the lifetime of the step run, with all that it has printed."""
+        context = self._context
+        if run.task.kind == NOOP:  # it ends at once: no timeout and no early report
+            return await self._attempt(tool, prepared, run.for_tool(prepared.spec, names, credentials))
         crash_point("worker.before_tool", context.order.step)
         output = run.output()
         tool_context = run.for_tool(prepared.spec, names, credentials, output)
@@ -244,7 +250,7 @@ class PipelineRun:
         if outcome.error is not None and outcome.meta.stdout is None:  # the tool was stopped, or has lost its program
             outcome = with_output(outcome, output.printed())
         crash_point("worker.after_effect", context.order.step)
-        return around, prepared, outcome
+        return outcome
 
     def _attempt(self, tool: Tool, prepared: Prepared, tool_context: ToolContext) -> Awaitable[Outcome]:
         context = self._context
