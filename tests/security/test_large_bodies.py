@@ -20,15 +20,9 @@ from noetl.events.orders import MAX_TURN_BYTES, MAX_TURN_ENTRIES, MAX_TURN_REPOR
 from noetl.server.routes import orders as order_routes
 from noetl.store import installation
 from tests.server.talking import WorkerClient, talking
-from tests.server.worker_turns import WORK, done, holding, sent, starting
+from tests.server.worker_turns import READING, WORK, done, holding, sent, starting
 
 SECRET = "correct-horse-battery"
-READING = """
-keychain: [{name: api, kind: env, var: ORDERS_API_KEY}]
-workflow:
-  - step: start
-    tool: [{name: work, kind: python, args: {key: "{{ keychain.api }}"}, code: "result = 1"}]
-"""
 
 
 def body_of(worker: WorkerClient, *reports: Report) -> bytes:

@@ -15,15 +15,9 @@ from noetl.events.orders import Order
 from noetl.operations import value_pages
 from noetl.server import computations
 from tests.server.talking import WorkerClient, talking
-from tests.server.worker_turns import holding, storing
+from tests.server.worker_turns import READING, holding, storing
 
 SECRET = "correct-horse-battery"
-READING = """
-keychain: [{name: api, kind: env, var: ORDERS_API_KEY}]
-workflow:
-  - step: start
-    tool: [{name: work, kind: python, args: {key: "{{ keychain.api }}"}, code: "result = 1"}]
-"""
 
 
 @pytest.fixture

@@ -21,15 +21,9 @@ from noetl.operations.tokens import TokenRequest
 from noetl.store.results.files import MemoryResults
 from tests.control.servers import connections
 from tests.server.talking import PROTOCOL, Talk, WorkerClient, talking
-from tests.server.worker_turns import WORK, done, sent, turn
+from tests.server.worker_turns import READING, WORK, done, sent, turn
 
 SECRET = "correct-horse-battery"
-KEYED = """
-keychain: [{name: api, kind: env, var: ORDERS_API_KEY}]
-workflow:
-  - step: start
-    tool: [{name: work, kind: python, args: {key: "{{ keychain.api }}"}, code: "result = 1"}]
-"""
 
 
 DECISION = """
@@ -89,7 +83,7 @@ async def taken_over(pair: Pair, text: str) -> tuple[WorkerClient, Order, Worker
 
 @pytest.mark.req("WRK-09", "SRV-04")
 async def test_a_worker_whose_lease_another_server_gave_away_can_do_nothing_at_either(pair: Pair) -> None:
-    slow, stale, quick, fresh = await taken_over(pair, KEYED)
+    slow, stale, quick, fresh = await taken_over(pair, READING)
     answers = dict[str, Any]()
     for name, client in (("first", slow), ("second", pair.at_second(slow))):
         held = {"execution_id": stale.execution_id, "order_id": stale.order_id, "worker_id": slow.worker_id}

@@ -21,6 +21,12 @@ workflow:
   - step: end
     tool: {kind: noop}
 """
+READING = """
+keychain: [{name: api, kind: env, var: ORDERS_API_KEY}]
+workflow:
+  - step: start
+    tool: [{name: work, kind: python, args: {key: "{{ keychain.api }}"}, code: "result = 1"}]
+"""
 
 
 async def turn(worker: WorkerClient, *reports: Report, capacity: int = 0, wait_s: float = 0, **more: Any) -> TurnAnswer:
