@@ -233,7 +233,7 @@ CODES: dict[str, str] = {
     "W_ADMIT_NO_ELSE": "Admission rules without else: what matches none is denied.",
     "W_ITER_IN_ARC": "iter read in an arc, where it is undefined.",
     "W_SPEC_KEY": "A spec key no built-in tool reads.",
-    "W_FOREIGN_NAME": "A template name that belongs to another dialect or cannot be seen here.",
+    "W_FOREIGN_NAME": "A template name, or braces, of another dialect or system, or a name that cannot be seen here.",
     "W_UNDEFINED_NAME": "The same in a document under noetl.io/v2: reading the name fails the template at run time.",
     "W_WORKLOAD_KEY": "A template reads an undeclared key of workload, or an input of the run from ctx.",
     "W_WORKLOAD_VALUE": "A value of workload that will be read otherwise than it looks: a template, or yes and no.",

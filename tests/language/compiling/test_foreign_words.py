@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from noetl.base.diagnostics import Source
+from noetl.base.diagnostics import Diagnostic, Source
 from noetl.language.checking import Checked, check
+from noetl.language.migrating.edits import apply_fixes
+from noetl.language.migrating.fixes import tried_fixes
 from noetl.tools.kinds import KINDS
 
 HEAD = "apiVersion: noetl.io/{api}\nkind: Playbook\nmetadata: {{name: t, path: t/t}}\nworkflow:\n"
@@ -187,3 +189,61 @@ def test_several_credentials_of_one_task_are_refused() -> None:
     task = "{kind: duckdb, command: SELECT 1, auth: {a: {type: postgres, key: x}, b: {type: s3, key: y}}}"
 
     assert [one.code for one in checked(task).refusals] == ["E_INPUT_SHAPE"]
+
+
+def braces(task: str) -> list[Diagnostic]:
+    found = checked(f"{task}\n  - step: load-all\n    tool: {{kind: noop}}\nworkload: {{n: 5}}")
+    return [one for one in found.diagnostics if one.code == "W_FOREIGN_NAME"]
+
+
+@pytest.mark.req("VAL-20", "TPL-02")
+@pytest.mark.parametrize(
+    ("written", "fixed"),
+    [
+        ('"${{ workload.n }}"', '"{{ workload.n }}"'),
+        ("'${{ n + 1 }}'", "'{{ n + 1 }}'"),
+        ('"{ workload.n }"', '"{{ workload.n }}"'),
+        ("'{start.data.n}'", "'{{ start.data.n }}'"),
+        ("{ workload.n }", '"{{ workload.n }}"'),
+        ("{start.rows}", '"{{ start.rows }}"'),
+        ("<% start.rows %>", '"{{ start.rows }}"'),
+        ("'<%= start.rows %>'", "'{{ start.rows }}'"),
+        ('"$(start.rows)"', '"{{ start.rows }}"'),
+        ("${workload.n}", '"{{ workload.n }}"'),
+    ],
+)
+def test_braces_of_other_systems_around_a_value_get_a_warning_and_a_fix(written: str, fixed: str) -> None:
+    head = HEAD.format(api="v2")
+    text = (
+        f"{head}  - step: start\n    tool:\n      kind: noop\n      args:\n        a: {written}\nworkload: {{n: 5}}\n"
+    )
+    found = check(Source("a.yaml", text), kinds=KINDS)
+    fixes = tried_fixes(found, KINDS)
+
+    assert [one.code for one in found.diagnostics if one.code == "W_FOREIGN_NAME"] == ["W_FOREIGN_NAME"]
+    assert apply_fixes(text, fixes.values()) == text.replace(f"a: {written}", f"a: {fixed}")
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        "{kind: noop, args: {a: \"{{ '$' ~ workload.n }}\", b: 'costs ${{ workload.n }}', c: '{{ workload.n }}'}}",
+        "{kind: noop, args: {a: '$.workload.n', b: '{n}', c: '${HOME}', d: '{other.n}', e: '{ workload.n } and more'}}",
+        "{kind: noop, args: {workload.n: null, a: {workload.n: 1}, b: {workload.n: null}}}",
+        "{kind: shell, command: '${{ workload.n }}'}",
+        "{kind: shell, command: '$(ctx.sh)'}",
+        "{kind: python, code: '{workload.n}'}",
+        "{kind: log, message: '${{ workload.n }}'}",
+    ],
+)
+def test_other_text_with_such_signs_gets_no_warning(task: str) -> None:
+    assert [one.message for one in braces(task)] == []
+
+
+def test_an_amount_of_money_is_written_within_the_braces() -> None:
+    [one] = braces("{kind: noop, args: {a: '${{ workload.n }}'}}")
+    [sum_] = braces("{kind: noop, args: {a: '${{ workload.n + 1 }}'}}")
+
+    assert one.hint == 'write "{{ workload.n }}"; for an amount of money "{{ \'$\' ~ workload.n }}"'
+    assert "{{ '$' ~ (workload.n + 1) }}" in sum_.hint
+    assert one.span.end_column == one.span.column + 1

@@ -83,6 +83,7 @@ PASSES: tuple[Pass, ...] = (
     misread_values.check_text_truths,
     misread_values.check_status_texts,
     foreign_words.check_misread_results,
+    foreign_words.check_foreign_braces,
     embedded_code.check_sql_fragments,
     check_sql_text,
     # advice (VAL-20)

@@ -1,25 +1,28 @@
-"""Words of other systems: in `auth`, in the inputs of tasks, and where a template reads a result."""
+"""Words of other systems: in `auth`, in the inputs of tasks, where a template reads a result, and its braces."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from collections.abc import Mapping as Table
 
 from msgspec.structs import replace
 
 from noetl.base.diagnostics import is_template
+from noetl.base.template_names import expression, template
 from noetl.language.compiling.embedded_code import KIND as PYTHON
 from noetl.language.compiling.embedded_code import MAX_PYTHON_CHARACTERS, tree_of
 from noetl.language.compiling.passes import MAIN, Compilation, Pipeline, pipelines, rewrite_tasks
 from noetl.language.compiling.python_results import result_fields
-from noetl.language.compiling.template_sites import TemplateText, written_texts
-from noetl.language.compiling.text_positions import key_in, parsed
+from noetl.language.compiling.template_sites import TemplateText, written_texts, written_values
+from noetl.language.compiling.text_positions import key_in, parsed, word_in
 from noetl.language.compiling.undefined_names import data_names
 from noetl.language.reading.nodes import Mapping, Node, Scalar, Sequence, scalars
 from noetl.language.reading.playbook import Playbook, TaskSyntax
 from noetl.language.reading.spellings import model
 from noetl.net.kinds import ToolKind
 from noetl.templates.logic import GuardReference
+from noetl.templates.scope import TemplateSite
 
 # `auth`: a credential under `name` or `ref`, or under an alias of its own. `key` is a field of credentials that holds
 # the secret itself; it is a name only if the keychain has an entry of that name.
@@ -259,3 +262,65 @@ def _note_misread(
         known = f"; it has {', '.join(sorted(fields))}" if fields else ""
         hint = f"write {read.root}.data for the whole result{known}"
     compilation.note("W_FOREIGN_NAME", place, message, hint)
+
+
+# Braces of other systems around a whole value, where the value is text and not what was meant.
+
+_PATH = r"[A-Za-z_]\w*(?:\.\w+)+"
+_BRACED = re.compile(rf"(?:\$?\{{\s*({_PATH})\s*\}}|\$\(\s*({_PATH})\s*\)|<%=?\s*({_PATH})\s*%>)")
+_DOLLAR = "$"
+_NAMESPACES = frozenset(("workload", "ctx", "args", "iter", "event", "outcome"))
+
+
+def check_foreign_braces(playbook: Playbook, compilation: Compilation) -> Playbook:
+    """W_FOREIGN_NAME: `${{ n }}` gives the text "$5"; `{ load.rows }` and `<% load.rows %>` are no templates at all."""
+    for written in written_texts(playbook, compilation):
+        if written.is_value and written.site is not TemplateSite.NOTICE and written.text.startswith(_DOLLAR + "{{"):
+            _note_dollar(written, playbook, compilation)
+    known = _NAMESPACES.union(step.name for step in playbook.steps)
+    known |= {task.name for pipeline in pipelines(playbook) for task in pipeline.tasks if task.name is not None}
+    noted: set[str] = set()
+    for node, what in written_values(playbook, compilation):
+        for place in _values_in(node):
+            path = _braced_path(place, playbook)
+            if path is not None and path.partition(".")[0] in known and place.path not in noted:
+                noted.add(place.path)
+                got = "this text as it is" if isinstance(place, Scalar) else "a mapping with that key"
+                message = f"a template has double braces: {what} gets {got}"
+                compilation.note("W_FOREIGN_NAME", place, message, f'write "{template(path)}"')
+    return playbook
+
+
+def _note_dollar(written: TemplateText, playbook: Playbook, compilation: Compilation) -> None:
+    value = expression(written.text.strip().removeprefix(_DOLLAR))
+    if value is None or "\n" in value:
+        return
+    plain = _DOLLAR + " " * (len(written.text) - 1)
+    place = word_in(written.scalar, plain, 0, 1, playbook.source)
+    amount = template(f"'$' ~ {value}" if value.replace(".", "_").isidentifier() else f"'$' ~ ({value})")
+    message = f'"$" stays before the value, so {written.what} gets text such as "$5"'
+    hint = f'write "{template(value)}"; for an amount of money "{amount}"'
+    compilation.note("W_FOREIGN_NAME", place, message, hint)
+
+
+def _values_in(node: Node) -> Iterator[Node]:
+    """Scalars and mappings inside of a value, at any depth; of a mapping not the whole, whose keys have a meaning."""
+    if isinstance(node, Scalar):
+        yield node
+    below = node.items if isinstance(node, Sequence) else node.values.values() if isinstance(node, Mapping) else ()
+    for one in below:
+        if isinstance(one, Mapping):
+            yield one
+        yield from _values_in(one)
+
+
+def _braced_path(node: Node, playbook: Playbook) -> str | None:
+    """The path that is all of a value, in braces that mean nothing here. YAML reads `{ load.rows }` without quotes as a
+    mapping of one key without a value."""
+    if isinstance(node, Scalar):
+        text = node.value if isinstance(node.value, str) else ""
+    else:
+        is_pathlike = isinstance(node, Mapping) and len(node) == 1 and playbook.source is not None
+        text = playbook.source.cut(node.span) if is_pathlike and playbook.source is not None else ""
+    found = _BRACED.fullmatch(text.strip())
+    return next(path for path in found.groups() if path is not None) if found is not None else None

@@ -31,13 +31,15 @@ _STEP = re.compile(r"workflow\[(\d+)\]")
 
 class TemplateText(msgspec.Struct, frozen=True):
     """One text with a template in it. `what` names its place for messages; `into_ctx`: its value is kept in ctx;
-    `own_args`: the keys of its task's own args, which SQL reads by name (O-11)."""
+    `own_args`: the keys of its task's own args, which SQL reads by name (O-11); `is_value`: it is data, and no SQL,
+    command or words for people."""
 
     scalar: Scalar
     site: TemplateSite
     what: str
     into_ctx: bool = False
     own_args: frozenset[str] = frozenset()
+    is_value: bool = True
 
     @property
     def text(self) -> str:
@@ -57,6 +59,7 @@ class _Written(msgspec.Struct, frozen=True):
     keys: bool = False
     into_ctx: bool = False
     own_args: frozenset[str] = frozenset()
+    is_value: bool = True
 
 
 def written_texts(playbook: Playbook, compilation: Compilation) -> list[TemplateText]:
@@ -67,9 +70,15 @@ def written_texts(playbook: Playbook, compilation: Compilation) -> list[Template
         for scalar in _scalars(written):
             if isinstance(scalar.value, str) and is_template(scalar.value):
                 found[scalar, written.site] = TemplateText(
-                    scalar, written.site, written.what, written.into_ctx, written.own_args
+                    scalar, written.site, written.what, written.into_ctx, written.own_args, written.is_value
                 )
     return list(found.values())
+
+
+def written_values(playbook: Playbook, compilation: Compilation) -> Iterator[tuple[Node, str]]:
+    """Every value that would be rendered if it were a template, and what it is; not SQL, commands and words for
+    people."""
+    return ((one.node, one.what) for one in _all_sites(playbook, compilation) if one.node is not None and one.is_value)
 
 
 def _scalars(written: _Written) -> Iterator[Scalar]:
@@ -203,12 +212,14 @@ def _of_task(task: TaskSyntax, pipeline: Pipeline, compilation: Compilation) -> 
     kind = compilation.kinds.get(task.kind)
     verbatim = {known.name for known in kind.inputs if known.verbatim} if kind else set()
     sql = {known.name for known in kind.inputs if known.sql} if kind else set()
+    worded = {known.name for known in kind.inputs if known.sql or known.quoted or known.prose} if kind else set()
     args = task.inputs.get("args")
     own_args = frozenset(args.keys) if isinstance(args, Mapping) else frozenset[str]()
     site = _site(pipeline)
     for key, node in task.inputs.items():
         if key not in verbatim:
-            yield _Written(node, site, f'the input "{key}"', own_args=own_args if key in sql else frozenset())
+            own = own_args if key in sql else frozenset[str]()
+            yield _Written(node, site, f'the input "{key}"', own_args=own, is_value=key not in worded)
     for node in task.bound:
         yield _Written(node, site, "args")
     for node in (*task.knobs.values(), *(value for key, value in _options(task.spec) if key != "policy")):

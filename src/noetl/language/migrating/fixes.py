@@ -34,6 +34,7 @@ _REWORDED = {
 }
 _MOVED = re.compile(r"^move it under spec: spec: \{(\w+): …\}$")
 _WRITTEN = re.compile(r"^write (?P<key>\w+): (?P<value>[\w./-]+)$")
+_BRACED = re.compile(r'^write "(?P<template>\{\{ .+? \}\})"')
 _CLOSED = re.compile(r"""^close the text with (?P<quote>["'])$""")
 _VALUE = re.compile(r"[\"']?\s*:\s+(?:#[^\n]*\s+)?(?:- +)?")
 _COMMENT = re.compile(r"\s#.*$")
@@ -52,6 +53,8 @@ def fix_for(found: Diagnostic, source: Source) -> Fix | None:
         return reworded
     if (written := _written_fix(found, source)) is not None:
         return written
+    if (braced := _braces_fix(found, source)) is not None:
+        return braced
     meant = _MEANT.search(found.hint)
     if meant is None or found.span.line != found.span.end_line:
         return None
@@ -72,6 +75,21 @@ def _written_fix(found: Diagnostic, source: Source) -> Fix | None:
     if not re.search(rf"(?<![\w-]){re.escape(written['key'])}:\s+$", source.line(span.line)[: span.column - 1]):
         return None
     return Fix(replacement=written["value"], line=span.line, column=span.column, end_column=span.end_column)
+
+
+def _braces_fix(found: Diagnostic, source: Source) -> Fix | None:
+    """The braces of another system as those of a template; a "$" before a template goes."""
+    written, span = _BRACED.match(found.hint), found.span
+    if found.code != "W_FOREIGN_NAME" or written is None or span.line != span.end_line:
+        return None
+    covered = source.cut(span)
+    if covered == "$":
+        return Fix(
+            title='Remove the "$"', replacement="", line=span.line, column=span.column, end_column=span.end_column
+        )
+    quote = covered[0] if covered[0] in "\"'" else '"'
+    replacement = f"{quote}{written['template']}{quote}"
+    return Fix(replacement=replacement, line=span.line, column=span.column, end_column=span.end_column)
 
 
 def _closing_fix(found: Diagnostic, source: Source) -> Fix | None:
