@@ -20,8 +20,8 @@ EXAMPLES = Path(__file__).parent / "tool_examples"
 INDEX_HEAD = """# Kinds of tasks
 
 A task has a `kind`, the inputs of that kind beside it, and a `spec`. Each kind has a page with an example; the tables
-are generated from the declarations that the checker uses. Installed plug-ins add kinds of their own: `examples/plugin`
-is a whole one.
+are generated from the declarations that the checker uses. Plug-ins add further kinds: `examples/plugin` is a complete
+one.
 """
 
 COMMON_HEAD = """
@@ -169,7 +169,10 @@ def tool_page(kind: ToolKind) -> str:
 
 
 def _trigger_text(trigger: TriggerKind) -> str:
-    return f"A [trigger](../triggers.md) starts a playbook for: {trigger.doc} `workload.item` is then: {trigger.item}"
+    found = trigger.doc.removesuffix(".")
+    found, item = (f"{text[:1].lower()}{text[1:]}" for text in (found, trigger.item))
+    head = "A [trigger](../triggers.md) of this kind waits for items and starts a playbook for each."
+    return f"{head} An item is {found}.\nIn the playbook, `workload.item` is {item}"
 
 
 def _error_text(kind: ToolKind) -> str:

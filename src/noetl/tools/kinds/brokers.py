@@ -69,7 +69,7 @@ MQTT = ToolKind(
     name="mqtt",
     credential_types=("mqtt",),
     error_kinds=("mqtt.denied", "mqtt.error", "mqtt.input"),
-    doc="Publishes messages to an MQTT broker, and receives some.",
+    doc="Publishes messages to an MQTT broker, and receives messages.",
     inputs=(
         Input(name="op", schema=one_of("publish", "receive"), doc="What to do.", required=True, aliases=("operation",)),
         Input(
@@ -107,7 +107,7 @@ AMQP = ToolKind(
             Input(
                 name="identity",
                 schema=one_of("message_id", "content"),
-                doc="What makes a message the same when it is delivered again; message_id when left out.",
+                doc="What identifies a message that is delivered again; message_id when left out.",
             ),
             AUTH,
         ),
@@ -158,7 +158,7 @@ _TOPIC = Input(name="topic", schema=TEXT, doc="The topic.", required=True)
 _START = Input(
     name="start",
     schema=one_of("earliest", "latest"),
-    doc="Where reading begins if nothing else says so; earliest when left out.",
+    doc="Where reading begins if there are no offsets; earliest when left out.",
 )
 
 KAFKA = ToolKind(
@@ -179,7 +179,7 @@ KAFKA = ToolKind(
     ),
     credential_types=("kafka",),
     error_kinds=_errors("kafka"),
-    doc="Produces records to topics of Kafka, consumes some, and commits how far a group has come.",
+    doc="Produces and consumes records of Kafka topics, and commits the offsets of a consumer group.",
     inputs=(
         Input(
             name="op",
@@ -201,12 +201,12 @@ KAFKA = ToolKind(
         Input(
             name="offsets",
             schema=OBJECT,
-            doc="With consume: where each partition is read on. With commit: what consume returned under this name.",
+            doc="With consume: from where each partition is read. With commit: the offsets that consume returned.",
         ),
         Input(
             name="group",
             schema=TEXT,
-            doc="With commit: the consumer group. With consume: the group whose offsets are read on from.",
+            doc="With commit: the consumer group. With consume: the group from whose offsets reading continues.",
         ),
         _START,
         _LIMIT,

@@ -34,7 +34,7 @@ PLAYBOOK = ToolKind(
         Input(
             name="args",
             schema=OBJECT,
-            doc="Payload of the child: laid over its workload.",
+            doc="Payload of the child; it overrides the defaults of its workload.",
             aliases=("payload", "workload", "data", "params", "parameters", "input", "variables"),
         ),
         Input(name="return_step", schema=TEXT, doc="Step of the child whose result is returned.", aliases=("return",)),
@@ -44,7 +44,7 @@ PLAYBOOK = ToolKind(
 
 WORKBOOK = ToolKind(
     name="workbook",
-    doc="A reference to a task of the workbook; further keys are laid over that task.",
+    doc="Runs a task of the workbook. Keys that stand here override those of that task.",
     inputs=(
         Input(name="task", schema=TEXT, doc="Name of the workbook task; the task's own name when left out."),
         ARGS,
@@ -111,13 +111,13 @@ _SANDBOX_ERRORS = ("sandbox.input", "sandbox.limit", "sandbox.unavailable")
 
 NOOP = ToolKind(
     name="noop",
-    doc="Does nothing and succeeds; it carries policy. With args its result is the rendered args.",
+    doc="Does nothing and succeeds; it can carry a policy. With args its result is the rendered args.",
     inputs=(ARGS,),
     spec=(
         Input(
             name="place",
             schema=one_of("server", "worker"),
-            doc="Where it is decided; worker sends it through a worker's pipeline.",
+            doc="Where it runs: on the server, or in the pipeline of a worker.",
         ),
     ),
 )
@@ -126,7 +126,7 @@ LOG = ToolKind(
     name="log",
     doc="Writes one line into the execution's log: the message, then every other input by name.",
     inputs=(
-        Input(name="message", schema=ANYTHING, prose=True, doc="What to say.", aliases=("msg", "text")),
+        Input(name="message", schema=ANYTHING, prose=True, doc="The message.", aliases=("msg", "text")),
         Input(name="level", schema=TEXT, doc="A word of your own, such as info or error."),
         ARGS,
     ),
@@ -241,7 +241,7 @@ CONTAINER = ToolKind(
         Input(
             name="runtime",
             schema=OBJECT,
-            doc="In place of them: image, pull, user, network and cwd, written together. What stands beside it wins.",
+            doc="image, pull, user, network and cwd as one mapping. Keys of the task itself override those in it.",
         ),
         Input(
             name="command",
@@ -257,11 +257,15 @@ CONTAINER = ToolKind(
         ),
         _ENV,
         Input(name="cwd", schema=TEXT, doc="Folder inside the container to run in.", aliases=("workdir",)),
-        Input(name="user", schema=TEXT, doc="User, and group, to run as: 1000:1000. That of the image when left out."),
+        Input(
+            name="user",
+            schema=TEXT,
+            doc="User and group that it runs as, 1000:1000; the user of the image when left out.",
+        ),
         Input(
             name="network",
             schema=TEXT,
-            doc="none, bridge, host, or the name of a network. What the engine gives when left out.",
+            doc="none, bridge, host, or the name of a network; the engine's default when left out.",
         ),
         Input(
             name="pull",

@@ -22,7 +22,7 @@ DBT = ToolKind(
         Input(name="exclude", schema=TEXT_OR_TEXTS, doc="Nodes to leave out."),
         Input(name="vars", schema=OBJECT, doc="Variables of the project."),
         Input(name="target", schema=TEXT, doc="The target of the profile."),
-        Input(name="full_refresh", schema=FLAG, doc="Build incremental models from nothing."),
+        Input(name="full_refresh", schema=FLAG, doc="Build incremental models again from the beginning."),
         _ENV,
         AUTH,
     ),
@@ -37,9 +37,7 @@ DLT = ToolKind(
     inputs=(
         Input(name="destination", schema=TEXT, doc="Kind of the destination, such as duckdb.", required=True),
         Input(name="dataset", schema=TEXT, doc="The dataset, or schema, to load into; noetl when left out."),
-        Input(
-            name="pipeline", schema=TEXT, doc="Name of the pipeline, whose state it goes on with; noetl if left out."
-        ),
+        Input(name="pipeline", schema=TEXT, doc="Name of the pipeline, whose state it continues; noetl when left out."),
         Input(name="script", schema=TEXT, doc="A Python file in a data folder."),
         Input(name="resource", schema=TEXT, doc="With script: the resource, source or function in it."),
         Input(name="args", schema=OBJECT, doc="With script: arguments of the resource, by name."),
@@ -48,9 +46,9 @@ DLT = ToolKind(
         Input(
             name="write_disposition",
             schema=one_of("append", "replace", "merge"),
-            doc="What happens to rows that are there; what the resource says when left out.",
+            doc="What happens to rows that exist already; the disposition of the resource when left out.",
         ),
-        Input(name="key", schema={"anyOf": [TEXT, TEXTS]}, doc="With merge: the columns that name a row."),
+        Input(name="key", schema={"anyOf": [TEXT, TEXTS]}, doc="With merge: the key columns."),
         _ENV,
         AUTH,
     ),
@@ -60,10 +58,10 @@ DLT = ToolKind(
 
 _CLUSTER_INPUTS = (
     Input(name="code", schema=TEXT, doc="The program, taken as it is written: never a template.", verbatim=True),
-    Input(name="function", schema=TEXT, doc="The function of it that is called; main when left out."),
+    Input(name="function", schema=TEXT, doc="The function in the code that is called; main when left out."),
     Input(name="args", schema=OBJECT, doc="Arguments of the function, by name."),
     Input(name="needs", schema=OBJECT, doc="What the worker of the cluster must have, such as {GPU: 1}."),
-    Input(name="retries", schema=INTEGER, doc="How often the cluster tries again itself; 0 when left out."),
+    Input(name="retries", schema=INTEGER, doc="How often the cluster itself repeats a failed task; 0 when left out."),
     AUTH,
 )
 

@@ -91,7 +91,11 @@ CONVERT = ToolKind(
     ),
     spec=(
         Input(name="max_bytes", schema=COUNT, doc="Largest source once it is expanded; 10 GiB when left out."),
-        Input(name="max_rows", schema=COUNT, doc="Most rows that the result may have; more is result.too_large."),
+        Input(
+            name="max_rows",
+            schema=COUNT,
+            doc="Most rows that the result may have; more rows are the error result.too_large.",
+        ),
         Input(name="threads", schema=COUNT, doc="Threads it may use; 2 when left out."),
     ),
     defaults={"timeout": 300},
@@ -129,7 +133,11 @@ ARCHIVE = ToolKind(
             schema=one_of(*ARCHIVE_FORMATS),
             doc="Of the archive; read from its name when left out.",
         ),
-        Input(name="members", schema=TEXT_OR_TEXTS, doc='Only these, as patterns: "*.csv", "2026/*".'),
+        Input(
+            name="members",
+            schema=TEXT_OR_TEXTS,
+            doc='Only members that match one of these patterns: "*.csv", "2026/*".',
+        ),
         Input(name="if_absent", schema=FLAG, doc="With pack: fail with archive.conflict if the archive exists."),
         AUTH,
     ),
@@ -139,7 +147,7 @@ ARCHIVE = ToolKind(
         Input(
             name="max_ratio",
             schema=COUNT,
-            doc="How many times larger than the archive its files may be, past 64 MiB; 200 when left out.",
+            doc="How many times larger than the archive its files may be, above 64 MiB; 200 when left out.",
         ),
     ),
     defaults={"timeout": 300},

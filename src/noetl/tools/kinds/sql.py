@@ -91,7 +91,9 @@ _KEY = Input(
     aliases=("keys", "conflict_columns"),
 )
 _NEEDED = (("command", "query", "script", "table"),)
-_MAX_ROWS = Input(name="max_rows", schema=COUNT, doc="Most rows a statement may return; more is result.too_large.")
+_MAX_ROWS = Input(
+    name="max_rows", schema=COUNT, doc="Most rows a statement may return; more rows are the error result.too_large."
+)
 # `kinds.code` uses these two for python tasks, which read and write the same tables.
 TABLES = Input(
     name="tables",
@@ -218,7 +220,7 @@ DUCKLAKE = ToolKind(
         ),
         Input(name="version", schema=INTEGER, doc="Read the lake as it was in this snapshot."),
         Input(name="as_of", schema=TEXT, doc="Read the lake as it was at this time."),
-        Input(name="read_only", schema=FLAG, doc="Change nothing, and make no lake where there is none."),
+        Input(name="read_only", schema=FLAG, doc="Change nothing, and create no lake if there is none."),
         TABLES,
         AUTH,
         _STORAGE_AUTH,
@@ -243,7 +245,7 @@ ICEBERG = ToolKind(
     name="iceberg",
     credential_types=("iceberg", "iceberg_rest"),
     error_kinds=("lake.denied", "lake.error", *_READ_ERRORS),
-    doc="Reads an Apache Iceberg table, as it is or as it was.",
+    doc="Reads an Apache Iceberg table, in its current or an earlier snapshot.",
     inputs=(
         Input(
             name="path",
@@ -276,7 +278,7 @@ ICEBERG = ToolKind(
 DELTA = ToolKind(
     name="delta",
     error_kinds=_READ_ERRORS,
-    doc="Reads a Delta Lake table, as it is or as it was.",
+    doc="Reads a Delta Lake table, in its current or an earlier version.",
     inputs=(
         Input(
             name="path", schema=TEXT, doc="The folder of the table, in a data folder or an object store.", required=True

@@ -43,7 +43,11 @@ ARTIFACT = ToolKind(
             read_strictly=True,
         ),
         Input(name="data", schema=ANYTHING, doc="Value to put.", aliases=("value",)),
-        Input(name="key", schema=TEXT, doc="Label that its reference carries; it is found again by the reference."),
+        Input(
+            name="key",
+            schema=TEXT,
+            doc="Label that its reference carries; the value is found by the reference, not by the label.",
+        ),
         Input(name="media_type", schema=TEXT, doc="What the value is: text/csv, application/json, …"),
         Input(
             name="range",

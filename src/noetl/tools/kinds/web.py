@@ -118,13 +118,13 @@ NATS = ToolKind(
         Input(
             name="revision",
             schema=INTEGER,
-            doc="Of a key: the one to read; or the latest one it must have to be written, 0 for none.",
+            doc="With a key: the revision to read. To write: the latest one it must have, 0 if it must not exist.",
         ),
-        Input(name="create", schema=FLAG, doc="Make the bucket where there is none; false when left out."),
+        Input(name="create", schema=FLAG, doc="Create the bucket if it does not exist; false when left out."),
         Input(
             name="format",
             schema=one_of("auto", "json", "text", "base64"),
-            doc="How bytes are read; auto takes JSON objects and lists for what they are.",
+            doc="How bytes are read; auto recognises JSON objects and lists.",
         ),
         AUTH,
     ),

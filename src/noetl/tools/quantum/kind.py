@@ -11,7 +11,7 @@ QUANTUM = ToolKind(
     inputs=(
         Input(name="op", schema=one_of("submit", "status", "results", "cancel", "run"), doc="submit when left out."),
         Input(name="provider", schema=TEXT, doc="simulator when left out; aer, ibm, or one of a plug-in."),
-        Input(name="backend", schema=TEXT, doc="Backend; placed by executor.spec.policy.quantum when left out."),
+        Input(name="backend", schema=TEXT, doc="Backend; chosen by executor.spec.policy.quantum when left out."),
         Input(
             name="circuit",
             schema={"anyOf": [TEXT, {"type": "array", "items": OBJECT}]},
