@@ -50,8 +50,8 @@ def events_page() -> str:
 SCOPES_HEAD = """# Which names can be seen where
 
 Generated from `noetl/templates/scope.py`, the table the checker itself uses. Besides these, a bare name is looked up
-as the iteration's binding, then task results of the step, step results, `args`, `ctx` and `workload`, in that order; at
-last `loop` is the iteration, or in the arcs of a looped step what the loop came to
+in this order: the iterator, results of tasks of the step, results of steps, `args`, `ctx`, `workload`. If none of them
+has the name `loop`, it is the iteration, or in the arcs of a looped step the results and counts of the whole loop
 ([results by name](../conventions.md#results-by-name)).
 
 A *site* is a kind of place where a template may stand: *task input* are the inputs and `spec` of a task, *task policy*
