@@ -20,19 +20,23 @@ ROOT = Path(__file__).parent.parent
 
 EVENTS_HEAD = """# Events
 
-Every change of an execution's state is an event in an append-only log; folding the log gives the state again. Within an
-execution `seq` counts without gaps and is the only order. `event_id` follows from what caused the event, so that a
-repeated report or decision changes nothing. `parent_id` names the event behind it, `trace_id` is shared by everything
-one request caused. An event the server writes for a worker (a step without tools, a pipeline of nothing but `noop`)
-is marked `on_behalf`.
+Every change of an execution's state is an event in an append-only log. The state can be computed from the log alone.
+
+| field | it is |
+|---|---|
+| `seq` | The position of the event in the log of its execution. It counts without gaps and is the only order. |
+| `event_id` | The id of the event: its execution and its position, for most events. |
+| `parent_id` | The event that caused this one. |
+| `trace_id` | The same for all events that one request caused. |
+| `on_behalf` | The server wrote the event in place of a worker: for a step without tools, or a pipeline of `noop` tasks only. |
 
 ```console
 $ noetl run -o jsonl examples/hello.yaml | head -n 1
 {"event_id":"…","execution_id":"…","seq":1,"event_type":"playbook.execution_requested","name":"playbook.execution_requested",…}
 ```
 
-The table is made from the classes of events in `noetl/events`. The last column names the event that began what this one
-ends.
+This table is generated from the classes of events in `noetl/events`. The last column names the event that began what this
+event ends.
 
 | event | written by | about | ends |
 |---|---|---|---|
