@@ -73,7 +73,9 @@ def test_every_key_of_a_v10_step_is_accepted() -> None:
     assert found == []
     assert (step.desc, data(step.args), data(step.set_ctx)) == ("all of them", {"a": 1}, {"n": "{{ start.data }}"})
     assert step.result is not None
-    assert all((step.timer, step.message, step.signal, step.human_task, step.timeout, step.compensate, step.on_event))
+    blocks = step.blocks
+    assert all((blocks.timer, blocks.message, blocks.signal, blocks.human_task, blocks.timeout))
+    assert all((blocks.compensate, blocks.on_event))
 
 
 @pytest.mark.req("DOC-11")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from noetl.base.diagnostics import Diagnostic, Findings
@@ -17,6 +15,7 @@ from noetl.language.reading.playbook import (
     SignalSyntax,
     TimeoutSyntax,
     TimerSyntax,
+    WaitBlocksSyntax,
 )
 from noetl.language.reading.shared_checks import ReadContext
 from noetl.language.reading.waits import read_wait_blocks
@@ -24,7 +23,7 @@ from noetl.language.v2_case.tools import read_labelled_tasks
 from tests.language.v2_case.case_text import codes, root_of
 
 
-def read(text: str) -> tuple[dict[str, Any], list[Diagnostic]]:
+def read(text: str) -> tuple[WaitBlocksSyntax, list[Diagnostic]]:
     reading = ReadContext(Dialect.V2_CASE, Findings())
     blocks = read_wait_blocks(reading, root_of(text), read_labelled_tasks)
     return blocks, list(reading.findings)
@@ -35,7 +34,7 @@ def test_a_timer_has_a_duration_or_a_time() -> None:
     blocks, found = read("timer: {id: t1, duration: PT2H30M, spec: {cancellable: true}}")
 
     assert found == []
-    timer = blocks["timer"]
+    timer = blocks.timer
     assert isinstance(timer, TimerSyntax)
     assert (data(timer.id), data(timer.duration), timer.until, timer.cancellable) == ("t1", "PT2H30M", None, True)
     assert read('timer: {until: "2030-01-31T06:00:00+01:00"}')[1] == []
@@ -88,7 +87,7 @@ def test_messages_and_signals_wait_by_name() -> None:
     )
 
     assert found == []
-    message, signal = blocks["message"], blocks["signal"]
+    message, signal = blocks.message, blocks.signal
     assert isinstance(message, MessageSyntax)
     assert isinstance(signal, SignalSyntax)
     assert (data(message.name), message.timeout_action, data(signal.name)) == ("approval", "ignore", "cancelled")
@@ -112,7 +111,7 @@ def test_a_human_task_has_an_assignee_a_form_and_an_escalation() -> None:
     )
 
     assert found == []
-    task = blocks["human_task"]
+    task = blocks.human_task
     assert isinstance(task, HumanTaskSyntax)
     assert (data(task.role), task.user, data(task.escalate_to_user)) == ("manager", None, "ann")
     assert [(field.field, field.type, field.required) for field in task.form] == [
@@ -127,10 +126,12 @@ def test_a_timeout_can_name_an_alternative_step() -> None:
     blocks, found = read("timeout: {duration: 300s, spec: {on_timeout: alternative}, alternative_step: late}")
 
     assert found == []
-    timeout = blocks["timeout"]
+    timeout = blocks.timeout
     assert isinstance(timeout, TimeoutSyntax)
     assert (timeout.on_timeout, data(timeout.alternative)) == ("alternative", "late")
-    assert read("timeout: {duration: 5}")[0]["timeout"].on_timeout == "fail"
+    unsaid = read("timeout: {duration: 5}")[0].timeout
+    assert unsaid is not None
+    assert unsaid.on_timeout == "fail"
 
 
 @pytest.mark.req("TMR-05", "F-002-K")
@@ -139,7 +140,8 @@ def test_changing_the_timeout_action_may_leave_the_alternative(action: str) -> N
     blocks, found = read(f"timeout: {{duration: 5, spec: {{on_timeout: {action}}}, alternative_step: late}}")
 
     assert found == []
-    assert blocks["timeout"].on_timeout == action
+    assert blocks.timeout is not None
+    assert blocks.timeout.on_timeout == action
 
 
 @pytest.mark.req("TMR-02", "TMR-05", "MSG-04")
@@ -178,7 +180,7 @@ def test_a_compensation_is_a_prepared_tool() -> None:
     blocks, found = read("compensate: {spec: {idempotent: true}, tool: {kind: postgres, command: DELETE}}")
 
     assert found == []
-    compensate = blocks["compensate"]
+    compensate = blocks.compensate
     assert isinstance(compensate, Compensate)
     assert (compensate.idempotent, [task.kind for task in compensate.tasks]) == (True, ["postgres"])
 
@@ -195,7 +197,7 @@ def test_event_handlers_are_a_list_with_or_without_spec(text: str, interrupting:
     blocks, found = read(text)
 
     assert found == []
-    on_event = blocks["on_event"]
+    on_event = blocks.on_event
     assert isinstance(on_event, OnEvent)
     assert on_event.interrupting is interrupting
     (handler,) = on_event.handlers

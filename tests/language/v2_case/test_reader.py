@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from noetl.language.reading.nodes import data
-from noetl.language.reading.playbook import CaseExit, SetVars, TaskSyntax
+from noetl.language.reading.playbook import CaseExit, CaseOptions, SetVars, TaskSyntax
 from tests.language.v2_case.case_text import HEAD, codes, read_case_text, read_step
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
@@ -164,7 +164,7 @@ def test_every_option_of_the_table_is_read() -> None:
     )
 
     assert found == []
-    assert (step.case_mode, step.eval_mode, step.on_error) == ("inclusive", "on_event", "continue")
+    assert step.options == CaseOptions(case_mode="inclusive", eval_mode="on_event", on_error="continue")
     assert step.loop is not None
     assert (step.loop.mode, data(step.loop.max_in_flight), step.loop.on_error) == ("parallel", 3, "continue")
     (retry,) = step.retry

@@ -232,7 +232,11 @@ def check_accepted_failures(playbook: Playbook, compilation: Compilation) -> Pla
     """W_ERROR_ACCEPTED for arcs and case rules."""
     for step in playbook.steps:
         # The author has specified what a failure of this step means, so there is nothing to report.
-        if not _can_fail(step) or inner(step.spec, "policy", "failure") is not None or step.on_error is not None:
+        if (
+            not _can_fail(step)
+            or inner(step.spec, "policy", "failure") is not None
+            or step.options.on_error is not None
+        ):
             continue
         for arc in _arcs(step):
             _note_arc(arc, compilation)
@@ -263,7 +267,7 @@ def _arcs(step: StepSyntax) -> Iterator[ArcSyntax]:
 def _case_rules(step: StepSyntax) -> Iterator[CaseRuleSyntax]:
     """The first rule that leads on after a failed call, where no rule of the step is about failures."""
     # In `on_event` mode rules also receive events of other steps, so the consequence of a failure is not known.
-    rules = step.case.rules if step.case is not None and step.eval_mode != "on_event" else ()
+    rules = step.case.rules if step.case is not None and step.options.eval_mode != "on_event" else ()
     if any(_asks_for_failure(rule) for rule in rules) or any(retry.on_exhausted for retry in step.retry):
         return
     for rule in rules:

@@ -52,7 +52,7 @@ def check_event_names(playbook: Playbook, compilation: Compilation) -> Playbook:
             for name, place in _compared_names(arc.when, playbook):
                 _check_arc_event(name, place, step, compilation)
         # With `on_event` a rule receives the events of the whole execution, with any name.
-        if step.case is not None and step.eval_mode != "on_event":
+        if step.case is not None and step.options.eval_mode != "on_event":
             for rule in step.case.rules:
                 for name, place in _compared_names(rule.when, playbook):
                     _check_rule_event(name, place, step, rule, compilation)
@@ -124,7 +124,7 @@ def _check_rule_event(
         compilation.note("W_EVENT_NEVER", place, message, "write call.done or step.exit")
         return
     block = _OF_WAITS.get(name)
-    if block is not None and getattr(step, block) is None:
+    if block is not None and getattr(step.blocks, block) is None:
         message = f'step "{step.name}" never has the event "{name}": it has no {block} block'
         hint = f"add {block}, or spec.eval_mode: on_event to see the events of the whole execution"
         compilation.note("W_EVENT_NEVER", place, message, hint)
@@ -139,22 +139,23 @@ ALIASES = ("call.done", "call.error", "step.exit", "step.enter", "start")
 
 def boundary_events(step: StepSyntax) -> tuple[str, ...]:
     """Every event for which the server evaluates the arcs of this step, the usual one first."""
-    return (*_endings(step), FAILED, *(("step.interrupted",) if step.on_event and step.on_event.interrupting else ()))
+    handled = step.blocks.on_event
+    return (*_endings(step), FAILED, *(("step.interrupted",) if handled and handled.interrupting else ()))
 
 
 def _endings(step: StepSyntax) -> list[str]:
     if step.loop is not None:
         return ["loop.done"]
-    waits = []
-    if step.timer is not None:
-        waits += ["timer.fired", *(["timer.cancelled"] if step.timer.cancellable else [])]
-    if step.message is not None:
+    blocks, waits = step.blocks, []
+    if blocks.timer is not None:
+        waits += ["timer.fired", *(["timer.cancelled"] if blocks.timer.cancellable else [])]
+    if blocks.message is not None:
         waits += ["message.received"]
-        if step.message.timeout is not None and step.message.timeout_action == "escalate":
+        if blocks.message.timeout is not None and blocks.message.timeout_action == "escalate":
             waits += ["message.timeout"]
-    if step.signal is not None:
+    if blocks.signal is not None:
         waits += ["signal.received"]
-    if step.human_task is not None:
+    if blocks.human_task is not None:
         waits += ["task.completed"]
     return waits or ["step.done"]
 

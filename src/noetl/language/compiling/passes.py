@@ -25,6 +25,7 @@ from noetl.language.reading.playbook import (
     StepSyntax,
     Sugar,
     TaskSyntax,
+    WaitBlocksSyntax,
 )
 from noetl.net.kinds import Kinds
 
@@ -133,15 +134,8 @@ def _step(step: StepSyntax, change: Change) -> StepSyntax:
     new: dict[str, Any] = {}
     if step.tasks:
         new["tasks"] = _run(step, MAIN, step.tasks, change)
-    if step.compensate:
-        tasks = _plain(_run(step, "compensation", step.compensate.tasks, change))
-        new["compensate"] = replace(step.compensate, tasks=tasks)
-    if step.on_event:
-        handlers = tuple(
-            replace(each, tasks=_run(step, f"handlers/{index}", each.tasks, change))
-            for index, each in enumerate(step.on_event.handlers)
-        )
-        new["on_event"] = replace(step.on_event, handlers=handlers)
+    if step.blocks.compensate or step.blocks.on_event:
+        new["blocks"] = _blocks(step, change)
     if step.sink:
         new["sink"] = _one(_run(step, "sink", (step.sink,), change), step.sink)
     if step.retry:
@@ -150,6 +144,20 @@ def _step(step: StepSyntax, change: Change) -> StepSyntax:
         rules = tuple(_case_rule(step, index, rule, change) for index, rule in enumerate(step.case.rules))
         new["case"] = replace(step.case, rules=rules)
     return replace(step, **new) if new else step
+
+
+def _blocks(step: StepSyntax, change: Change) -> WaitBlocksSyntax:
+    new: dict[str, Any] = {}
+    if compensate := step.blocks.compensate:
+        tasks = _plain(_run(step, "compensation", compensate.tasks, change))
+        new["compensate"] = replace(compensate, tasks=tasks)
+    if on_event := step.blocks.on_event:
+        handlers = tuple(
+            replace(each, tasks=_run(step, f"handlers/{index}", each.tasks, change))
+            for index, each in enumerate(on_event.handlers)
+        )
+        new["on_event"] = replace(on_event, handlers=handlers)
+    return replace(step.blocks, **new)
 
 
 def _retries(step: StepSyntax, part: str, retries: tuple[RetrySyntax, ...], change: Change) -> tuple[RetrySyntax, ...]:

@@ -162,8 +162,8 @@ def candidates(arc: ArcSyntax) -> tuple[str, ...]:
 
 
 def _other_targets(step: StepSyntax) -> Iterator[tuple[Scalar, str]]:
-    if step.timeout and step.timeout.alternative:
-        yield step.timeout.alternative, "alternative_step leads to"
+    if step.blocks.timeout and step.blocks.timeout.alternative:
+        yield step.blocks.timeout.alternative, "alternative_step leads to"
     for arc in arcs_of(step):
         cancel = arc.spec.get("cancel") if isinstance(arc.spec, Mapping) else None
         for place in scalars(cancel) if cancel is not None else ():

@@ -120,7 +120,7 @@ def _earlier_tasks(here: TemplateText, playbook: Playbook) -> Iterator[str]:
 def _result(step: StepSyntax, kinds: Kinds) -> Iterator[str]:
     """The step, with the fields of its form, or with the result fields of the kind of its last task."""
     yield step.name
-    for field in step.human_task.form if step.human_task else ():
+    for field in step.blocks.human_task.form if step.blocks.human_task else ():
         yield f"{step.name}.{field.field}"
     last = step.tasks[-1] if step.tasks and step.loop is None else None
     if isinstance(last, TaskSyntax):

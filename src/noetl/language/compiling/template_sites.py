@@ -170,15 +170,15 @@ def _of_loop(loop: LoopSyntax | None) -> Iterator[_Written]:
 
 def _of_waits(step: StepSyntax) -> Iterator[_Written]:
     blocks = (
-        (waits.TIMER, step.timer),
-        (waits.MESSAGE, step.message),
-        (waits.SIGNAL, step.signal),
-        (waits.HUMAN_TASK, step.human_task),
-        (waits.TIMEOUT, step.timeout),
+        (waits.TIMER, step.blocks.timer),
+        (waits.MESSAGE, step.blocks.message),
+        (waits.SIGNAL, step.blocks.signal),
+        (waits.HUMAN_TASK, step.blocks.human_task),
+        (waits.TIMEOUT, step.blocks.timeout),
     )
     for construct, block in blocks:
         yield from _of_block(construct, block.node if block else None)
-    for handler in step.on_event.handlers if step.on_event else ():
+    for handler in step.blocks.on_event.handlers if step.blocks.on_event else ():
         yield _of_key(waits.HANDLER, "when", handler.when)
 
 

@@ -302,7 +302,7 @@ def _note_undeclared(
 
 
 def _fields(step: StepSyntax) -> frozenset[str]:
-    return frozenset(field.field for field in step.human_task.form) if step.human_task else frozenset()
+    return frozenset(field.field for field in step.blocks.human_task.form) if step.blocks.human_task else frozenset()
 
 
 def _no_field(path: tuple[str | int, ...], fields: frozenset[str]) -> tuple[str, frozenset[str]] | None:

@@ -276,6 +276,26 @@ class CaseSyntax(_Part, frozen=True, kw_only=True):
 # -----------------------------------------------------------------------------------------------------------------
 
 
+class WaitBlocksSyntax(msgspec.Struct, frozen=True, kw_only=True):
+    """The blocks of a step that are read alike in v10 and v2-case; a block that was not written is None."""
+
+    timer: TimerSyntax | None = None
+    message: MessageSyntax | None = None
+    signal: SignalSyntax | None = None
+    human_task: HumanTaskSyntax | None = None
+    timeout: TimeoutSyntax | None = None
+    compensate: Compensate | None = None
+    on_event: OnEvent | None = None
+
+
+class CaseOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The options of `spec` that only v2-case has."""
+
+    case_mode: str = "exclusive"  # exclusive | inclusive
+    eval_mode: str = "on_entry"  # on_entry | on_event
+    on_error: str | None = None  # fail | continue
+
+
 class StepSyntax(_Part, frozen=True, kw_only=True):
     """One step. Everything optional is None or empty when it was not written."""
 
@@ -294,18 +314,10 @@ class StepSyntax(_Part, frozen=True, kw_only=True):
     # `tool` was one mapping, not a list (TASK-03).
     single: bool = False
     router: RouterSyntax | None = None
-    timer: TimerSyntax | None = None
-    message: MessageSyntax | None = None
-    signal: SignalSyntax | None = None
-    human_task: HumanTaskSyntax | None = None
-    timeout: TimeoutSyntax | None = None
-    compensate: Compensate | None = None
-    on_event: OnEvent | None = None
+    blocks: WaitBlocksSyntax = WaitBlocksSyntax()
     # v2-case
     case: CaseSyntax | None = None
-    case_mode: str = "exclusive"
-    eval_mode: str = "on_entry"
-    on_error: str | None = None  # fail | continue
+    options: CaseOptions = CaseOptions()
     retry: tuple[RetrySyntax, ...] = ()
     sink: TaskSyntax | None = None
     vars: Mapping | None = None

@@ -165,7 +165,7 @@ def _read_v10_step(reading: ReadContext, node: Mapping, name: Scalar) -> StepSyn
         **common,
         admit=read_admit(reading, policy.get("admit") if policy else None),
         router=read_router(reading, node.get("next")),
-        **read_wait_blocks(reading, node, read_tool),
+        blocks=read_wait_blocks(reading, node, read_tool),
     )
 
 

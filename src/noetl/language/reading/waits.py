@@ -163,8 +163,8 @@ def _check_options(reading: ReadContext, block: Mapping, kind: str) -> None:
 BLOCKS = tuple(key.name for key in waits.BLOCKS)
 
 
-def read_wait_blocks(reading: ReadContext, step: Mapping, read_tasks: ReadTasks) -> dict[str, Any]:
-    """The Step fields of the blocks that are written; `read_tasks(reading, node, what)` reads a list of tasks."""
+def read_wait_blocks(reading: ReadContext, step: Mapping, read_tasks: ReadTasks) -> playbook.WaitBlocksSyntax:
+    """The blocks that are written; `read_tasks(reading, node, what)` reads a list of tasks."""
     _refuse_loops(reading, step)
     blocks: dict[str, Any] = {}
     for name in BLOCKS:
@@ -174,7 +174,7 @@ def read_wait_blocks(reading: ReadContext, step: Mapping, read_tasks: ReadTasks)
         block = _read_block(reading, name, node, read_tasks)
         if block is not None:
             blocks[name] = block
-    return blocks
+    return playbook.WaitBlocksSyntax(**blocks)
 
 
 def _read_block(reading: ReadContext, name: str, node: Node, read_tasks: ReadTasks) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from noetl.language.grammar.steps import LOOP, LOOP_SPEC, STEP, STEP_SPEC
 from noetl.language.grammar.waits import WAITS
 from noetl.language.reading.nodes import Mapping, Node, Scalar
-from noetl.language.reading.playbook import LoopSyntax, Playbook, StepSyntax
+from noetl.language.reading.playbook import CaseOptions, LoopSyntax, Playbook, StepSyntax
 from noetl.language.reading.policy_keys import check_step_options
 from noetl.language.reading.root import read_root
 from noetl.language.reading.shared_checks import (
@@ -55,7 +55,7 @@ def _step(reading: ReadContext, node: Mapping, name: Scalar) -> StepSyntax:
     _refuse_empty(reading, node, name)
     spec = read_options(reading, node, "step")
     check_step_options(reading, spec)
-    case_mode, eval_mode, on_error = _modes(reading, spec)
+    options = _case_options(reading, spec)
     tool = read_tool(reading, node.values["tool"]) if "tool" in node else None
     return StepSyntax(
         node=node,
@@ -71,13 +71,11 @@ def _step(reading: ReadContext, node: Mapping, name: Scalar) -> StepSyntax:
         single=tool is not None,
         router=read_shortcut(reading, node.get("next")),
         case=read_case(reading, node.get("case")),
-        case_mode=case_mode,
-        eval_mode=eval_mode,
-        on_error=on_error,
+        options=options,
         retry=read_retry(reading, node.get("retry")),
         sink=read_sink(reading, node.values["sink"]) if "sink" in node else None,
         vars=_block(reading, node, "vars"),
-        **read_wait_blocks(reading, node, read_labelled_tasks),
+        blocks=read_wait_blocks(reading, node, read_labelled_tasks),
     )
 
 
@@ -102,14 +100,14 @@ def is_written(node: Node | None) -> bool:
     return node is not None and not (isinstance(node, Scalar) and node.value is None)
 
 
-def _modes(reading: ReadContext, spec: Mapping | None) -> tuple[str, str, str | None]:
+def _case_options(reading: ReadContext, spec: Mapping | None) -> CaseOptions:
     """The step's own options: how cases are chosen, on which events, and whether errors are fatal."""
     if spec is None:
-        return "exclusive", "on_entry", None
+        return CaseOptions()
     case_mode = choice(reading, spec.get("case_mode"), STEP_SPEC["case_mode"].words, "E_SPEC_OPTION", "case_mode")
     eval_mode = choice(reading, spec.get("eval_mode"), STEP_SPEC["eval_mode"].words, "E_SPEC_OPTION", "eval_mode")
     on_error = choice(reading, spec.get("on_error"), STEP_SPEC["on_error"].words, "E_SPEC_OPTION", "on_error")
-    return case_mode or "exclusive", eval_mode or "on_entry", on_error
+    return CaseOptions(case_mode=case_mode or "exclusive", eval_mode=eval_mode or "on_entry", on_error=on_error)
 
 
 def read_loop(reading: ReadContext, node: Node | None) -> LoopSyntax | None:

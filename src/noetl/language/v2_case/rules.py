@@ -342,7 +342,9 @@ def _is_null(node: Node) -> bool:
 
 def lower_case(lowering: Lowering, step: StepSyntax, case: CaseSyntax, tasks: TaskLowering) -> net_rules.Case:
     rules = tuple(_lowered_rule(lowering, step, index, rule, tasks) for index, rule in enumerate(case.rules))
-    return net_rules.Case(rules=rules, inclusive=step.case_mode == "inclusive", on_event=step.eval_mode == "on_event")
+    return net_rules.Case(
+        rules=rules, inclusive=step.options.case_mode == "inclusive", on_event=step.options.eval_mode == "on_event"
+    )
 
 
 def _lowered_rule(

@@ -147,7 +147,7 @@ def lower_step(lowering: Lowering, step: StepSyntax) -> Transition:
         router=lower_router(lowering, step),
         lifecycle=_lifecycle(lowering, step),
         best_effort=_best_effort(step, policy),
-        on_error_continue=step.on_error == "continue",
+        on_error_continue=step.options.on_error == "continue",
         emit=_emit(inner(policy, "emit", "events")),
         tracing=table(inner(policy, "tracing")),
         quotas=table(inner(policy, "quotas")),
@@ -213,7 +213,7 @@ def _lifecycle(lowering: Lowering, step: StepSyntax) -> Lifecycle | None:
 
 def _best_effort(step: StepSyntax, policy: Node | None) -> bool:
     """`failure.mode: best_effort`, or `on_error: continue` on the step or its loop (C-42)."""
-    tolerant = step.on_error == "continue" or any(loop.on_error == "continue" for loop in loops_of(step.loop))
+    tolerant = step.options.on_error == "continue" or any(loop.on_error == "continue" for loop in loops_of(step.loop))
     return tolerant or word(inner(policy, "failure", "mode"), "") == "best_effort"
 
 
@@ -267,25 +267,26 @@ def _items(node: Node) -> Authored:
 def lower_waits(lowering: Lowering, step: document.StepSyntax, tasks: TaskLowering) -> dict[str, Any]:
     """Those fields of the transition that the step has blocks for."""
     found: dict[str, Any] = {}
-    if step.timer is not None:
-        found["timer"] = _timer(step.timer, step)
-    if step.message is not None:
-        found["message"] = _message(step.message)
-    if step.signal is not None:
-        found["signal"] = Signal(name=written(step.signal.name))
-    if step.human_task is not None:
-        found["human_task"] = _human_task(step.human_task)
-    if step.timeout is not None:
-        found["timeout"] = _timeout(step.timeout)
+    blocks = step.blocks
+    if blocks.timer is not None:
+        found["timer"] = _timer(blocks.timer, step)
+    if blocks.message is not None:
+        found["message"] = _message(blocks.message)
+    if blocks.signal is not None:
+        found["signal"] = Signal(name=written(blocks.signal.name))
+    if blocks.human_task is not None:
+        found["human_task"] = _human_task(blocks.human_task)
+    if blocks.timeout is not None:
+        found["timeout"] = _timeout(blocks.timeout)
     for name in found:
-        lowering.trace(part_address(step.name, name), getattr(step, name))
-    if step.compensate is not None:
-        lowering.trace(part_address(step.name, "compensation"), step.compensate)
-        compensating = tasks.pipeline(step.compensate.tasks, "compensation")
-        found["compensation"] = Compensation(tasks=compensating, idempotent=step.compensate.idempotent)
-    if step.on_event is not None:
-        lowering.trace(part_address(step.name, "handlers"), step.on_event)
-        found["handlers"] = _handlers(step.on_event, tasks)
+        lowering.trace(part_address(step.name, name), getattr(blocks, name))
+    if blocks.compensate is not None:
+        lowering.trace(part_address(step.name, "compensation"), blocks.compensate)
+        compensating = tasks.pipeline(blocks.compensate.tasks, "compensation")
+        found["compensation"] = Compensation(tasks=compensating, idempotent=blocks.compensate.idempotent)
+    if blocks.on_event is not None:
+        lowering.trace(part_address(step.name, "handlers"), blocks.on_event)
+        found["handlers"] = _handlers(blocks.on_event, tasks)
     return found
 
 

@@ -73,7 +73,7 @@ class CasePipeline:
         taken = {call_name, sink_name(step), *(task.name for parts in rules for task in parts.tasks if task.name)}
         self._names = TaskNames(taken)
         self.labels = Labels(*(self._names.free(f"{prefix(step.name)}_{word}") for word in _WORDS))
-        self._inclusive = step.case_mode == "inclusive"
+        self._inclusive = step.options.case_mode == "inclusive"
         self._has_exit = any(_takes_exit(guard_of_rule(parts)) for parts in self.rules)
         self._can_fail = call is not None or any(parts.tasks for parts in rules)
         # Only rules for several events have to check whether the current one is a failure.

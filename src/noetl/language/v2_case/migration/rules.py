@@ -125,7 +125,7 @@ class StepRules:
 
     def __init__(self, looks: Looks, notes: Notes) -> None:
         self.looks, self.notes = looks, notes
-        self.inclusive = looks.step.case_mode == "inclusive"
+        self.inclusive = looks.step.options.case_mode == "inclusive"
         case = looks.step.case
         self.all = [take_apart(rule, notes, looped=looks.looped) for rule in case.rules] if case is not None else []
 
@@ -169,7 +169,7 @@ class StepRules:
         others = [other for other in self.all if other is not parts and other.rule.when is not None]
         guards = [other.guard for other in others if other.guard is not None and other.guard.after_failure]
         later = [its for its in guards if self.inclusive or its.events is None or EXIT in its.events]
-        return bool(later) or self.looks.step.on_error == "continue" or parts.rule.when is None
+        return bool(later) or self.looks.step.options.on_error == "continue" or parts.rule.when is None
 
     def taking_failures(self, parts: RuleParts) -> list[RuleParts]:
         """The other rules that a failure of this one's work can come to (V2C-11)."""

@@ -71,8 +71,8 @@ class CaseStep:
         entries += self._tool(choices)
         entries += self._set_ctx()
         entries += self.copier.entries(self.node, ("result", *_COPIED))
-        if self.step.on_event is not None:
-            entries.append(handlers_entry(self.copier, self.step, self.step.on_event))
+        if self.step.blocks.on_event is not None:
+            entries.append(handlers_entry(self.copier, self.step, self.step.blocks.on_event))
         entries += self._next(choices)
         entries += self._unknown()
         flow = self.copier.old.is_flow(self.node)
@@ -87,7 +87,7 @@ class CaseStep:
 
     def _check(self) -> None:
         spec = self.step.spec
-        if self.step.eval_mode == "on_event" and spec is not None:
+        if self.step.options.eval_mode == "on_event" and spec is not None:
             self.notes.blocked(
                 spec.keys["eval_mode"],
                 "eval_mode: on_event listens to every event of the execution, and v10 steps do not",
@@ -103,7 +103,7 @@ class CaseStep:
         if self.step.case is None:
             return
         hint = "let each rule only lead on, and do its work in the step that it leads to"
-        if self.step.on_error == "continue" and (self.step.sink is not None or self.sorting.rules.works):
+        if self.step.options.on_error == "continue" and (self.step.sink is not None or self.sorting.rules.works):
             message = (
                 "on_error: continue holds for the work of these rules too, and arcs cannot tell whose failure it was"
             )
@@ -141,7 +141,7 @@ class CaseStep:
             kept += self.copier.entries(spec, [key for key in spec.values if key not in own])
             if "timeout" in spec:
                 policy.append(lifecycle_entry(self.copier, spec, self.notes))
-        tolerant = self.step.on_error == "continue" or (
+        tolerant = self.step.options.on_error == "continue" or (
             self.step.loop is not None and self.step.loop.on_error == "continue"
         )
         if tolerant:
@@ -256,7 +256,7 @@ class CaseStep:
     def _next(self, choices: list[Choice]) -> list[FragmentEntry]:
         key: Scalar | None = self.node.keys.get("case") or self.node.keys.get("next")
         flow = "case" not in self.node and len(choices) == 1
-        pieces = RouterPieces(self.step, always=self.step.on_error == "continue", forks=self._takes_several())
+        pieces = RouterPieces(self.step, always=self.step.options.on_error == "continue", forks=self._takes_several())
         entry = pieces.entry(choices, key_id(key) if key is not None else "", flow=flow)
         return [entry] if entry is not None else []
 

@@ -170,9 +170,10 @@ class PipelineStep(CaseStep):
         step = self.step
         if step.case is None or self.looks.view != step.name:
             return "there is no case"
-        if step.eval_mode == "on_event" or step.set_ctx is not None or step.on_event is not None:
+        if step.options.eval_mode == "on_event" or step.set_ctx is not None or step.blocks.on_event is not None:
             return "it listens"
-        if any(waits is not None for waits in (step.timer, step.message, step.signal, step.human_task)):
+        blocks = step.blocks
+        if any(waits is not None for waits in (blocks.timer, blocks.message, blocks.signal, blocks.human_task)):
             return "it waits"
         if self.call is None and step.vars is not None:
             return "it has vars and no call"
