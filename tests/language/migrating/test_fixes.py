@@ -682,3 +682,19 @@ def test_a_misspelt_kind_is_reported_with_one_suggestion() -> None:
     found = checked("  - step: start\n    tool: {kind: pyhton, code: result = 1}\n").diagnostics
 
     assert [one.hint for one in found] == ['did you mean "python"?']
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "  - step：start\n    tool: { kind: noop }\n",
+        "  - step： start\n    tool: { kind: noop }\n",
+        "  - step: start\n    tool：\n      kind: noop\n",
+    ],
+)
+def test_a_full_width_colon_becomes_a_colon_and_a_space(step: str) -> None:
+    found = checked(step)
+    text = apply_fixes(found.source.text, tried_fixes(found, KINDS).values())
+
+    assert text == found.source.text.replace("： ", ": ").replace("：\n", ":\n").replace("：", ": ")
+    assert check(Source("a.yaml", text), kinds=KINDS).ok

@@ -48,7 +48,7 @@ _NAMED = re.compile(r'(?:"[^"\n]{1,200}" has no )?"([^"\n]{1,200})"')
 
 def fix_for(found: Diagnostic, source: Source) -> Fix | None:
     if found.code == "E_YAML":
-        return _closing_fix(found, source) or _quoting_fix(found, source)
+        return _closing_fix(found, source) or _quoting_fix(found, source) or _colon_fix(found, source)
     if (reworded := _reworded_line(found, source)) is not None:
         return reworded
     if (written := _written_fix(found, source)) is not None:
@@ -101,6 +101,16 @@ def _closing_fix(found: Diagnostic, source: Source) -> Fix | None:
     column = len(line) + 1
     title = f"Close the text on line {found.span.line}"
     return Fix(title=title, replacement=closing["quote"], line=found.span.line, column=column, end_column=column)
+
+
+def _colon_fix(found: Diagnostic, source: Source) -> Fix | None:
+    """A full-width colon as ":" and a space."""
+    if not found.hint.endswith(':" and a space'):
+        return None
+    column = found.span.column
+    rest = source.line(found.span.line)[column:]
+    replacement = ":" if not rest or rest[0] == " " else ": "
+    return Fix(replacement=replacement, line=found.span.line, column=column, end_column=column + 1)
 
 
 def _quoting_fix(found: Diagnostic, source: Source) -> Fix | None:

@@ -93,6 +93,8 @@ _BARE_TEMPLATE = re.compile(r"(?:^|[:,\[{-])\s*(?P<template>\{[{%#])")
 _KEY_WITHOUT_SPACE = re.compile(r"\s*(?:- +)*[A-Za-z_][\w-]*:[^\s/]")
 # A word, or a word and a value, where a key and its value are meant.
 _KEY_WITHOUT_COLON = re.compile(r"""(?P<before> *(?:- +)*)(?P<key>[A-Za-z_][\w-]*)(?: +(?P<value>[^\s:#"']+))? *""")
+# U+FF1A, U+FE55 and U+A789, which look like a colon.
+_KEY_WITH_WIDE_COLON = re.compile(r"\s*(?:- +)*(?P<key>[A-Za-z_][\w-]*) *(?P<colon>[\uff1a\ufe55\ua789])")
 _ON_EVENT = re.compile(r"\s*(?:- +)?on_event\s*:")
 _WORD_OR_BLANK = re.compile(r"\S+|[ \t]")
 # Number of lines above the failing one to search for `on_event:`.
@@ -145,7 +147,7 @@ def explain(error: yaml.YAMLError, places: Places, opened: int | None = None) ->
     at = getattr(mark, "index", getattr(error, "position", end))
     complaint = Complaint(places, min(at, end), min(getattr(began, "index", at), end), opened)
     # First the visible mistakes: the parser often reports only a consequence of them.
-    for seen in (_bare_template, _tab, _on_event):
+    for seen in (_bare_template, _wide_colon, _tab, _on_event):
         problem = seen(complaint)
         if problem is not None:
             return problem
@@ -181,6 +183,20 @@ def _quoted_template(before: str, text: str) -> str:
         return f"quote it: {quoted(text[: end + 2] if end >= 0 else text)}"
     key = before.strip().removeprefix("- ")
     return f"quote it: {key} {quoted(text.strip())}" if key.endswith(":") else f"quote it: {quoted(text.strip())}"
+
+
+def _wide_colon(complaint: Complaint) -> YamlProblem | None:
+    """`step： start`: the colon of a keyboard for Chinese or Japanese, on the line or the one above it."""
+    # A second ":" of the failing line is a mistake of its own.
+    above = () if ": " in complaint.before else (complaint.line - 1, complaint.began_line)
+    for number in (complaint.line, *above):
+        found = _KEY_WITH_WIDE_COLON.match(complaint.places.line(number))
+        if found is not None:
+            hint = f'write "{found["key"]}:" and a space'
+            offset = complaint.places.offset(number) + found.start("colon")
+            message = f'"{found["colon"]}" is a full-width colon, which YAML takes for text'
+            return complaint.problem(message, hint, offset)
+    return None
 
 
 def _tab(complaint: Complaint) -> YamlProblem | None:
