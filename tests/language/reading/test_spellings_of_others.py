@@ -311,3 +311,49 @@ def test_an_input_among_the_arguments_of_the_step_is_to_be_moved() -> None:
         "E_TASK_KEY",
         'move "url" from the args of the step into its tool: {kind: http, …}',
     )
+
+
+@pytest.mark.req("DIA-08")
+@pytest.mark.parametrize("place", ["task", "step"])
+def test_a_number_of_retries_gets_one_note(place: str) -> None:
+    step = f"    tool: {{{CALL}, retries: 3}}" if place == "task" else f"    tool: {{{CALL}}}\n    retries: 3"
+
+    [note] = checked(step).diagnostics
+    assert '"retries" of a step or task' in note.message
+    assert "attempts: 4" in note.hint
+
+
+def inputs_of(
+    root: str, task: str = "{kind: noop, args: {a: '{{ inputs.v }}', b: '{{ 1 + inputs.v }} {{ v }}'}}"
+) -> Checked:
+    head = HEAD.format(api="v2").removesuffix("workflow:\n")
+    return check(Source("a.yaml", f"{head}{root}\nworkflow:\n  - {{step: start, tool: {task}}}\n"), kinds=KINDS)
+
+
+@pytest.mark.req("DIA-08")
+@pytest.mark.parametrize("root", ["inputs: {v: 5}", "inputs: [{id: v, type: INT, default: 5}]", "workload: {v: 5}"])
+def test_templates_read_the_inputs_of_the_root_by_their_own_word(root: str) -> None:
+    found = inputs_of(root)
+
+    if root.startswith("workload"):  # nothing is called so there
+        assert [one.code for one in found.warnings] == ["W_UNDEFINED_NAME", "W_UNDEFINED_NAME"]
+        return
+    assert found.warnings == ()
+    assert found.net is not None
+    [task] = found.net.transitions[0].tasks
+    assert task.inputs.data["args"] == {"a": "{{ workload.v }}", "b": "{{ 1 + workload.v }} {{ v }}"}
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        "{name: inputs, kind: noop, args: {a: '{{ inputs.v }}'}}",
+        "{kind: noop, args: {inputs: {v: 1}, a: '{{ inputs.v }}'}}",
+        "{kind: python, code: 'result = \"{{ inputs.v }}\"'}",
+    ],
+)
+def test_another_thing_called_inputs_keeps_its_name(task: str) -> None:
+    found = inputs_of("inputs: {v: 5}", task)
+
+    assert found.net is not None
+    assert "inputs.v" in str(found.net.transitions[0].tasks[0])

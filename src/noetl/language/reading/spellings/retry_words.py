@@ -146,7 +146,8 @@ def _count_retries(node: Mapping, rewriting: Rewriting) -> Mapping:
             and not isinstance(value, bool)
             and not {"max_attempts", "attempts"} & node.keys.keys()
         ):
-            rewriting.note(node.keys[key], f'"{key}: {value}" of a retry', f"max_attempts: {value + 1}")
+            if not node.keys[key].made:  # a key that another row made has its note there
+                rewriting.note(node.keys[key], f'"{key}: {value}" of a retry', f"max_attempts: {value + 1}")
             attempts = model.made_text(value + 1, node.values[key])
             node = model.with_value(model.without_keys(node, key), "max_attempts", attempts, node.keys[key])
     return node
