@@ -95,7 +95,44 @@ def _name_sections(node: Mapping, rewriting: Rewriting) -> Mapping:
     names = {"steps": "workflow"}
     names |= {key: "workload" for key in ("inputs", "parameters") if isinstance(node.get(key), Mapping)}
     names |= {key: "keychain" for key in ("credentials", "secrets") if not isinstance(node.get(key), Scalar)}
-    return _list_steps(renames("a playbook", names)(node, rewriting), rewriting)
+    named = renames("a playbook", names)(node, rewriting)
+    for key in ("inputs", "parameters"):
+        if key in node and key not in named and not _has_own_name(named, key):
+            read = _with_root_read(named, {key: "workload"})
+            named = read if isinstance(read, Mapping) else named
+    return _list_steps(named, rewriting)
+
+
+def _with_root_read(node: Node, names: dict[str, str]) -> Node:
+    """`{{ inputs.v }}` reads what stands under the root `inputs`, now `workload`."""
+    if isinstance(node, Sequence):
+        return model.with_items(node, [_with_root_read(one, names) for one in node])
+    if not isinstance(node, Mapping):
+        return model.with_names(node, names)
+    for key, value in node.values.items():
+        if key not in _NO_TEMPLATES:
+            node = model.with_value(node, key, _with_root_read(value, names))
+    return node
+
+
+_NO_TEMPLATES = frozenset(("workload", "metadata", "code", "script"))
+# Keys whose value is a name that templates read, or whose keys are.
+_NAMES_OF_THINGS = frozenset(("step", "name", "id", "task", "iterator"))
+_NAMES_OF_VALUES = frozenset(("workload", "ctx", "vars", "args", "set", "set_ctx", "set_vars", "with", "inputs"))
+
+
+def _has_own_name(node: Node, word: str) -> bool:
+    """Whether something else of the document may be called `word`: a step, a task, an iterator or a value."""
+    if isinstance(node, Sequence):
+        return any(_has_own_name(one, word) for one in node)
+    for key, _, value in node.items() if isinstance(node, Mapping) else ():
+        if key in _NAMES_OF_THINGS and isinstance(value, Scalar) and value.value == word:
+            return True
+        if key in _NAMES_OF_VALUES and isinstance(value, Mapping) and word in value:
+            return True
+        if _has_own_name(value, word):
+            return True
+    return False
 
 
 # Keys of other systems for an input, besides its name.
