@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import Page, Route, expect
@@ -191,6 +192,26 @@ def test_a_task_appears_for_its_role_and_goes_when_another_user_claims_it(visito
     expect(page.get_by_role("link", name="Approve 62?")).to_have_count(0)
     other.get_by_role("button", name="Release").click()
     expect(page.get_by_role("link", name="Approve 62?")).to_be_visible()
+
+
+@pytest.mark.req("HUM-02")
+def test_an_administrator_releases_a_task_that_another_user_has_claimed(visitor: Visitor, here: Site) -> None:
+    here.start("tests/asking", amount=63)
+    away = visitor(here.make_token("bea", "operator", "boss"), "/tasks")
+    away.get_by_role("link", name="Approve 63?").click()
+    away.get_by_role("button", name="Claim").click()
+    expect(away.get_by_role("button", name="Release")).to_be_visible()
+
+    other = visitor(here.make_token("bob", "operator", "boss"), urlsplit(away.url).path)
+    expect(other.get_by_text("claimed by bea")).to_be_visible()
+    expect(other.get_by_role("button", name="Release")).to_have_count(0)
+    admin = visitor(here.make_token("root", "admin"), urlsplit(away.url).path)
+    release = admin.get_by_role("button", name="Release")
+    expect(release).to_have_attribute("title", "Let others claim this task instead of bea")
+    release.click()
+
+    expect(other.get_by_role("button", name="Claim")).to_be_visible()
+    expect(admin.get_by_role("listitem").filter(has_text="root released")).to_be_visible()
 
 
 @pytest.mark.req("TMR-01")

@@ -124,7 +124,7 @@ def claim(reference: str, actor: str | None, roles: tuple[str, ...], version: in
 @version_option
 @place_options
 def release(reference: str, actor: str | None, roles: tuple[str, ...], version: int | None, db: str | None) -> None:
-    """Release a claimed task, so that others can claim it."""
+    """Release a claimed task, so that others can claim it. Administrators can release what another user has claimed."""
     _act(reference, "release", actor, roles, version, {}, db)
 
 

@@ -166,6 +166,7 @@ class ActOnTask(msgspec.Struct, frozen=True, kw_only=True):
     action: TaskAction
     actor: str
     roles: tuple[str, ...] = ()  # the roles of the person as the server knows them; the request cannot set them
+    is_admin: bool = False  # an administrator, who may release what another person has claimed
     values: dict[str, Any] = {}  # the form values, to complete the task
     version: int | None = None  # the version of the task that the person has seen; None accepts any
     text: str = ""  # a comment, alone or with the values that complete the task

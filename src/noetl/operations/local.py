@@ -342,7 +342,11 @@ class LocalOperations(LocalAdministration):
     async def release_task(self, task_id: str, *, version: int | None = None) -> api_shapes.TaskView:
         from noetl.operations.waits import task_view
 
-        return task_view(await self._inbox.release(task_id, actor=self._actor, roles=self._roles, version=version))
+        # Whoever may open the store is its administrator (`who_am_i`).
+        released = await self._inbox.release(
+            task_id, actor=self._actor, roles=self._roles, version=version, is_admin=True
+        )
+        return task_view(released)
 
     async def comment_task(self, task_id: str, text: str) -> api_shapes.TaskView:
         from noetl.operations.waits import task_view

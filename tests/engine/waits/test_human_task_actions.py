@@ -54,6 +54,24 @@ def test_only_a_role_holder_can_claim_and_only_the_claimant_can_release() -> Non
 
 
 @pytest.mark.req("HUM-02")
+def test_an_administrator_releases_what_another_user_has_claimed_and_can_do_no_more() -> None:
+    talk = asked()
+    talk.act("claim", roles=MANAGER)
+
+    refused = talk.act("release", "bob", roles=MANAGER)
+    outdated = talk.act("release", "root", is_admin=True, version=1)
+    completed = talk.act("complete", "root", values={"decision": "approve"}, is_admin=True)
+    released = talk.act("release", "root", is_admin=True)
+
+    assert (refused.verdict, outdated.verdict) == (ReportResult.FORBIDDEN, ReportResult.CONFLICT)
+    assert "claimed by ann: only they or an administrator can release it" in str(refused.detail)
+    assert (completed.verdict, released.verdict) == (ReportResult.CONFLICT, ReportResult.ACCEPTED)
+    assert [one.actor for one in talk.payloads("human.released")] == ["root"]
+    assert talk.act("claim", "root", is_admin=True).verdict is ReportResult.FORBIDDEN
+    assert talk.act("claim", "bob", roles=MANAGER).verdict is ReportResult.ACCEPTED
+
+
+@pytest.mark.req("HUM-02")
 def test_a_claim_is_worth_nothing_once_its_user_has_lost_the_role() -> None:
     talk = asked()
     talk.act("claim", roles=MANAGER)

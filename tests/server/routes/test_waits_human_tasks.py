@@ -89,6 +89,32 @@ async def test_a_task_without_an_assignee_is_listed_for_everybody_until_it_is_cl
         assert len((await bob.get("/api/tasks?mine=true")).json()["tasks"]) == 1
 
 
+@pytest.mark.req("HUM-02")
+async def test_an_administrator_releases_the_task_of_another_user_which_the_audit_log_says() -> None:
+    async with talking() as talk:
+        await talk.register(TASK)
+        await talk.start()
+        boss = await talk.as_role(Role.VIEWER, human_roles=("boss",))
+        author = await talk.as_role(Role.AUTHOR, human_roles=("boss",))
+        admin = await talk.as_role(Role.ADMIN)
+        [task] = (await boss.get("/api/tasks?mine=true")).json()["tasks"]
+        url = f"/api/tasks/{task['task_id']}"
+        claimed = (await boss.post(f"{url}/claim")).json()
+
+        refused = await author.post(f"{url}/release", json={"version": claimed["version"]})
+        released = await admin.post(f"{url}/release", json={"version": claimed["version"]})
+        await boss.post(f"{url}/claim")
+        await boss.post(f"{url}/release")
+        rows = (await admin.get("/api/audit")).json()["rows"]
+
+    assert refused.status_code == 403
+    assert released.json()["state"] == "open"
+    assert [entry["actor"] for entry in released.json()["history"]] == [claimed["claimed_by"], "a admin"]
+    own, by_admin = [row["object"] for row in rows if "/release" in row["object"] and row["outcome"] == "200"]
+    assert by_admin == f"{url}/release?title=T&claimed_by={claimed['claimed_by']}"
+    assert own == f"{url}/release?title=T"
+
+
 @pytest.mark.req("HUM-03")
 async def test_an_invalid_form_is_refused_field_by_field() -> None:
     async with talking() as talk:

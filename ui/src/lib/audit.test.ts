@@ -34,6 +34,11 @@ describe("the audit log", () => {
     );
     expect(deedOf(done)).toBe(`completed the task ${task} “Refund 7%?” with Reject`);
     expect(partsOf(done)[1]).toEqual({ text: task, task });
+    const released = `/api/tasks/${task}/release?title=Refund`;
+    expect(deedOf(row("POST /api/tasks/{task_id}/release", released))).toBe(`released the task ${task} “Refund”`);
+    expect(deedOf(row("POST /api/tasks/{task_id}/release", `${released}&claimed_by=ann`))).toBe(
+      `released the task ${task} “Refund”, which ann had claimed`,
+    );
     const id = "01a1f044-d58a-74a7-91c8-a9705ff41e37";
     expect(deedOf(row("POST", `/api/executions/${id}/cancel?reason=disk is full`))).toBe(
       `cancelled execution ${id}: disk is full`,

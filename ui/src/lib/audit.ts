@@ -101,6 +101,8 @@ function addition(deed: keyof typeof t.deeds, about: URLSearchParams): string {
   }
   if (deed === "completedTheTask" && about.has("title"))
     return t.taskTitled(about.get("title")!, labelOf(about.get("decision") ?? ""));
+  if (deed === "releasedTheTask" && about.has("title"))
+    return t.claimedTaskTitled(about.get("title")!, about.get("claimed_by") ?? "");
   return deed === "cancelledExecution" && about.has("reason") ? `: ${about.get("reason")}` : "";
 }
 

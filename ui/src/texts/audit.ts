@@ -36,6 +36,8 @@ export const t = area("audit", {
   tokenFor: (subject: Value, role: Value, until: string) =>
     ` for ${subject} with the role ${role}, ${until ? `valid until ${until}` : "which does not expire"}`,
   taskTitled: (title: Value, decision: string) => (decision ? ` “${title}” with ${decision}` : ` “${title}”`),
+  claimedTaskTitled: (title: Value, claimedBy: string) =>
+    claimedBy ? ` “${title}”, which ${claimedBy} had claimed` : ` “${title}”`,
   deeds: {
     signedIn: "signed in",
     signedOut: "signed out",

@@ -42,6 +42,7 @@ export const t = area("tasks", {
   claim: "Claim",
   whatClaimingDoes: "Reserve this task for you, so that no other user works on it",
   release: "Release",
+  whatReleasingDoes: (claimedBy: Value) => `Let others claim this task instead of ${claimedBy}`,
   dataToDecideBy: "Data to decide by",
   inputsOfTheExecution: "Inputs of the execution",
   completedBy: (completedBy: Value, endedAt: Value) => `Completed by ${completedBy} ${endedAt}.`,

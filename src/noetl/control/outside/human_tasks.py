@@ -88,9 +88,16 @@ class HumanTasks:
         return await self._act(TaskAction.CLAIM, task_id, actor, roles, version, {})
 
     async def release(
-        self, task_id: str, *, actor: str, roles: Collection[str] = (), version: int | None = None
+        self,
+        task_id: str,
+        *,
+        actor: str,
+        roles: Collection[str] = (),
+        version: int | None = None,
+        is_admin: bool = False,
     ) -> TaskRow:
-        return await self._act(TaskAction.RELEASE, task_id, actor, roles, version, {})
+        """Release a claimed task. An administrator may release what another user has claimed."""
+        return await self._act(TaskAction.RELEASE, task_id, actor, roles, version, {}, is_admin=is_admin)
 
     async def complete(
         self,
@@ -118,6 +125,8 @@ class HumanTasks:
         version: int | None,
         values: dict[str, Any],
         text: str = "",
+        *,
+        is_admin: bool = False,
     ) -> TaskRow:
         """The task after the action. NotFoundError, ForbiddenError, SettledError or InvalidError say why it was not
         done."""
@@ -130,6 +139,7 @@ class HumanTasks:
             action=action,
             actor=actor,
             roles=tuple(roles),
+            is_admin=is_admin,
             values=values,
             version=version,
             text=text,

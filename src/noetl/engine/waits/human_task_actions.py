@@ -79,10 +79,10 @@ def _claim(execution: Execution, task: OpenHumanTask, command: ActOnTask) -> Dec
 def _release(execution: Execution, task: OpenHumanTask, command: ActOnTask) -> Decision:
     if task.state is not HumanTaskState.CLAIMED:
         return _refusal(ReportResult.CONFLICT, f'task "{task.title}" is not claimed')
-    if task.claimed_by != command.actor:
-        return _refusal(
-            ReportResult.FORBIDDEN, f'task "{task.title}" is claimed by {task.claimed_by}, who alone can release it'
-        )
+    # An administrator, too: a user who is ill or has left would keep the task, and its execution would wait for ever.
+    if task.claimed_by != command.actor and not command.is_admin:
+        detail = f'task "{task.title}" is claimed by {task.claimed_by}: only they or an administrator can release it'
+        return _refusal(ReportResult.FORBIDDEN, detail)
     return _changed_decision(execution, task, HumanReleased(task_id=task.task_id, actor=command.actor), command.at)
 
 

@@ -15,7 +15,7 @@ from noetl.control.outside.delivery import MESSAGE_TTL_S, DeliveryResult
 from noetl.events.legacy_names import is_system_name
 from noetl.events.waits import MAX_NAME
 from noetl.operations import waits
-from noetl.operations.administration_shapes import Caller
+from noetl.operations.administration_shapes import Caller, Role
 from noetl.operations.api_shapes import StoredMessagePage, TaskPage, TaskView, TimerList
 from noetl.operations.waits import TaskFilter, message_page, running_timers, task_page, task_view
 from noetl.server.access.audit_writer import OBJECT, object_with
@@ -230,9 +230,16 @@ async def claim(request: Request, task_id: str) -> Response:
 
 @tasks_router.post("/api/tasks/{task_id}/release", **openapi_docs(TaskView, reads=Acting, summary="Release a task"))
 async def release(request: Request, task_id: str) -> Response:
+    """Only by the user who has claimed it, or an administrator."""
     asked, (actor, roles) = await read_optional(request, Acting), _subject_and_roles(request)
     inbox = services_of(request).control.background_jobs.inbox
-    return Json(task_view(await inbox.release(task_id, actor=actor, roles=roles, version=asked.version)))
+    is_admin = identity_of(request).role is Role.ADMIN
+    released = await inbox.release(task_id, actor=actor, roles=roles, version=asked.version, is_admin=is_admin)
+    claimant = next((entry["actor"] for entry in reversed(released.history) if entry["what"] == "claimed"), None)
+    request.scope[OBJECT] = object_with(
+        request.url.path, title=released.title, claimed_by=claimant if claimant != actor else None
+    )
+    return Json(task_view(released))
 
 
 @tasks_router.post(

@@ -2225,7 +2225,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Release a task */
+        /**
+         * Release a task
+         * @description Only by the user who has claimed it, or an administrator.
+         */
         post: operations["release_api_tasks__task_id__release_post"];
         delete?: never;
         options?: never;
