@@ -8,6 +8,7 @@ import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -264,23 +265,33 @@ async def endless_pages(reader: asyncio.StreamReader, writer: asyncio.StreamWrit
     sent[0] += size // MIB
 
 
+IN_ONE_ANSWER = "127.0.0.1 sent more than 65 MiB in one answer"
+
+
 @pytest.mark.req("TOOL-04")
 @pytest.mark.parametrize(
     ("store", "inputs", "message"),
     [
-        (endless_listing, {"op": "list"}, "127.0.0.1 sent more than 65 MiB in one answer"),
-        (endless_error, {"op": "get", "url": "s3://bucket/key"}, "127.0.0.1 sent more than 65 MiB in one answer"),
+        (endless_listing, {"op": "list"}, IN_ONE_ANSWER),
+        (endless_error, {"op": "get", "url": "s3://bucket/key"}, IN_ONE_ANSWER),
         (endless_pages, {"op": "list", "recursive": False}, "127.0.0.1 sent more than 256 MiB"),
+        (endless_error, {"op": "copy", "url": "s3://bucket/key", "target": "file:x"}, IN_ONE_ANSWER),
+        (endless_error, {"op": "copy", "url": "file:here", "target": {"url": "s3://bucket/key"}}, IN_ONE_ANSWER),
     ],
 )
 async def test_no_more_is_taken_from_an_object_store_than_a_result_can_hold(
-    store: Callable[..., Awaitable[None]], inputs: dict[str, Any], message: str
+    store: Callable[..., Awaitable[None]], inputs: dict[str, Any], message: str, tmp_path: Path
 ) -> None:
+    (tmp_path / "here").write_text("a file")
     tool = StorageTool()
     try:
         async with flooding(store) as (port, sent):
             auth = {"endpoint": f"http://127.0.0.1:{port}", "access_key_id": "k", "secret_access_key": "canary-77"}
-            outcome = await outcome_of(tool, {"url": "s3://bucket", "auth": auth, **inputs})
+            if isinstance(target := inputs.get("target"), dict):
+                target["auth"] = auth
+            outcome = await outcome_of(
+                tool, {"url": "s3://bucket", "auth": auth, **inputs}, data_folders=(str(tmp_path),)
+            )
     finally:
         await tool.close()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import errno
 import hashlib
 import secrets
 from collections.abc import AsyncIterator
@@ -201,6 +202,38 @@ async def test_a_large_file_is_streamed_in_both_directions(machine: Machine, tmp
     assert [path.name for path in machine.folder.iterdir()] == ["big.bin"]
 
 
+async def test_a_download_over_the_limit_leaves_the_old_file_and_no_part(machine: Machine, tmp_path: Path) -> None:
+    (machine.folder / "big.bin").write_bytes(b"n" * (3 << 20))
+    (tmp_path / "near").mkdir()
+    near = tmp_path / "near/big.bin"
+    near.write_text("old")
+    more = {"data_folders": (str(near.parent),)}
+
+    refused = error(await sftp(machine, "download", "/big.bin", file="big.bin", more=more, spec={"max_bytes": 2 << 20}))
+    old, names = near.read_text(), [one.name for one in near.parent.iterdir()]
+    done = result(await sftp(machine, "download", "/big.bin", file="big.bin", more=more, spec={"max_bytes": 3 << 20}))
+
+    assert refused.kind == "result.too_large"
+    assert refused.message == "/big.bin has more than 2097152 bytes: raise spec.max_bytes if it may"
+    assert (old, names) == ("old", ["big.bin"])
+    assert done["size"] == 3 << 20
+
+
+async def test_a_full_disk_is_no_lost_connection(
+    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def full(_: Any, *arguments: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    (machine.folder / "a").write_text("here")
+    monkeypatch.setattr("noetl.tools.sftp.asyncio.to_thread", full)
+    failed = error(await sftp(machine, "download", "/a", file="a", more={"data_folders": (str(tmp_path / "near"),)}))
+
+    assert (failed.kind, failed.retryable) == ("sftp.error", False)
+    assert failed.message == '"a" cannot be written here: No space left on device'
+    assert list((tmp_path / "near").iterdir()) == []
+
+
 @pytest.mark.parametrize("op", ["upload", "download"])
 async def test_a_cancelled_transfer_leaves_the_old_file_and_no_connection(
     machine: Machine, tmp_path: Path, op: str
@@ -253,6 +286,7 @@ async def test_a_broken_upload_leaves_the_old_file(machine: Machine, tmp_path: P
         ("upload", "/x", {"file": "../../etc/passwd"}, "sftp.input"),
         ("download", "/there", {"file": "/etc/x"}, "sftp.input"),
         ("get", "/there", {"spec": {"max_bytes": 2}}, "result.too_large"),
+        ("download", "/there", {"file": "x", "spec": {"max_bytes": 0}}, "sftp.input"),
     ],
 )
 async def test_every_failure_has_an_error_kind(

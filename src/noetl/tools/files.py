@@ -26,6 +26,7 @@ import msgspec
 
 from noetl.base.errors import ToolError
 from noetl.tools.contract import ToolContext
+from noetl.tools.input_shapes import whole_number
 
 NO_FOLDER = (
     "no data folder is open here; the operator of this worker opens one with data_folders in noetl.toml, or with "
@@ -40,6 +41,20 @@ def outside(folders: Sequence[str]) -> str:
         f"outside the folders that are open here: {opened}. The operator of this worker opens more with data_folders "
         "in noetl.toml, or with NOETL_DATA_FOLDERS"
     )
+
+
+# The most bytes of a file that a task takes from another machine, without `spec.max_bytes`: a server that sends without
+# end must not fill the disk.
+MAX_FILE_BYTES = 10 << 30
+
+
+def max_file_bytes(context: ToolContext, *, error: str) -> int:
+    """The size limit of a file that a task writes here. Raises ToolError `error` if the task's own is no number."""
+    return whole_number(context.spec.get("max_bytes"), "spec.max_bytes", MAX_FILE_BYTES, error=error, most=1 << 50)
+
+
+def file_too_large(what: object, limit_bytes: int) -> ToolError:
+    return ToolError("result.too_large", f"{what} has more than {limit_bytes} bytes: raise spec.max_bytes if it may")
 
 
 # A larger file is hardly a program: it is data in the wrong place.
@@ -268,8 +283,10 @@ class TaskFolder:
         await self._context.tool("storage").run({**inputs, "auth": auth} if auth is not None else inputs, context)
 
     def _storage_spec(self) -> dict[str, Any]:
-        timeout = self._context.spec.get("timeout")
-        return {} if timeout is None else {"timeout": timeout}
+        timeout, own = self._context.spec.get("timeout"), self._context.spec.get("max_bytes")
+        # A limit of the task that is lower is for what it makes of the file.
+        limit = {"max_bytes": own} if isinstance(own, int) and own > MAX_FILE_BYTES else {}
+        return limit if timeout is None else {"timeout": timeout, **limit}
 
 
 def end_of(written: Any, auth: Any, *, kind: str, name: str) -> FileEnd:

@@ -33,7 +33,7 @@ class GuardedProxy:
     def __init__(
         self, guard: AddressGuard, *, max_answer_bytes: int | None = None, max_bytes: int | None = None
     ) -> None:
-        self._guard, self._max_answer_bytes, self._max_bytes = guard, max_answer_bytes, max_bytes
+        self._guard, self.max_answer_bytes, self._max_bytes = guard, max_answer_bytes, max_bytes
         self._received = 0
         # A password, so that other programs of this machine cannot use the proxy.
         self._token = secrets.token_hex(16)
@@ -93,8 +93,8 @@ class GuardedProxy:
 
     def _excess(self, received: int) -> str | None:
         """The limit that is exceeded; None if there is none."""
-        if self._max_answer_bytes is not None and received > self._max_answer_bytes:
-            return f"{self._max_answer_bytes >> 20} MiB in one answer"
+        if self.max_answer_bytes is not None and received > self.max_answer_bytes:
+            return f"{self.max_answer_bytes >> 20} MiB in one answer"
         if self._max_bytes is not None and self._received > self._max_bytes:
             return f"{self._max_bytes >> 20} MiB"
         return None

@@ -9,14 +9,14 @@ import stat
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import asyncssh
 
 from noetl.base.errors import ToolError
 from noetl.tools.contents import MAX_BYTES, decode, encode
 from noetl.tools.contract import Tool, ToolContext, ToolResult
-from noetl.tools.files import allowed_path
+from noetl.tools.files import allowed_path, file_too_large, max_file_bytes
 from noetl.tools.kinds.people_and_machines import SFTP_OPERATIONS
 from noetl.tools.ssh import connection_lost, connection_to, machine_of
 
@@ -135,6 +135,7 @@ async def _download(
     client: asyncssh.SFTPClient, path: str, inputs: Mapping[str, Any], context: ToolContext
 ) -> dict[str, Any]:
     target, digest, size = _local(inputs, context), hashlib.sha256(), 0
+    limit = max_file_bytes(context, error=_INPUT)
     temporary = target.with_name(f".{target.name}.part")
     # Opened before any request to the machine: an error of the local disk is not one of the connection, nor worth a
     # retry.
@@ -142,7 +143,7 @@ async def _download(
         target.parent.mkdir(parents=True, exist_ok=True)
         local = temporary.open("wb")
     except OSError as problem:
-        raise ToolError("sftp.error", f'"{inputs["file"]}" cannot be written here: {problem.strerror}') from None
+        raise _unwritable(inputs, problem) from None
     try:
         file: Any
         with local:
@@ -150,11 +151,24 @@ async def _download(
                 while chunk := await file.read(_CHUNK):
                     digest.update(chunk)
                     size += len(chunk)
-                    await asyncio.to_thread(local.write, chunk)
+                    if size > limit:  # counted as they arrive: the size that the machine gives may be wrong
+                        raise file_too_large(path, limit)
+                    await _write(local, chunk, inputs)
         temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)
     return {"path": path, "file": str(target), "size": size, "checksum": f"sha256:{digest.hexdigest()}"}
+
+
+async def _write(local: BinaryIO, chunk: bytes, inputs: Mapping[str, Any]) -> None:
+    try:
+        await asyncio.to_thread(local.write, chunk)
+    except OSError as problem:  # a full disk is no lost connection
+        raise _unwritable(inputs, problem) from None
+
+
+def _unwritable(inputs: Mapping[str, Any], problem: OSError) -> ToolError:
+    return ToolError("sftp.error", f'"{inputs["file"]}" cannot be written here: {problem.strerror}')
 
 
 async def _list(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 import urllib.request
 from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +16,12 @@ import pytest
 import pytest_asyncio
 
 from noetl.base.addresses.policy import CLOSED, AddressGuard
+from noetl.base.errors import ToolError
 from noetl.events.outcomes import Outcome
 from noetl.tools.kinds.storage import STORAGE
+from noetl.tools.storage.listing import _PAGE, list_objects, watch
 from noetl.tools.storage.operations import _OPERATIONS, CHUNK_BYTES
+from noetl.tools.storage.request import End, ListingOptions, StorageRequest, location_of, part_of
 from noetl.tools.storage.tool import StorageTool
 from tests.servers.object_stores import BUCKETS, Bucket, s3_bucket
 from tests.servers.proxy import Proxy
@@ -195,6 +200,111 @@ async def test_a_copy_streams_between_stores_and_preserves_every_byte(
     if not bucket.url.startswith("file"):
         assert up["checksum"] == down["checksum"] == f"sha256:{hashlib.sha256(content).hexdigest()}"
     assert (tmp_path / "back.bin").read_bytes() == content
+
+
+async def test_a_copy_to_a_file_over_the_limit_leaves_the_old_file_and_no_part(
+    tool: StorageTool, bucket: Bucket, tmp_path: Path
+) -> None:
+    content = b"n" * ((1 << 20) + 1)
+    (tmp_path / "big.bin").write_bytes(content)
+    (tmp_path / "near").mkdir()
+    (tmp_path / "near/back.bin").write_text("old")
+    more = {"data_folders": (str(tmp_path / "near"), str(tmp_path))}
+    up = {"url": f"{bucket.url}/kept/big.bin", "auth": bucket.auth}
+    await result_of(tool, FILES, "copy", str(tmp_path / "big.bin"), target=up, more=more)
+    down = {"target": "file:back.bin", "more": more}
+
+    error = await error_of(tool, bucket, "copy", "kept/big.bin", spec={"max_bytes": 1 << 20}, **down)
+    old, names = (tmp_path / "near/back.bin").read_text(), [one.name for one in (tmp_path / "near").iterdir()]
+    await result_of(tool, bucket, "copy", "kept/big.bin", spec={"max_bytes": 2 << 20}, **down)
+    taken = await error_of(tool, bucket, "copy", "kept/big.bin", if_absent=True, **down)
+
+    assert error.kind == "result.too_large"
+    assert error.message.endswith("big.bin has more than 1048576 bytes: raise spec.max_bytes if it may")
+    assert (old, names) == ("old", ["back.bin"])
+    assert (tmp_path / "near/back.bin").read_bytes() == content
+    assert taken.kind == "storage.conflict"
+    assert [one.name for one in (tmp_path / "near").iterdir()] == ["back.bin"]
+
+
+async def test_a_cancelled_copy_to_a_file_leaves_the_old_file_and_no_part(
+    tool: StorageTool, s3: Bucket, tmp_path: Path
+) -> None:
+    (tmp_path / "big.bin").write_bytes(b"z" * (24 << 20))
+    (tmp_path / "near").mkdir()
+    (tmp_path / "near/back.bin").write_text("old")
+    more = {"data_folders": (str(tmp_path / "near"), str(tmp_path))}
+    target = {"url": f"{s3.url}/big.bin", "auth": s3.auth}
+    await result_of(tool, FILES, "copy", str(tmp_path / "big.bin"), target=target, more=more)
+    with Proxy("127.0.0.1", s3.port) as line:
+        line.rate = 8 << 20  # slow enough that it is under way when it is cancelled
+        auth = {**s3.auth, "endpoint": f"http://127.0.0.1:{line.port}"}
+        copying = asyncio.create_task(ran(tool, s3, "copy", "big.bin", target="file:back.bin", auth=auth, more=more))
+        while not list((tmp_path / "near").glob(".*")):
+            assert not copying.done(), copying.result()
+            await asyncio.sleep(0.001)
+        copying.cancel()
+        await asyncio.gather(copying, return_exceptions=True)
+
+    assert [one.name for one in (tmp_path / "near").iterdir()] == ["back.bin"]
+    assert (tmp_path / "near/back.bin").read_text() == "old"
+
+
+async def test_a_file_that_is_being_copied_is_no_object_yet(tool: StorageTool, tmp_path: Path) -> None:
+    (tmp_path / os.path.basename(part_of(str(tmp_path / "a"), "key"))).write_text("half")
+
+    listed = await result_of(tool, FILES, "list", "", more={"data_folders": (str(tmp_path),)})
+
+    assert listed["objects"] == []
+
+
+async def test_watch_returns_the_oldest_of_very_many_objects(s3: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only so many are held as one call returns, and those between two looks at them."""
+    count = 2 * _PAGE + 10
+    begun = datetime(2024, 1, 1, tzinfo=UTC)
+    metas = [
+        {"path": f"{n:06}", "size": 1, "e_tag": "e", "last_modified": begun + timedelta(seconds=count - n)}
+        for n in range(count)
+    ]
+
+    async def pages(*_: Any, **__: Any) -> AsyncIterator[Any]:
+        for meta in metas:
+            yield meta
+
+    sizes: list[int] = []
+
+    def counted(found: list[Any], **more: Any) -> list[Any]:
+        sizes.append(len(found))
+        return sorted(found, **more)
+
+    monkeypatch.setattr("noetl.tools.storage.listing.matching", pages)
+    monkeypatch.setattr("noetl.tools.storage.listing.sorted", counted, raising=False)
+    request = StorageRequest(op="watch", source=End(location_of(s3.url)), listing=ListingOptions(limit=3))
+    found = await watch(None, "", request)  # type: ignore[arg-type]
+
+    assert [one["key"] for one in found["objects"]] == [f"{n:06}" for n in range(count - 1, count - 4, -1)]
+    assert found["more"] is True
+    assert max(sizes) == _PAGE + 4
+
+
+@pytest.mark.parametrize("op", ["list", "watch"])
+async def test_names_without_end_are_not_held(op: str, s3: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked = [0]
+
+    async def pages(*_: Any, **__: Any) -> AsyncIterator[Any]:
+        for number in range(200):
+            looked[0] += 1
+            name = f"{number}-".ljust(1 << 20, "n")
+            yield {"path": name, "e_tag": "e", "size": 1, "last_modified": datetime(2024, 1, 1, tzinfo=UTC)}
+
+    monkeypatch.setattr("noetl.tools.storage.listing.matching", pages)
+    request = StorageRequest(op=op, source=End(location_of(s3.url)), listing=ListingOptions(limit=1_000))
+
+    with pytest.raises(ToolError, match="have more than 64 MiB: write a lower limit") as refused:
+        await {"list": list_objects, "watch": watch}[op](None, "", request)  # type: ignore[arg-type]
+
+    assert refused.value.kind == "result.too_large"
+    assert looked[0] == 64
 
 
 async def test_a_copy_onto_an_existing_object_is_a_conflict_if_it_must_be_new(tool: StorageTool, s3: Bucket) -> None:

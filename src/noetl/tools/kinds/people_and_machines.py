@@ -129,7 +129,13 @@ SFTP = ToolKind(
         Input(name="if_absent", schema=FLAG, doc="With put and upload: fail with sftp.conflict if the file exists."),
         AUTH,
     ),
-    spec=(Input(name="max_bytes", schema=COUNT, doc="Largest file that get returns; 64 MiB when left out."),),
+    spec=(
+        Input(
+            name="max_bytes",
+            schema=COUNT,
+            doc="Largest file that get returns, 64 MiB when left out, or that download writes, 10 GiB when left out.",
+        ),
+    ),
     defaults={"timeout": 300},
 )
 

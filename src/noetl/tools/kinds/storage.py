@@ -117,6 +117,12 @@ _COPY = {
     "anyOf": [TEXT, {"type": "object", "properties": {"url": TEXT, "auth": AUTH.schema}, "required": ["url"]}],
 }
 
+_MAX_BYTES = Input(
+    name="max_bytes",
+    schema=COUNT,
+    doc="Largest object that get returns, 64 MiB when left out, or that is copied to a file, 10 GiB when left out.",
+)
+
 STORAGE_TRIGGER = TriggerKind(
     doc="An object or a file that is new, or has changed.",
     item="The object: url, key, size, etag and last_modified.",
@@ -178,7 +184,7 @@ STORAGE = ToolKind(
         Input(name="method", schema=one_of("GET", "PUT"), doc="With presign: what the URL allows; GET when left out."),
         AUTH,
     ),
-    spec=(Input(name="max_bytes", schema=COUNT, doc="Largest object that get returns; 64 MiB when left out."),),
+    spec=(_MAX_BYTES,),
     defaults={"timeout": 300},
 )
 
@@ -210,6 +216,7 @@ GCS = ToolKind(
     ),
     one_of=(("bucket", "source", "destination"),),
     open_inputs=True,
+    spec=(_MAX_BYTES,),
     defaults={"timeout": 300},
 )
 

@@ -21,13 +21,10 @@ from obstore.exceptions import (
 from noetl.base.addresses.policy import AddressGuard
 from noetl.base.errors import ToolError
 from noetl.tools.child_pipes import error_answer, serve_calls
-from noetl.tools.contents import MAX_BYTES
 from noetl.tools.guarded_proxy import guarded_proxy
-from noetl.tools.storage.operations import perform
+from noetl.tools.storage.operations import MAX_ANSWER_BYTES, perform
 from noetl.tools.storage.request import StorageRequest
 
-# The driver holds an answer until it is complete, except for the content of an object that is copied.
-_HEADS_BYTES = 1 << 20  # what an answer has beside an object: heads, and what TLS adds
 _MAX_LEVEL_BYTES = 256 << 20  # of one level of a bucket: half a million names
 _STATUS = re.compile(r"status code: (\d{3})")
 _CODE = re.compile(r"<Code>\s*([A-Za-z0-9_.-]{1,80})\s*</Code>|\"(?:reason|error)\":\s*\"([A-Za-z0-9_.-]{1,80})\"")
@@ -57,10 +54,11 @@ def _answer_to(call: dict[str, Any]) -> bytes:
 
 
 async def _perform_guarded(request: StorageRequest) -> dict[str, Any]:
-    most = None if request.op == "copy" else max(request.part.max_bytes, MAX_BYTES) + _HEADS_BYTES
     # The driver goes through all pages of one level by itself, however many a store makes of it.
     all_pages = _MAX_LEVEL_BYTES if request.op == "list" and request.listing.recursive is False else None
-    async with guarded_proxy(AddressGuard(request.policy), max_answer_bytes=most, max_bytes=all_pages) as proxy:
+    async with guarded_proxy(
+        AddressGuard(request.policy), max_answer_bytes=MAX_ANSWER_BYTES, max_bytes=all_pages
+    ) as proxy:
         try:
             return await perform(request, proxy.url)
         except ToolError:

@@ -17,6 +17,8 @@ from noetl.base.errors import ToolError
 from noetl.tools.storage.request import Location, StorageRequest
 
 _PAGE = 1_000
+# Of the names that a call holds: a store may make pages without end, and names of any length.
+_MAX_HELD_BYTES = 64 << 20
 
 
 async def list_objects(store: ObjectStore, folder: str, request: StorageRequest) -> dict[str, Any]:
@@ -26,12 +28,23 @@ async def list_objects(store: ObjectStore, folder: str, request: StorageRequest)
     if request.listing.cursor is not None and not isinstance(request.listing.cursor, str):
         raise ToolError("storage.input", "the cursor of list is the text that the last call returned")
     found: list[dict[str, Any]] = []
+    held = 0
     async for meta in matching(store, folder, request, after=request.listing.cursor):
         # Checked before the append: only a further object proves that there is a next page.
         if len(found) == request.listing.limit:
             return _list_result(request, found, cursor=found[-1]["key"])
+        held = _checked_sum(held, meta, request)
         found.append(object_row(request, meta))
     return _list_result(request, found, cursor=None)
+
+
+def _checked_sum(held: int, meta: Any, request: StorageRequest) -> int:
+    """The bytes held with one more object. Raises ToolError `result.too_large` if they are too many."""
+    held += len(meta["path"]) + len(meta["e_tag"] or "")
+    if held > _MAX_HELD_BYTES:
+        where = f"the names of the objects in {request.source.location}"
+        raise ToolError("result.too_large", f"{where} have more than {_MAX_HELD_BYTES >> 20} MiB: write a lower limit")
+    return held
 
 
 async def matching(
@@ -127,13 +140,23 @@ async def watch(store: ObjectStore, folder: str, request: StorageRequest) -> dic
 
 
 async def _new(store: ObjectStore, folder: str, request: StorageRequest, cursor: Cursor) -> list[Any]:
-    since = cursor.until - OVERLAP
-    found = [
-        meta
-        async for meta in matching(store, folder, request)
-        if meta["last_modified"] >= since and _mark(meta) not in cursor.marks
-    ]
-    return sorted(found, key=lambda meta: (meta["last_modified"], meta["path"]))
+    """The oldest new objects: one more than `limit`, if there are so many. No more are held, however many there are."""
+    since, most = cursor.until - OVERLAP, request.listing.limit + 1
+    found: list[Any] = []
+    held = 0
+    async for meta in matching(store, folder, request):
+        if meta["last_modified"] < since or _mark(meta) in cursor.marks:
+            continue
+        found.append(meta)
+        held = _checked_sum(held, meta, request)
+        if len(found) >= most + _PAGE:
+            found = sorted(found, key=_age)[:most]
+            held = sum(len(one["path"]) + len(one["e_tag"] or "") for one in found)
+    return sorted(found, key=_age)[:most]
+
+
+def _age(meta: Any) -> tuple[datetime, str]:
+    return meta["last_modified"], meta["path"]
 
 
 def _next_cursor(cursor: Cursor, returned: list[Any]) -> Cursor:

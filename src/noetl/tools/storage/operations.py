@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -13,12 +14,17 @@ import obstore
 from obstore.exceptions import AlreadyExistsError, NotSupportedError, PreconditionError
 from obstore.store import AzureStore, GCSStore, LocalStore, ObjectStore, S3Store
 
+from noetl.base.addresses.policy import AddressGuard
 from noetl.base.errors import ToolError
-from noetl.tools.contents import decode
-from noetl.tools.files import NO_FOLDER, outside
+from noetl.tools.contents import MAX_BYTES, decode
+from noetl.tools.files import NO_FOLDER, file_too_large, outside
+from noetl.tools.guarded_proxy import guarded_proxy
 from noetl.tools.storage.listing import list_objects, object_row, watch
-from noetl.tools.storage.request import End, StorageRequest
+from noetl.tools.storage.request import End, StorageRequest, part_of
 
+# The driver holds an answer until it is complete, except for the content of an object that is copied.
+_HEADS_BYTES = 1 << 20  # what an answer has beside an object: heads, and what TLS adds
+MAX_ANSWER_BYTES = MAX_BYTES + _HEADS_BYTES
 CHUNK_BYTES = 8 << 20
 _MAX_PARTS = 9_000  # of an upload; S3 allows 10,000
 _MAX_COPY_BYTES = 5 << 30  # the limit of one S3 copy request
@@ -141,6 +147,7 @@ async def _copy(store: ObjectStore, key: str, request: StorageRequest, proxy: st
     """Copy an object. The store copies within itself; otherwise the bytes stream through here, in chunks."""
     assert request.target is not None
     target, target_key = open_store(request.target, request, proxy)
+    limit = request.part.max_bytes if request.target.location.provider == "file" else None
     if not key or not target_key:
         raise ToolError("storage.input", "copy needs two URLs that name objects")
     result = {"url": str(request.target.location), "source": str(request.source.location)}
@@ -150,18 +157,32 @@ async def _copy(store: ObjectStore, key: str, request: StorageRequest, proxy: st
     if is_same_root and source.fields == into.fields and source.location.bucket == into.location.bucket:
         # A store that cannot copy by itself, or not that much in one request, falls through to the copy below.
         size = (await obstore.head_async(store, key))["size"]
+        if limit is not None and size > limit:
+            raise file_too_large(source.location, limit)
         if size <= _MAX_COPY_BYTES:
             with suppress(NotSupportedError):
                 await obstore.copy_async(store, key, target_key, overwrite=not request.condition.if_absent)
                 written = await obstore.head_async(target, target_key)
                 return result | {"size": written["size"], "etag": written["e_tag"], "checksum": None}
-    return result | await _stream_copy(store, key, target, target_key, request)
+    # The proxy of `store` takes only short answers. A proxy of its own serves the content; the target keeps the other.
+    async with guarded_proxy(AddressGuard(request.policy), max_answer_bytes=MAX_ANSWER_BYTES) as line:
+        try:
+            content, _ = open_store(source, request, line.url)
+            found = await obstore.get_async(content, key)
+            # From here on the content streams. An error was short: the driver holds it until it is complete.
+            line.max_answer_bytes = None
+            return result | await _stream_copy(found, target, target_key, request, limit)
+        except ToolError:
+            raise
+        except Exception as problem:
+            if line.refusal is not None:  # the driver knows only that it got no connection
+                raise line.refusal from problem
+            raise
 
 
 async def _stream_copy(
-    store: ObjectStore, key: str, target: ObjectStore, target_key: str, request: StorageRequest
+    found: Any, target: ObjectStore, target_key: str, request: StorageRequest, limit: int | None
 ) -> dict[str, Any]:
-    found = await obstore.get_async(store, key)
     size, digest = found.meta["size"], hashlib.sha256()
     seen = 0
 
@@ -170,24 +191,31 @@ async def _stream_copy(
         async for chunk in found.stream(min_chunk_size=1 << 20):
             digest.update(chunk)
             seen += len(chunk)
+            if limit is not None and seen > limit:  # the declared size may be wrong
+                raise file_too_large(request.source.location, limit)
             yield chunk
         if seen != size:  # raised inside the upload, which the driver then aborts
             raise ToolError(
                 "storage.error", f"{request.source.location} ended after {seen} of {size} bytes", retryable=True
             )
 
+    if limit is not None and size > limit:
+        raise file_too_large(request.source.location, limit)
     # A multipart upload has no condition "if absent": a writer in between is overwritten.
     if request.condition.if_absent and await _exists(target, target_key):
         raise ToolError("storage.conflict", f"copy to {request.target and request.target.location}: it exists already")
-    await obstore.put_async(
-        target,
-        target_key,
-        chunks(),
-        # The number of parts is limited, so a large object is cut into larger ones.
-        chunk_size=max(CHUNK_BYTES, -(-size // _MAX_PARTS)),
-        max_concurrency=_CONCURRENT_CHUNKS,
-        attributes=None if isinstance(target, obstore.store.LocalStore) else _kept_attributes(found.attributes),
-    )
+    if isinstance(target, LocalStore):
+        await _write_file(target, target_key, chunks(), request)
+    else:
+        await obstore.put_async(
+            target,
+            target_key,
+            chunks(),
+            # The number of parts is limited, so a large object is cut into larger ones.
+            chunk_size=max(CHUNK_BYTES, -(-size // _MAX_PARTS)),
+            max_concurrency=_CONCURRENT_CHUNKS,
+            attributes=_kept_attributes(found.attributes),
+        )
     written = await obstore.head_async(target, target_key)
     # The stored value, not the sent one.
     if written["size"] != size:
@@ -195,6 +223,24 @@ async def _stream_copy(
             "storage.error", f"{size} bytes were copied, and the target has {written['size']}", retryable=True
         )
     return {"size": size, "etag": written["e_tag"], "checksum": f"sha256:{digest.hexdigest()}"}
+
+
+async def _write_file(target: LocalStore, key: str, chunks: AsyncIterator[bytes], request: StorageRequest) -> None:
+    """Write a file that appears when it is complete. Its temporary name is known, unlike that of the driver: it can be
+    removed also if this process is killed."""
+    place = os.path.join(str(target.prefix), key)
+    part = part_of(place, request.condition.key)
+    os.makedirs(os.path.dirname(place), exist_ok=True)
+    with open(part, "wb") as file:
+        async for chunk in chunks:
+            await asyncio.to_thread(file.write, chunk)
+    if not request.condition.if_absent:
+        os.replace(part, place)
+        return
+    try:
+        os.link(part, place)  # unlike a rename, it fails if the name exists
+    except FileExistsError:
+        raise ToolError("storage.conflict", f"copy to file:{place}: it exists already") from None
 
 
 def _kept_attributes(attributes: Any) -> Any:

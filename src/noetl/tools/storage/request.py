@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -32,7 +34,8 @@ class ObjectContent(msgspec.Struct, frozen=True):
 
 
 class ReadPart(msgspec.Struct, frozen=True):
-    """The bytes of an object that `get` reads: all of them by default, and at most `max_bytes`."""
+    """The bytes of an object that `get` reads: all of them by default, and at most `max_bytes`. So many are also copied
+    to a file."""
 
     first_byte: int = 0
     end_byte: int | None = None  # exclusive; None: the end of the object
@@ -80,6 +83,14 @@ class StorageRequest(msgspec.Struct, frozen=True, kw_only=True):
     folders: tuple[str, ...] = ()
     policy: AddressPolicy = AddressPolicy()
     timeout_s: float = DEFAULT_TIMEOUT_S
+
+
+def part_of(place: str, idempotency_key: str) -> str:
+    """The temporary path of a file that a task writes. A repeated attempt uses the same one."""
+    folder, name = os.path.split(place)
+    mark = hashlib.sha256(idempotency_key.encode()).hexdigest()[:12]
+    # With this ending, lists and watchers of the folder leave it out: the driver's own temporary files have it too.
+    return os.path.join(folder, f".{name[:200]}.{mark}.part#1")
 
 
 # The provider of each URL scheme.

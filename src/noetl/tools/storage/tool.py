@@ -7,7 +7,9 @@ child uses a proxy that applies the address policy, streams copies, and is kille
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from contextlib import suppress
 from importlib.util import find_spec
 from typing import Any
 
@@ -18,7 +20,7 @@ from noetl.base.errors import ToolError
 from noetl.tools.child_process import ChildPool, Program
 from noetl.tools.contents import MAX_BYTES, encode
 from noetl.tools.contract import OwningTool, ToolContext, ToolResult, TriggerBatch, TriggerItem, TriggerPoll
-from noetl.tools.files import allowed_path
+from noetl.tools.files import allowed_path, max_file_bytes
 from noetl.tools.input_shapes import UNRESOLVED, connection_fields, timeout_s, whole_number
 from noetl.tools.kinds.storage import STORAGE_OPS
 from noetl.tools.storage.request import (
@@ -34,6 +36,7 @@ from noetl.tools.storage.request import (
     StorageRequest,
     WriteCondition,
     location_of,
+    part_of,
 )
 from noetl.tools.table_files import fetched_table, table_folder, table_in
 
@@ -56,9 +59,11 @@ def request_of(inputs: Mapping[str, Any], context: ToolContext) -> StorageReques
         raise ToolError(
             "storage.input", 'put needs "data"; to store a file, copy it: {op: copy, url: file:…, target: …}'
         )
-    max_bytes = whole_number(
-        context.spec.get("max_bytes"), "spec.max_bytes", MAX_BYTES, error="storage.input", most=MAX_BYTES
-    )
+    if op == "copy":
+        max_bytes = max_file_bytes(context, error="storage.input")
+    else:
+        written = context.spec.get("max_bytes")
+        max_bytes = whole_number(written, "spec.max_bytes", MAX_BYTES, error="storage.input", most=MAX_BYTES)
     return StorageRequest(
         op=op,
         source=source,
@@ -212,6 +217,15 @@ def _first_field(credential: Mapping[str, Any], spellings: tuple[str, ...]) -> A
     return value if isinstance(value, bool) or value is None else str(value)
 
 
+def _remove_part(request: StorageRequest) -> None:
+    """Remove what a copy that failed has left beside its target."""
+    if request.target is None or request.target.location.provider != "file":
+        return
+    with suppress(ToolError, OSError):  # a path that may not be opened was refused before
+        place = allowed_path(request.target.location.key, request.folders, kind="storage.input")
+        os.unlink(part_of(place, request.condition.key))
+
+
 _PROGRAM = Program(module="noetl.tools.storage.child", name="object storage", error="storage.error", retryable=True)
 
 
@@ -225,8 +239,12 @@ class StorageTool(OwningTool):
     async def run(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
         if inputs.get("op", inputs.get("operation")) == "put" and table_in(inputs.get("data")) is not None:
             return await self._put_table(inputs, context)
-        request = msgspec.to_builtins(request_of(inputs, context))
-        answer = await self._children.call(context.task_run.execution_id, request)
+        request = request_of(inputs, context)
+        try:
+            answer = await self._children.call(context.task_run.execution_id, msgspec.to_builtins(request))
+        finally:
+            # Here, not in the child: it is killed if the task is cancelled.
+            _remove_part(request)
         return ToolResult(result=answer["result"])
 
     async def _put_table(self, inputs: Mapping[str, Any], context: ToolContext) -> ToolResult:
