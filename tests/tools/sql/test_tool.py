@@ -15,6 +15,9 @@ import pytest_asyncio
 from noetl.base.addresses.policy import CLOSED, AddressGuard
 from noetl.events.outcomes import Outcome
 from noetl.templates.sql.binding import bind
+from noetl.tools.guarded_sockets import ReceivedTooMuchError
+from noetl.tools.sql import child
+from noetl.tools.sql.engines import engine_of
 from noetl.tools.sql.tool import SqlTool
 from tests.servers.mariadb import mariadb
 from tests.servers.proxy import Proxy
@@ -340,3 +343,47 @@ async def test_a_credential_check_names_what_it_reached(tool: SqlTool) -> None:
     said = await tool.check({"auth": mariadb().auth}, context())
 
     assert said == 'connected to the mysql database "shop" at 127.0.0.1'
+
+
+ROWS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 11000) SELECT i FROM n"
+
+
+def _call_for_file(tmp_path: Path) -> dict[str, Any]:
+    connection = {"dialect": "sqlite", "database": str(tmp_path / "a.db"), "options": {}}
+    more: dict[str, Any] = {"policy": {}, "isolation": None, "transaction": False, "insertion": None, "max_rows": None}
+    return {"connection": connection, "statements": [[ROWS]], "rows_file": str(tmp_path / "rows.csv"), **more}
+
+
+@pytest.mark.req("TOOL-04")
+async def test_what_arrives_for_rows_that_go_to_a_file_is_limited_between_two_batches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A row that a server never ends is in no batch, and would fill the memory."""
+    left: list[int | None] = []
+
+    class Batches(child.RowFile):
+        def write(self, rows: Any) -> None:
+            left.append(child._sockets.left)
+            child._sockets.left = 7  # the rest of the limit was used for the next rows
+            super().write(rows)
+
+    def opened(connection: Any) -> Any:
+        left.append(child._sockets.left)
+        return engine_of(connection)
+
+    monkeypatch.setattr(child, "RowFile", Batches)
+    monkeypatch.setattr(child, "engine_of", opened)
+    done = msgspec.json.decode(child._answer_to(_call_for_file(tmp_path)))
+    before = left[:]
+    monkeypatch.setattr(Batches, "write", _received_too_much)
+    ended = msgspec.json.decode(child._answer_to(_call_for_file(tmp_path)))
+
+    assert done["answers"][0]["row_count"] == 11_000
+    assert before == [1 << 30] * 4, "before the first, too"
+    assert ended["error"]["kind"] == "result.too_large"
+    assert ended["error"]["message"] == "the database sent more than 1024 MiB for 5000 rows: ask for less"
+
+
+def _received_too_much(*_: Any) -> None:
+    child._sockets.left = -1
+    raise ReceivedTooMuchError("more was received than is allowed")

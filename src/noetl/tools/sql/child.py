@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from datetime import date, datetime, time
 from decimal import Decimal
 from itertools import islice
@@ -116,9 +117,10 @@ def _quoted_name(text: str) -> str:
 
 BATCH_ROWS = 500
 FILE_ROWS = 5_000
-# The limit for a call whose rows become its result, which may be a quarter of that. Rows that go to a file are not
-# counted.
+# The limit for a call whose rows become its result, which may be a quarter of that.
 _MAX_RECEIVED_BYTES = 256 << 20
+# Of rows that go to a file, between two batches of them: some drivers hold all rows until the first one is fetched.
+_MAX_BATCH_BYTES = 1 << 30
 _sockets = GuardedSockets(AddressPolicy())
 _reached: list[str] = []  # the database of this call, once it is reached: later refusals are other errors
 
@@ -138,14 +140,21 @@ def _answer_to(call: dict[str, Any]) -> bytes:
     # Broad: each of ten drivers has its own errors, and the parent must get an answer for all of them.
     except Exception as problem:
         if _sockets.is_used_up:
-            message = f"the database sent more than {_MAX_RECEIVED_BYTES >> 20} MiB: ask for less, or for rows: parquet"
-            return error_answer(ToolError("result.too_large", message))
+            return error_answer(_too_much(is_for_file=bool(call.get("rows_file"))))
         return msgspec.json.encode({"error": driver_error(problem, blocked=None if _reached else _sockets.refusal)})
+
+
+def _too_much(*, is_for_file: bool) -> ToolError:
+    if is_for_file:
+        message = f"the database sent more than {_MAX_BATCH_BYTES >> 20} MiB for {FILE_ROWS} rows: ask for less"
+    else:
+        message = f"the database sent more than {_MAX_RECEIVED_BYTES >> 20} MiB: ask for less, or for rows: parquet"
+    return ToolError("result.too_large", message)
 
 
 def _run(call: dict[str, Any]) -> list[SqlAnswer]:
     _sockets.policy = msgspec.convert(call["policy"], AddressPolicy)
-    _sockets.refusal, _sockets.left = None, None if call.get("rows_file") else _MAX_RECEIVED_BYTES
+    _sockets.refusal, _sockets.left = None, _MAX_BATCH_BYTES if call.get("rows_file") else _MAX_RECEIVED_BYTES
     _reached.clear()
     engine = engine_of(msgspec.convert(call["connection"], Connection))
     isolation = call["isolation"] if call["transaction"] else "AUTOCOMMIT"
@@ -202,11 +211,13 @@ def _into_file(connection: sqlalchemy.Connection, parts: list[Any], call: dict[s
     result = connection.exec_driver_sql(text, values)
     if not result.returns_rows:
         raise ToolError("sql.input", "spec.rows: parquet keeps the rows of the last statement, which gives none")
-    file = RowFile(Path(call["rows_file"]), [str(name) for name in result.keys()])  # noqa: SIM118  it is no mapping
-    while batch := result.fetchmany(FILE_ROWS):
-        file.write(batch)
-        check_rows(file.row_count, call["max_rows"])
-    call["columns"] = file.close()
+    names = [str(name) for name in result.keys()]  # noqa: SIM118  it is no mapping
+    with closing(RowFile(Path(call["rows_file"]), names)) as file:
+        while batch := result.fetchmany(FILE_ROWS):
+            _sockets.left = _MAX_BATCH_BYTES  # these rows have arrived, and leave the memory
+            file.write(batch)
+            check_rows(file.row_count, call["max_rows"])
+        call["columns"] = file.close()
     return SqlAnswer([], [one.name for one in call["columns"]], file.row_count)
 
 
