@@ -206,7 +206,7 @@ class NoticeMessage(msgspec.Struct, frozen=True, kw_only=True):
 
 def message_of(row: NoticeRow, body: NoticeBody, *, now: float) -> NoticeMessage:
     """The message of a notice. If a template of it fails, the default text is sent, with the reason."""
-    facts = body.facts
+    facts = _without_markup(body.facts, body.destination.kind)
     notice = {"id": row.notice_id, "event": row.event, "rule": row.rule, "at": facts.get("at"), "folded": row.folded}
     names = {"notice": notice, **{name: facts.get(name) for name in _FACTS}}
     problems: list[str] = []
@@ -219,6 +219,22 @@ def message_of(row: NoticeRow, body: NoticeBody, *, now: float) -> NoticeMessage
     text = text[:_LONGEST_TEXT]
     data = {**notice, "subject": subject, "text": text} | {name: names[name] for name in _FACTS}
     return NoticeMessage(subject=subject, text=text, data=data)
+
+
+def _without_markup(value: Any, kind: str) -> Any:
+    """The facts without what a chat would read as markup. A title or an error may hold text of a stranger: with
+    `<!channel>` it would call a whole channel, and a link with a text of its own looks like one of NoETL."""
+    match value:
+        case str() if kind == "slack":
+            return value.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+        case str() if kind == "teams":
+            return value.replace("](", "] (")
+        case dict():
+            return {name: _without_markup(one, kind) for name, one in value.items()}
+        case list():
+            return [_without_markup(one, kind) for one in value]
+        case _:
+            return value
 
 
 def _rendered_text(template: Authored | None, names: dict[str, Any], now: float, problems: list[str]) -> str | None:
@@ -256,4 +272,6 @@ def default_text(row: NoticeRow, facts: dict[str, Any]) -> str:
 
 
 def _line(name: str, value: Any) -> list[str]:
-    return [f"{name + ':':<11}{value}"] if value not in (None, "") else []
+    # A further line of a value is indented: it could be read as a field, such as a link to another place.
+    lines = str(value).splitlines() if value is not None else []
+    return [f"{name + ':' if at == 0 else '':<11}{line}" for at, line in enumerate(lines)]
