@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -186,3 +187,28 @@ async def test_without_tracing_requests_carry_no_span() -> None:
         await talk.ran(CALLS.replace("URL", server.url))
 
     assert [request.headers.get("traceparent") for request in server.requests] == [None, "mine", None]
+
+
+@pytest.mark.parametrize("name", ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"])
+async def test_no_secret_of_the_address_of_a_collector_is_logged(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, name: str
+) -> None:
+    address = "http://ann:canary-1@127.0.0.1:4318/canary-2/v1?api-key=canary-3"
+    monkeypatch.setenv(name, address)
+    exporter = logging.getLogger("opentelemetry.exporter.otlp.proto.http.trace_exporter")
+
+    def fails(*_: Any) -> None:
+        exporter.warning("Transient error %s while exporting", OSError(f"no connection: {address}/traces"))
+        raise OSError(f"no such place: {address}")
+
+    monkeypatch.setattr(OtlpSender, "send", fails)
+    async with talking() as talk:
+        await talk.register(HELLO)
+        await talk.start()
+        meters = talk.services.listeners.meters
+        await asyncio.to_thread(until, lambda: b"noetl_traces_dropped_total 1.0" in meters.text())
+
+    told = caplog.text + str([record.__dict__ for record in caplog.records])
+    assert "Transient error no connection: http://***@127.0.0.1:4318***?***/traces while exporting" in told
+    assert "no such place: http://***@127.0.0.1:4318***?***" in told
+    assert "canary" not in told

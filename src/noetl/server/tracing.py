@@ -9,14 +9,17 @@ that a trace that is sent twice is the same trace. No payload is in them.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import msgspec
 
 from noetl.base.errors import BackendError
+from noetl.base.redaction import MASK
 from noetl.events.envelope import Event, TraceParent, span_id_of, trace_id_of
 from noetl.events.projection.projection import SIDE_RUN_EVENTS, STEP_EVENTS, TASK_EVENTS, Projection
 from noetl.events.projection.views import StepRunView, TaskRunView
@@ -119,6 +122,7 @@ def _span(key: str, parent: str, view: StepRunView | TaskRunView, end: float | N
 
 
 VARIABLES = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+_STANDARD_PATH = "/v1/traces"
 HEADER = "traceparent"
 CALLER = "caller"  # on the key-value table, by execution: the span it was asked for from
 # As long as executions are kept by default.
@@ -166,7 +170,7 @@ class Tracing:
                 await self._store.key_values.delete(CALLER, row.execution_id)
             except Exception as problem:
                 self._meters.untraced.inc()
-                log.warning("tracing", execution_id=row.execution_id, problem=str(problem)[:500])
+                log.warning("tracing", execution_id=row.execution_id, problem=_without_address(str(problem))[:500])
 
     async def _spans(self, row: ExecutionRow) -> list[TraceSpan]:
         caller = await self._store.key_values.get(CALLER, row.execution_id)
@@ -186,10 +190,33 @@ def open_tracing(store: Store, meters: Meters) -> Tracing | None:
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
+        logging.getLogger(OTLPSpanExporter.__module__).addFilter(_mask_address)
         return Tracing(store, meters, OtlpSender(OTLPSpanExporter()).send)
     except ImportError:
         log.warning("tracing", problem='a collector is named, but not its exporter: pip install "noetl-engine[otel]"')
         return None
+
+
+def _mask_address(record: logging.LogRecord) -> bool:
+    """A filter for the log of the exporter, which shows the path and the query of the collector's address."""
+    record.msg, record.args, record.exc_info = _without_address(record.getMessage()), (), None
+    return True
+
+
+def _without_address(text: str) -> str:
+    """The text without what may be a secret in the address of the collector: its login, path and query. Some services
+    take their key there."""
+    for name in VARIABLES:
+        address = os.environ.get(name, "")
+        try:
+            parts = urlsplit(address)
+            found = [parts.netloc.rpartition("@")[0], parts.query, parts.path.rstrip("/")]
+        except ValueError:
+            found = [address]
+        for secret in found:
+            if len(secret) > 1 and secret != _STANDARD_PATH:
+                text = text.replace(secret, MASK)
+    return text
 
 
 class OtlpSender:
