@@ -102,3 +102,19 @@ def test_pools_beyond_a_number_get_no_series_of_their_own_whatever_they_are_call
     lines = [line for line in meters.text().decode().splitlines() if line.startswith("noetl_pool_orders{")]
     ready = {line.partition('pool="')[2].partition('"')[0]: line[-3:] for line in lines if 'state="ready"' in line}
     assert ready == {"default": "0.0", "z": "0.0", "y": "0.0", "other pools": "1.0"}
+
+
+def test_a_pool_with_workers_has_its_series_though_playbooks_named_many_others_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(metrics, "MAX_POOLS", 2)
+    meters = Meters()
+
+    meters.set_open_orders(ready={"a": 1, "gpu": 2, "y": 4, "x": 8}, leased={})
+    meters.set_open_orders(ready={"a": 1, "gpu": 2, "y": 4, "x": 8}, leased={"gpu": 1}, served=("gpu",))
+
+    lines = [line for line in meters.text().decode().splitlines() if line.startswith("noetl_pool_orders{")]
+    found = {line.partition("{")[2].partition("}")[0]: line.rpartition(" ")[2] for line in lines}
+    assert found['pool="gpu",state="ready"'] == "2.0"
+    assert found['pool="gpu",state="leased"'] == "1.0"
+    assert found['pool="other pools",state="ready"'] == "12.0"

@@ -11,7 +11,7 @@ import asyncio
 import os
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -90,7 +90,8 @@ class Meters:
             "noetl_notice_attempts", "Attempts to send a notice.", ["destination", "outcome"], registry=registry
         )
         self.workers = _of_store("noetl_workers", "Workers seen within the last minute.", registry=registry)
-        self._pools = [DEFAULT_POOL]  # those with series of their own: the first that have had orders
+        # Pools with series of their own: the first that have had orders, and those that have workers or a setting.
+        self._pools, self._served_pools = [DEFAULT_POOL], list[str]()
         self._has_other_pools = False
         # The smoothed time of recent commits. `start_requests` refuses new starts when it is too high.
         self.commit_s = 0.0
@@ -106,17 +107,23 @@ class Meters:
     def count_notice(self, destination: str, outcome: str) -> None:
         self.notice_attempts.labels(destination, outcome).inc()
 
-    def set_open_orders(self, *, ready: Mapping[str, int], leased: Mapping[str, int]) -> None:
+    def set_open_orders(
+        self, *, ready: Mapping[str, int], leased: Mapping[str, int], served: Iterable[str] = ()
+    ) -> None:
         """Set the numbers of open orders, in all and by pool. A pool without orders keeps its series at 0, since an
-        autoscaler ignores a missing series. Playbooks name pools, so pools beyond MAX_POOLS share one series."""
-        new = sorted({*ready, *leased} - set(self._pools))
+        autoscaler ignores a missing series. Playbooks name pools, so pools beyond MAX_POOLS share one series. `served`
+        are pools that have workers or a setting."""
+        # Operators make these, so that they have room of their own: names in playbooks must not take it from them.
+        known = {*self._pools, *self._served_pools}
+        self._served_pools += sorted(set(served) - known)[: MAX_POOLS - len(self._served_pools)]
+        new = sorted({*ready, *leased} - known - set(self._served_pools))
         # A series stays for good, so a pool keeps the one it has: which are listed must not depend on later names.
         self._pools += new[: MAX_POOLS - len(self._pools)]
-        listed = set(self._pools)
+        listed = {*self._pools, *self._served_pools}
         self._has_other_pools |= not listed.issuperset(new)
         for state, counts in (("ready", ready), ("leased", leased)):
             self.orders.labels(state).set(sum(counts.values()))
-            for pool in self._pools:
+            for pool in listed:
                 self.pool_orders.labels(pool, state).set(counts.get(pool, 0))
             if self._has_other_pools:
                 others = sum(number for pool, number in counts.items() if pool not in listed)

@@ -16,7 +16,7 @@ from noetl.operations.api_shapes import view_of
 from noetl.server.guarded_router import GuardedRouter, Json, openapi_docs
 from noetl.server.problem_details import ProblemDetails
 from noetl.server.services import Services, services_of
-from noetl.server.workers import live_workers
+from noetl.server.workers import crews_of, live_workers
 from noetl.store.notices import NoticeState
 
 router = GuardedRouter(tags=["operation"])
@@ -79,7 +79,8 @@ async def _update_store_metrics(services: Services) -> None:
     # Zeros too: a series that is missing and one that is zero are different things to an alert.
     for status, number in (dict.fromkeys(STATES, 0) | await store.tally()).items():
         meters.stored_executions.labels(status).set(number)
-    meters.set_open_orders(ready=await store.unclaimed(now=now), leased=await store.leased(now=now))
+    ready, leased = await store.unclaimed(now=now), await store.leased(now=now)
+    meters.set_open_orders(ready=ready, leased=leased, served=await crews_of(services))
     for state, number in (dict.fromkeys(NoticeState, 0) | await store.notices.tally()).items():
         meters.notices.labels(str(state)).set(number)
     meters.incidents.set(len(await store.key_values.list(INCIDENT)))
