@@ -121,6 +121,24 @@ async def test_decompression_bombs_are_bounded(tool: ConvertTool, tmp_path: Path
     assert "too large" in book_error.message
 
 
+async def test_a_sheet_that_skips_millions_of_rows_is_refused(tool: ConvertTool, tmp_path: Path) -> None:
+    """The number of a row is written in the file, and rows that are missing before it are read as empty ones."""
+    from openpyxl import Workbook
+
+    book = Workbook()
+    for number in range(3):
+        book.worksheets[0].append([number])
+    book.save(tmp_path / "good.xlsx")
+    with zipfile.ZipFile(tmp_path / "good.xlsx") as good, zipfile.ZipFile(tmp_path / "bad.xlsx", "w") as bad:
+        for member in good.namelist():
+            bad.writestr(member, good.read(member).replace(b'"3"', b'"3000000"').replace(b'"A3"', b'"A3000000"'))
+
+    error = await error_of(tool, tmp_path, source="bad.xlsx")
+
+    assert error.kind == "convert.data"
+    assert error.message == "bad.xlsx, sheet Sheet: it has more than 1048576 rows, the most of a sheet"
+
+
 async def test_entities_in_a_workbook_are_refused(tool: ConvertTool, tmp_path: Path) -> None:
     from openpyxl import Workbook
 

@@ -114,6 +114,10 @@ def _rows(sheet: Any, file: TableFile) -> Iterator[list[tuple[str, str | None]]]
     """The rows as kinds and texts. Empty rows at the end are left out."""
     empty = 0
     for number, cells in enumerate(sheet.iter_rows(), 1):
+        # The number of a row is in the file, and openpyxl makes all that are missing before it.
+        if number > _MOST_ROWS:
+            where = f"{file.name}, sheet {sheet.title}"
+            raise ToolError(DATA, f"{where}: it has more than {_MOST_ROWS} rows, the most of a sheet")
         if number <= file.skip:
             continue
         row = [_cell(cell, number, at, sheet.title, file) for at, cell in enumerate(cells, 1)]
