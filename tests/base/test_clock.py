@@ -1,4 +1,4 @@
-"""Moments as text: whatever somebody wrote, it can be told."""
+"""Moments as text: any number can be written as a time."""
 
 from __future__ import annotations
 

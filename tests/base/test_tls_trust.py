@@ -1,4 +1,4 @@
-"""A server with a private certificate is trusted by who is given its authority, and by nobody else."""
+"""A server with a private certificate is trusted only by clients that were given its authority."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Chromium for the browser tests: one without windows, else the one on the path, else installed where that is allowed,
-else a word why not.
+"""Chromium for the browser tests: the headless one, else the one on the path, else one that is installed where that is
+allowed. `why_not` gives the reason if there is none.
 
 A whole Chromium draws windows, toolbars and all, for every profile that a test opens, although they are invisible: a
 page costs 1.9 s of processor time there and 0.8 s in `chromium-headless-shell`, which is the same engine and nothing

@@ -1,4 +1,4 @@
-"""A server that goes away, comes back, or comes back as another version: the page stays, says so, and goes on."""
+"""The server goes away, comes back, or comes back as another version: the page stays, says so, and continues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decisions of people: none of what was written is lost, and what the page says of them is so."""
+"""Decisions of people: nothing that was written is lost, and the page shows the true state of a decision."""
 
 from __future__ import annotations
 

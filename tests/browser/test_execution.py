@@ -1,4 +1,5 @@
-"""One execution: the net, time travel, timeline, events, logs, data, loops, why it rests, running it again."""
+"""The page of one execution: net, time travel, timeline, events, logs, data, loops, the reason for its state, and
+running it again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Home: what failed and why, one click from the reason."""
+"""Home: what failed and why, one click away from the details."""
 
 from __future__ import annotations
 

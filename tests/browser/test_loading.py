@@ -1,4 +1,5 @@
-"""Loading, empty and known are three states: what loads is not called empty, what is over not live."""
+"""Loading, empty and known are three states: loading data is not shown as empty, and ended executions are not shown as
+live."""
 
 from __future__ import annotations
 

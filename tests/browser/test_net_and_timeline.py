@@ -1,4 +1,5 @@
-"""Small truths of the net and the timeline: nothing covers a condition, no token strays, each retry is seen."""
+"""Details of the net and the timeline: nothing covers a condition, tokens stay on their arcs, and every retry is
+shown."""
 
 from __future__ import annotations
 

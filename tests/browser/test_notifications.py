@@ -1,4 +1,4 @@
-"""What people are told: notifications and dead letters, what is late; and who is signed in."""
+"""Notifications, dead letters and late executions on the screens; and who is signed in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What is offered and said: nobody is offered what they may not do, times name their zone, an old net looks old."""
+"""Screens offer only permitted actions, use the words of the glossary, name time zones, and show no net of an older
+text."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What operators look for in lists and at the head of an execution: what was not run, why runs failed, what repeats
-them, and whom they wait for."""
+"""What operators look for in lists and at the head of an execution: items that did not run, reasons of failures,
+reruns, and the people it waits for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person opens an execution for is on its first screen: what it gave, or where it failed and how."""
+"""The first screen of an execution shows its result, or where and how it failed."""
 
 from __future__ import annotations
 

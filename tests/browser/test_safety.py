@@ -1,4 +1,4 @@
-"""What people and programs write is text to the page, wherever it shows; and nothing comes from anywhere else."""
+"""Texts of people and programs are shown as text, never as markup, and the page loads nothing from other hosts."""
 
 from __future__ import annotations
 

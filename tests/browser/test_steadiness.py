@@ -1,4 +1,4 @@
-"""What one points at stays where it is while the page around it changes."""
+"""An element under the pointer stays in its place while the page around it changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A way to the server of a test that can be cut, and that shows what a browser really sends."""
+"""A proxy to the server of a test: it can be cut, and it records what a browser sends."""
 
 from __future__ import annotations
 

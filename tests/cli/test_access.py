@@ -1,4 +1,4 @@
-"""`noetl token`, `noetl webhook` and `noetl audit` on a store: secrets are shown once, and what was done is written."""
+"""`noetl token`, `noetl webhook` and `noetl audit` on a store: secrets are shown once, and actions are recorded."""
 
 from __future__ import annotations
 

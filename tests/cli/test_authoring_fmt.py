@@ -1,4 +1,4 @@
-"""`noetl fmt`: files are rewritten in place, or only looked at; one that does not read is left alone."""
+"""`noetl fmt`: files are rewritten or only checked; a file with syntax errors stays unchanged."""
 
 from __future__ import annotations
 

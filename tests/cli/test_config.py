@@ -1,4 +1,4 @@
-"""Settings come in layers, and a slip in one of them is an error that names the nearest setting."""
+"""Settings come in layers; a mistake in one of them is an error that names the nearest setting."""
 
 from __future__ import annotations
 

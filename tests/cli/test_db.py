@@ -1,4 +1,4 @@
-"""`noetl db`: a store is brought up to date, looked at and told anew, in a file and in PostgreSQL alike."""
+"""`noetl db`: migrating, checking and rebuilding a store, in a file and in PostgreSQL alike."""
 
 from __future__ import annotations
 

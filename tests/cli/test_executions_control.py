@@ -1,4 +1,5 @@
-"""`pause`, `resume` and `cancel` from another terminal, on a run that runs and on one that nobody runs (CLI-02)."""
+"""`pause`, `resume` and `cancel` from another terminal, for a running execution and for one without a process
+(CLI-02)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`noetl limit`: in a store with a run in another process, in one that nobody runs, and on a server (beyond.md §5)."""
+"""`noetl limit`: on a store with a run in another process, on one without a process, and on a server (beyond.md §5)."""
 
 from __future__ import annotations
 

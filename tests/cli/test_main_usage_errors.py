@@ -1,4 +1,4 @@
-"""What people do wrong, and what they read then: the place, what was found, the way out; never a traceback."""
+"""Usage errors: the message has the place, what was found and the way out, and never a traceback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`noetl signal`, `noetl event` and `noetl timer`: telling running executions something from another terminal."""
+"""`noetl signal`, `noetl event` and `noetl timer`: sending to running executions from another terminal."""
 
 from __future__ import annotations
 

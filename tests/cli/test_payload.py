@@ -1,4 +1,4 @@
-"""Inputs that were probably meant to be others: they are taken, and it is said (CLI-02)."""
+"""Inputs with probably misspelt names: they are accepted with a warning (CLI-02)."""
 
 from __future__ import annotations
 

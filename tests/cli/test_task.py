@@ -1,4 +1,4 @@
-"""`noetl task`: people's work from the command line, on a run that runs and on one that nobody runs (CLI-05)."""
+"""`noetl task`: human tasks on the command line, for a running execution and for one without a process (CLI-05)."""
 
 from __future__ import annotations
 

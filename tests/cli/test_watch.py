@@ -1,4 +1,4 @@
-"""`noetl watch`, `noetl tools`, completion, and the run that nobody runs."""
+"""`noetl watch`, `noetl tools`, completion, and executions that no process drives."""
 
 from __future__ import annotations
 

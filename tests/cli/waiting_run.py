@@ -1,4 +1,4 @@
-"""Runs that wait for somebody outside: in a process of their own, or left behind by one that was interrupted."""
+"""Executions that wait for input from outside: in a process of their own, or left behind by an interrupted one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Both clients look after messages that nobody has taken: seen, paged, deleted, refused in plain words (MSG-03)."""
+"""Both clients list, page and delete undelivered messages, and report refusals in plain words (MSG-03)."""
 
 from __future__ import annotations
 

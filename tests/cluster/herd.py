@@ -1,5 +1,5 @@
-"""A herd: many clients that want something of one server at the same moment, in one process, without any patience of
-their own beyond what the server asks for (reliability.md §4.2).
+"""Many clients that want something of one server at the same moment, in one process. They wait no longer than the
+server asks for (reliability.md §4.2).
 
 The workers of it run nothing: an order that one of them is given has ended well with its next turn.
 """

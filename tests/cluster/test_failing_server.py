@@ -1,6 +1,6 @@
-"""A server whose store fails now and then, before it has done anything or after it has: whatever was accepted ends
-once, and clients are told nothing that is not so. Which method fails how is played through in one process by
-tests/faults/test_failing_store.py; here all of them do, under a real server."""
+"""A server whose store fails now and then, before or after a call has done its work: accepted executions end once, and
+answers to clients are true. tests/faults/test_failing_store.py fails each method in each way, in one process; here all
+of them fail, under a real server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""One byte of an event that has changed under a server: its execution is told as damaged, and no other one's matter."""
+"""A byte of an event changes under a running server: the server reports its execution as damaged, and the others are
+not affected."""
 
 from __future__ import annotations
 

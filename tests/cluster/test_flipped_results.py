@@ -1,4 +1,4 @@
-"""One byte that has changed in a stored result: whoever reads it hears `result.corrupt`, and nobody else is hurt."""
+"""A byte of a stored result changes: its readers get `result.corrupt`, and other executions are not affected."""
 
 from __future__ import annotations
 

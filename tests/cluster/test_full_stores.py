@@ -1,5 +1,5 @@
-"""A store that may not be written, or is full: nothing is accepted and nothing is claimed, reads are served, and it
-goes on without a restart once there is room (reliability.md §3.7)."""
+"""A store that is read-only or full: nothing is accepted or claimed, reads are served, and work continues without a
+restart once there is room (reliability.md §3.7)."""
 
 from __future__ import annotations
 

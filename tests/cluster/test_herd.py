@@ -1,5 +1,5 @@
-"""Very many at once: starts, and workers that all come back when their server does. Whoever is refused is asked to come
-again, and everything that was accepted ends (reliability.md §3.7)."""
+"""Very many requests at once: starts, and workers that all reconnect when their server returns. Refused clients are
+asked to retry, and everything that was accepted ends (reliability.md §3.7)."""
 
 from __future__ import annotations
 

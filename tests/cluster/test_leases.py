@@ -1,4 +1,5 @@
-"""Leases without a single process: given again, given back, timed by the step or by the database's clock (WRK-03)."""
+"""Leases without a single process: handed out again, given back, timed by the step or by the clock of the database
+(WRK-03)."""
 
 from __future__ import annotations
 

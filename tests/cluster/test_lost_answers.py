@@ -1,4 +1,4 @@
-"""Answers that are lost between a server and a worker: what they held is handed out again, and no lease runs out."""
+"""Answers between a server and a worker are lost: the orders in them are handed out again, and no lease expires."""
 
 from __future__ import annotations
 

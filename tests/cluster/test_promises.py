@@ -1,5 +1,5 @@
-"""Measuring the promises works (bench/promises.py), on a small server and with few executions. What the figures are is
-no matter here: a machine with other work to do makes them anything."""
+"""The measurement of the promises (bench/promises.py) works, on a small server and with few executions. The figures are
+not compared: a busy machine gives any."""
 
 from __future__ import annotations
 

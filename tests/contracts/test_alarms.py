@@ -1,4 +1,4 @@
-"""What time alone will move, and whose order is claimed first: the same in every backend (TMR-06, SRV-08, ADV-03)."""
+"""Wake-up times, and the order of claims: the same in every backend (TMR-06, SRV-08, ADV-03)."""
 
 from __future__ import annotations
 

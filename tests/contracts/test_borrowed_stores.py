@@ -1,4 +1,4 @@
-"""A PostgreSQL store that one test has used is as new for the next."""
+"""A PostgreSQL store that one test has used is like a new one for the next."""
 
 from __future__ import annotations
 

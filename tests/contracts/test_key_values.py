@@ -1,5 +1,4 @@
-"""The key-value table: small things by kind and name, replaced only by whoever has seen what is there; in every
-backend."""
+"""The key-value table: small values by kind and name, replaced by compare and set; in every backend."""
 
 from __future__ import annotations
 

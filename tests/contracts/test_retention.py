@@ -1,4 +1,5 @@
-"""Removing executions that are over: whole, never an open one, and what they named can be told (EVT-01)."""
+"""Deleting ended executions: completely, and never an open one; and the checksums that remaining rows refer to
+(EVT-01)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The promises about messages that nobody has taken: listed in order, removed once, or taken, never both (MSG-03)."""
+"""Undelivered messages: listed in order, deleted once or delivered once, never both (MSG-03)."""
 
 from __future__ import annotations
 

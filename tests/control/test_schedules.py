@@ -1,4 +1,4 @@
-"""The clockwork of schedules on a clock that tests move: zones, missed times, overlap, several servers, backfills."""
+"""Schedules on a clock that tests move: zones, missed times, overlap, several servers, backfills."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Alarms: executions are woken when their moment has come, by whoever is there (TMR-06, TMR-07, O-16)."""
+"""Timers: executions are woken when their time has come, by any server (TMR-06, TMR-07, O-16)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Helm chart rendered: Go's own text/template with Sprig, from a wheel, since Helm itself is in no registry we use.
+"""The Helm chart, rendered by Go's own text/template with Sprig, from a wheel: no registry in use has Helm itself.
 
 The chart keeps to what is standard there (`template`, not `include`; no `lookup`, no `.Files`), so Helm renders the
 same. A template that fails ends the process it is rendered in, so each has one of its own.

@@ -1,5 +1,5 @@
-"""A build: a later one is newer, whatever it is built from, and everything that names a version names the same one
-(docs/upgrade.md, CONTRIBUTING.md "A release"); and the pages in it are those of the checkout."""
+"""A build: a later one has a higher version, whatever it is built from, and everything that names a version names the
+same one (docs/upgrade.md, CONTRIBUTING.md "A release"); and the pages in it are those of the checkout."""
 
 from __future__ import annotations
 

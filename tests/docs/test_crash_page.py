@@ -1,4 +1,4 @@
-"""The page on crashes is true: its playbook is killed in the middle, resumed, and loads no file twice."""
+"""The page on crashes is true: its playbook is killed while it runs, resumed, and loads no file twice."""
 
 from __future__ import annotations
 

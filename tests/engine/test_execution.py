@@ -1,4 +1,4 @@
-"""Alarms: the nearest moment is always at hand, and reading changes nothing."""
+"""The nearest wake-up time of an execution is known without a search, and reading it changes nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waits under whatever comes, in any order: what is told outside agrees with the state, and nothing is left behind.
+"""Waits with random input in any order: views agree with the state, and no wait is left behind.
 
 `Waiting` checks after every command that the log gives the state again, and that open waits and tasks agree.
 """

@@ -1,4 +1,4 @@
-"""The envelope and the taxonomy (EVT-02, EVT-03, EVT-04)."""
+"""The envelope and the list of event types (EVT-02, EVT-03, EVT-04)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Set apart and put back: nothing over the limit in an event, nothing lost, nothing mistaken (RES-01, RES-03)."""
+"""Large values are moved out of events and put back: no event exceeds the limit, nothing is lost or mixed up (RES-01,
+RES-03)."""
 
 from __future__ import annotations
 

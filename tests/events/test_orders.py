@@ -1,4 +1,4 @@
-"""What a worker sends over a network, read without trust (SRV-04)."""
+"""Input from workers over a network is validated (SRV-04)."""
 
 from __future__ import annotations
 

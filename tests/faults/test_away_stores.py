@@ -1,4 +1,4 @@
-"""A store that is away is not a store that has nothing: whoever hears that there is none gives up."""
+"""An unreachable store is not treated as an empty one: callers do not give up because nothing was found."""
 
 from __future__ import annotations
 

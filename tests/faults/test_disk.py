@@ -1,4 +1,4 @@
-"""A disk that is full or may not be written: one sentence, exit 4, nothing recorded lost, and the run can be taken up.
+"""A disk that is full or read-only: one sentence, exit code 4, nothing recorded is lost, and the run can be resumed.
 
 The full disk is a real one, a small file system in memory, where the system lets us have it; a limit on the size of
 files stands for it everywhere.

@@ -1,5 +1,5 @@
-"""A store of which one method fails now and then, before it has done anything or after it has: whatever was accepted
-ends once, and nothing is told that is not stored (reliability.md §4.4, F4)."""
+"""A store of which one method fails now and then, before or after it has done its work: accepted executions end once,
+and nothing is reported that is not stored (reliability.md §4.4, F4)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""One byte that has changed in the store is noticed, told of the execution it belongs to, and no other one's matter
-(reliability.md §4.2)."""
+"""One changed byte in the store is noticed and reported for its execution; the others are not affected (reliability.md
+§4.2)."""
 
 from __future__ import annotations
 

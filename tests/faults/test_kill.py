@@ -1,4 +1,4 @@
-"""SIGKILL at random moments: the run taken up again ends as if nothing had happened (WRK-04, SRV-12, O-06).
+"""SIGKILL at random moments: a resumed run ends like an undisturbed one (WRK-04, SRV-12, O-06).
 
 Twelve rounds here, the rest of two hundred under `make test-deep`. A round that fails prints its seed; NOETL_SEED
 repeats it.

@@ -1,4 +1,4 @@
-"""`kind: python` doing its worst inside a real run: a clear outcome each time, and the next task works (OUT-05)."""
+"""Misbehaving code of `kind: python` inside a real run: a clear outcome each time, and the next task works (OUT-05)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server that falls silent in the middle of a transaction holds its locks for a moment only (reliability.md §4.2)."""
+"""A server that stops responding in the middle of a transaction holds its locks only briefly (reliability.md §4.2)."""
 
 from __future__ import annotations
 

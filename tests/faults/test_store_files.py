@@ -1,4 +1,5 @@
-"""A store that is locked, cut short, something else, or of a newer program: one sentence, exit 4, left as it was."""
+"""A store that is locked, truncated, not a store, or of a newer version: one sentence, exit code 4, and the file is
+unchanged."""
 
 from __future__ import annotations
 

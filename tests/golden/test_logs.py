@@ -1,4 +1,4 @@
-"""Logs that earlier programs wrote can be read forever, and tell what they told then (reliability.md §3.8, F21).
+"""Logs of earlier versions stay readable, and their views stay the same (reliability.md §3.8, F21).
 
 Each version of the payloads has its folder here. A file holds the events of one run and what followed from them; it is
 never written again; `log_writing` adds further ones.

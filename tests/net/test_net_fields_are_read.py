@@ -1,4 +1,5 @@
-"""Every part of a compiled net is read by what runs it, so that no key of a playbook is accepted and does nothing."""
+"""Every field of a compiled net is read by the code that runs it: no key of a playbook is accepted without an
+effect."""
 
 from __future__ import annotations
 

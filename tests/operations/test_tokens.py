@@ -1,4 +1,5 @@
-"""Tokens: opaque, shown once, kept as a hash; what is not exactly a living one is nobody (reliability.md §2.3)."""
+"""Tokens: opaque, shown once, stored as a hash; any other text than that of an active token is refused (reliability.md
+§2.3)."""
 
 from __future__ import annotations
 

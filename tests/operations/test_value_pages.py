@@ -1,4 +1,4 @@
-"""Pages of values: bounded, whatever the value is, and nothing of it out of reach."""
+"""Pages of values: bounded for any value, and every part of it can be reached."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The desk: where tools of other processes ask the test for their answers, by the execution they work for."""
+"""A server in the test that answers for the tools of other processes, by execution."""
 
 from __future__ import annotations
 

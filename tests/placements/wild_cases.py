@@ -1,4 +1,4 @@
-"""The playbooks in the wild (design.md §5): python runs, what reaches out of the machine answers by a script. Those of
+"""The playbooks in the wild (design.md §5): python runs, and tools that connect to others answer by a script. Those of
 `wild_world` have endpoints and tables instead."""
 
 from __future__ import annotations

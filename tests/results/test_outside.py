@@ -1,4 +1,4 @@
-"""Results over a network: nobody waits for a slow store but who needs it, and no event names what is not there."""
+"""Results in a remote store: only executions that need a value wait for it, and no event refers to a missing value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""References are read when somebody needs them, and never without a look at their checksum (RES-02, RES-06)."""
+"""References are loaded when they are read, and never without a check of their checksum (RES-02, RES-06)."""
 
 from __future__ import annotations
 

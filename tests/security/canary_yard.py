@@ -1,4 +1,4 @@
-"""A yard for canaries: fifty random secrets, a run in a process of its own, and a search of all that it left."""
+"""Canary tests: fifty random secrets, a run in a process of its own, and a search of everything that it left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attack: whoever reads the screen, the log or a bug report of an operator looks for passwords in addresses."""
+"""Attack: a reader of an operator's screen, log or bug report looks for passwords in addresses."""
 
 from __future__ import annotations
 

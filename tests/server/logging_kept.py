@@ -1,4 +1,4 @@
-"""Logging as it was: `serve` and `configure_logging` change it for the whole process, and the next test lives there."""
+"""Restores the logging of the test process: `serve` and `configure_logging` change it for the whole process."""
 
 from __future__ import annotations
 

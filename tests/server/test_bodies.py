@@ -1,4 +1,4 @@
-"""A client that leaves before all of its request was heard is nobody's error here."""
+"""A client that disconnects before its request is complete causes no error in the server."""
 
 from __future__ import annotations
 

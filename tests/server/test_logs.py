@@ -1,4 +1,5 @@
-"""Log lines are JSON that no terminal can be fooled by, and never hold what a request carried (reliability.md §2.7)."""
+"""Log lines are JSON without terminal control characters, and never contain the content of a request (reliability.md
+§2.7)."""
 
 from __future__ import annotations
 

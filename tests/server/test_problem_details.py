@@ -1,4 +1,4 @@
-"""Every error is application/problem+json, says what is wrong, and tells nothing of the inside."""
+"""Every error is application/problem+json, says what is wrong, and reveals no internals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""An order is given only to a worker that can run it and may have it; what nobody takes is told in words (SRV-08)."""
+"""An order is given only to a worker that can run it and may have it; if there is none, the reason is shown
+(SRV-08)."""
 
 from __future__ import annotations
 

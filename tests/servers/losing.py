@@ -1,4 +1,4 @@
-"""A connection between a worker and its server that loses responses after the request was carried out."""
+"""A connection between a worker and its server that drops responses after the request was processed."""
 
 from __future__ import annotations
 

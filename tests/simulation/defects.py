@@ -1,4 +1,4 @@
-"""Defects that once were there, put back: each takes out one mechanism, so that a simulation can show it finds it."""
+"""Earlier defects, put back: each removes one mechanism, to show that the simulation finds it."""
 
 from __future__ import annotations
 

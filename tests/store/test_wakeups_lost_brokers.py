@@ -1,4 +1,4 @@
-"""A broker may be lost with its data: then wake-ups are late, and nothing else happens (reliability.md §0.2, 3.2)."""
+"""A broker may be lost with its data: then wake-ups are late, and nothing else changes (reliability.md §0.2, 3.2)."""
 
 from __future__ import annotations
 

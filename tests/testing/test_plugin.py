@@ -1,4 +1,4 @@
-"""The pytest plug-in, as those who test playbooks use it (design.md §6, TMR-07)."""
+"""The pytest plug-in, used as authors of playbook tests use it (design.md §6, TMR-07)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers that are made in a process of their own, and what is told when it ends without one."""
+"""Answers that are made in a forked process, and the error if it ends without one."""
 
 from __future__ import annotations
 

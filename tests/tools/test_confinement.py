@@ -1,4 +1,4 @@
-"""Confinement: a process that has given files and connections up cannot have them back, in any thread."""
+"""Confinement: a process that has given up files and connections cannot get them back, in any thread."""
 
 from __future__ import annotations
 

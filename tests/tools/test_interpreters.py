@@ -1,4 +1,5 @@
-"""What dbt, dlt, dask and ray share: a process in another interpreter, which may say anything, or nothing, or too much.
+"""What dbt, dlt, dask and ray share: a process in another interpreter, whose answer may be anything, missing or too
+large.
 
 None of them is needed here: a program of ours stands where their interpreter would be.
 """

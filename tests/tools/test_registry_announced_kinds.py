@@ -1,4 +1,4 @@
-"""A worker says that it runs what it really can: allowed, installed, and to be imported (TOOL-01, WRK-05)."""
+"""A worker announces only kinds that it can run: allowed, installed and importable (TOOL-01, WRK-05)."""
 
 from __future__ import annotations
 

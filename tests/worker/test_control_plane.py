@@ -1,4 +1,4 @@
-"""What tools have begun elsewhere ends with an order that nobody wants, and only then (SRV-11)."""
+"""Work that tools have begun elsewhere ends with an order that was withdrawn, and with no other (SRV-11)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The wire between a worker and its server: connections are kept, and each answer belongs to its request (WRK-01)."""
+"""The HTTP connection between a worker and its server: it is kept open, and each answer belongs to its request
+(WRK-01)."""
 
 from __future__ import annotations
 

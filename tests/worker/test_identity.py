@@ -1,4 +1,4 @@
-"""Who is gone and who is not: what taking over somebody's run rests on."""
+"""Whether a worker's process has ended: the basis for taking over its executions."""
 
 from __future__ import annotations
 

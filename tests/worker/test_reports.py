@@ -1,4 +1,4 @@
-"""What a worker has said reaches its control plane, even when the worker ends meanwhile."""
+"""Reports of a worker reach its control plane, even if the worker ends meanwhile."""
 
 from __future__ import annotations
 

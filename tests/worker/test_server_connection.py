@@ -1,4 +1,5 @@
-"""The line to a server: what is said again after its answer was lost is said with what the worker holds (WRK-03)."""
+"""The connection to a server: a repeated request after a lost answer names the orders that the worker holds
+(WRK-03)."""
 
 from __future__ import annotations
 

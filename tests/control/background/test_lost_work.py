@@ -1,5 +1,5 @@
-"""The lost_work: each record for itself; what breaks is quarantined, and everything else goes on (reliability.md
-§2.7)."""
+"""The search for lost work: each record by itself; a record that fails is quarantined, and the others continue
+(reliability.md §2.7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What is over goes after its time, whole; what somebody still names stays (reliability.md §3.6, EVT-01)."""
+"""Ended executions are deleted completely after their time; values with a reference stay (reliability.md §3.6,
+EVT-01)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The door: what this version cannot run is refused before anything begins, with the whole list."""
+"""Playbooks that this version cannot run are refused before they begin, with a list of all the reasons."""
 
 from __future__ import annotations
 

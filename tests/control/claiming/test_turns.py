@@ -1,5 +1,4 @@
-"""Who waits on a long poll is handed what a round makes ready, in that round's own commit (performance.md §2,
-SRV-05)."""
+"""A long poll receives orders that a batch makes ready, in the commit of that batch (performance.md §2, SRV-05)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Group commit: who comes while a commit is under way shares the next one; nobody builds on what is not stored."""
+"""Group commit: callers during a commit share the next one, and no decision builds on anything that is not stored."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Fairness, by counted work: how much of an execution that reports very much is decided before somebody else has an
-answer (P8). Figures in time are in `bench/promises.py`."""
+"""Fairness, by counted work: how much of one large report is decided before another caller has an answer (P8). Figures
+in time are in `bench/promises.py`."""
 
 from __future__ import annotations
 

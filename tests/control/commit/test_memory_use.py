@@ -1,4 +1,4 @@
-"""What a server keeps of executions: bounded by bytes, and what is over leaves first."""
+"""How much a server keeps of executions in memory: bounded by bytes, and ended executions are evicted first."""
 
 from __future__ import annotations
 

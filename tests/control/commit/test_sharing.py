@@ -1,4 +1,4 @@
-"""The two policies answer every question of the contract, and nobody else asks which of the two it is."""
+"""The two sharing policies answer every question of the contract, and no other module asks which of the two it is."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Two servers on one execution: who comes second goes on from what both have, and reads what the other added, whatever
-the length of the history (design.md §3)."""
+"""Two servers decide on one execution: the second one goes back to its snapshot and reads only what the first one
+added, whatever the length of the history (design.md §3)."""
 
 from __future__ import annotations
 

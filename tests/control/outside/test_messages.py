@@ -1,4 +1,5 @@
-"""Messages that were kept and are taken away by hand: one wins, and whoever waits goes on waiting (MSG-02, MSG-03)."""
+"""Operators delete undelivered messages: a message is delivered or deleted, and executions that wait go on waiting
+(MSG-02, MSG-03)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests of other processes: what cannot be done is answered, and a server outlives its store's absence."""
+"""Requests of other processes: every request gets an answer, and a server survives an outage of its store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages and signals: who takes them, once, and what becomes of one that does not come (MSG-01 to MSG-05)."""
+"""Messages and signals: who receives them, once, and what happens if one does not arrive (MSG-01 to MSG-05)."""
 
 from __future__ import annotations
 

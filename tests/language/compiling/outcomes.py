@@ -1,4 +1,4 @@
-"""Playbooks compiled from text, with everything the compiler said of them."""
+"""Playbooks compiled from text, with all findings of the compiler."""
 
 from __future__ import annotations
 

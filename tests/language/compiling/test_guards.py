@@ -1,4 +1,4 @@
-"""What can be told about guards without running them."""
+"""Findings about guards that need no run."""
 
 from __future__ import annotations
 

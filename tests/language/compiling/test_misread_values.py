@@ -1,4 +1,4 @@
-"""Values that are something else than a template takes them for are warned of."""
+"""Values that a template would misread get a warning."""
 
 from __future__ import annotations
 

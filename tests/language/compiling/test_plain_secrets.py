@@ -1,4 +1,4 @@
-"""W_SECRET: secrets in the text of a playbook are told of, never repeated, and what only looks like one is left alone.
+"""W_SECRET: a secret in the text of a playbook is reported without its value; texts that only look like one are not.
 
 The secrets are put together here, so that nothing that searches this repository for secrets finds any."""
 

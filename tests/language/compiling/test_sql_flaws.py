@@ -1,4 +1,4 @@
-"""SQL text: what no database takes is a warning, and what some database takes is none."""
+"""SQL text: what no database accepts is a warning, and what some database accepts is not."""
 
 from __future__ import annotations
 

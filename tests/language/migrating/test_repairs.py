@@ -1,4 +1,5 @@
-"""What check refuses although its meaning is plain: migrate writes it as v10, and the run shows the value."""
+"""Texts that `check` refuses although their meaning is clear: `migrate` rewrites them as v10, and a run shows the
+value."""
 
 from __future__ import annotations
 

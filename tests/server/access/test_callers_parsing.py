@@ -1,4 +1,4 @@
-"""Whatever a stranger sends is read without an error of ours, and is nobody (reliability.md, F12)."""
+"""Any text in place of a token is read without an internal error, and identifies nobody (reliability.md, F12)."""
 
 from __future__ import annotations
 

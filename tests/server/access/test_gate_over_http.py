@@ -1,4 +1,4 @@
-"""The gate behind a real HTTP server: what is odd on the wire does not get past it either."""
+"""The gate behind a real HTTP server: malformed requests do not pass it either."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a server may listen, and how secrets are compared in this room (reliability.md §2.3, 3.9, F22)."""
+"""Where a server may listen, and how access code compares secrets (reliability.md §2.3, 3.9, F22)."""
 
 from __future__ import annotations
 

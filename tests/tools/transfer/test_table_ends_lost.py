@@ -1,4 +1,5 @@
-"""`transfer` when an end refuses it, or is lost in the middle of a chunk: what is told, what stays, how it goes on."""
+"""`transfer` when an end refuses it, or is lost in the middle of a chunk: the error, what stays, and how it
+continues."""
 
 from __future__ import annotations
 
