@@ -10,7 +10,7 @@ import pytest
 
 from tests.cli.running import call
 from tests.cli.served_here import served_here
-from tests.cli.waiting_run import WaitingRun, done, left_waiting, refused, told
+from tests.cli.waiting_run import WaitingRun, done, json_output, left_waiting, refused
 from tests.engine_script import playbook
 
 STEPS = playbook("""
@@ -36,7 +36,7 @@ def steps(tmp_path: Path) -> Path:
 
 
 def row(db: str, step: str) -> dict[str, Any]:
-    found: dict[str, Any] = next(one for one in told(db, "limit", "list", "last") if one["step"] == step)
+    found: dict[str, Any] = next(one for one in json_output(db, "limit", "list", "last") if one["step"] == step)
     return found
 
 
@@ -71,12 +71,14 @@ def test_a_raised_playbook_limit_admits_a_run_waiting_in_another_process(tmp_pat
     file = tmp_path / "one.yaml"
     file.write_text(ONE_AT_ONCE)
     with WaitingRun(file, tmp_path, "waits until") as first, WaitingRun(file, tmp_path, "too many executions"):
-        assert [(one["running"], one["waiting"]) for one in told(first.db, "limit", "list", "tests/test")] == [(1, 1)]
+        assert [(one["running"], one["waiting"]) for one in json_output(first.db, "limit", "list", "tests/test")] == [
+            (1, 1)
+        ]
 
         assert done(first.db, "limit", "set", "tests/test", "--limit", "2") == "tests/test: 2 at once\n"
 
         until = time.monotonic() + 90
-        while told(first.db, "status", "last")["status"] != "running":
+        while json_output(first.db, "status", "last")["status"] != "running":
             assert time.monotonic() < until
         assert done(first.db, "limit", "reset", "tests/test") == "tests/test: as the playbook says\n"
         assert done(first.db, "limit", "reset", "tests/test") == "tests/test: as the playbook says, as it was\n"

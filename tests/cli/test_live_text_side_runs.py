@@ -17,7 +17,7 @@ from noetl.cli.live_screen import Screen
 from noetl.engine.commands import CancelExecution, ChangeLimit, InjectEvent
 from noetl.events.control import StepRate
 from tests.cli.running import call
-from tests.cli.waiting_run import WaitingRun, told
+from tests.cli.waiting_run import WaitingRun, json_output
 from tests.engine_script import Conversation, playbook
 from tests.side_runs.handled_playbook import talk_of
 from tests.side_runs.sagas import ORDER, undoing
@@ -56,10 +56,10 @@ def run(tmp_path: Path) -> Iterator[WaitingRun]:
 @pytest.mark.req("SAGA-02", "TOOL-12")
 def test_status_and_explain_show_side_runs(run: WaitingRun) -> None:
     until = time.monotonic() + 60
-    status = told(run.db, "status", "last")
+    status = json_output(run.db, "status", "last")
     while any(one["state"] != "running" for one in status["side_runs"]):
         assert time.monotonic() < until
-        status = told(run.db, "status", "last")
+        status = json_output(run.db, "status", "last")
 
     assert [(one["kind"], one["step"]) for one in status["side_runs"]] == [("async", "late"), ("compensation", "late")]
     assert status["to_undo"] == 1
@@ -67,7 +67,7 @@ def test_status_and_explain_show_side_runs(run: WaitingRun) -> None:
     assert "↶ late              async runs beside, since " in text
     assert "↶ late              compensation runs" in text
     assert "↶ 1 more to undo" in text
-    explained = told(run.db, "explain", "last")
+    explained = json_output(run.db, "explain", "last")
     said = " | ".join(explained["sentences"])
     assert "the compensation of step late, task undo_late is running: it waits for worker" in said
     assert "which ends at 2" in said

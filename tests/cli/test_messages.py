@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.running import call
-from tests.cli.waiting_run import WaitingRun, done, left_waiting, refused, told
+from tests.cli.waiting_run import WaitingRun, done, json_output, left_waiting, refused
 from tests.control.waiting import MESSAGE
 from tests.engine_script import playbook
 
@@ -29,7 +29,7 @@ def test_a_running_execution_receives_a_message_from_another_terminal(tmp_path: 
     assert other == 'message m1 is stored until a step waits for "paid"\n'
     assert "was delivered to execution" in said
     assert code == 0, stderr
-    [received] = told(run.db, "events", "last", "--type", "message.received")
+    [received] = json_output(run.db, "events", "last", "--type", "message.received")
     assert received["payload"]["payload"] == {"sum": 3}
 
 
@@ -38,15 +38,15 @@ def test_a_message_is_stored_for_a_run_that_is_resumed_later(tmp_path: Path) -> 
     db = str(tmp_path / "s.db")
     left_waiting(db, playbook(MESSAGE))
 
-    sent = told(db, "message", "send", "paid", "-c", "order=7", "--id", "m1")
-    again = told(db, "message", "send", "paid", "-c", "order=7", "--id", "m1")
+    sent = json_output(db, "message", "send", "paid", "-c", "order=7", "--id", "m1")
+    again = json_output(db, "message", "send", "paid", "-c", "order=7", "--id", "m1")
     assert sent == {"message_id": "m1", "delivered_to": None, "known": False}
     assert again["known"]
     assert "another message was sent as m1" in refused(db, "message", "send", "paid", "--id", "m1")
 
     code, _, stderr = call("run", "--resume", "last", "--db", db)
     assert code == 0, stderr
-    assert told(db, "message", "send", "paid", "-c", "order=7", "--id", "m1")["delivered_to"] is not None
+    assert json_output(db, "message", "send", "paid", "-c", "order=7", "--id", "m1")["delivered_to"] is not None
 
 
 @pytest.mark.req("MSG-03")

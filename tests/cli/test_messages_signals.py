@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.running import call
-from tests.cli.waiting_run import WaitingRun, done, left_waiting, refused, told
+from tests.cli.waiting_run import WaitingRun, done, json_output, left_waiting, refused
 from tests.control.waiting import LISTENING, SIGNAL, TIMER
 from tests.engine_script import playbook
 
@@ -19,7 +19,7 @@ def written(folder: Path, text: str) -> Path:
 
 
 def steps(db: str) -> list[str]:
-    return [event["step"] for event in told(db, "events", "last", "--type", "step.scheduled")]
+    return [event["step"] for event in json_output(db, "events", "last", "--type", "step.scheduled")]
 
 
 @pytest.mark.req("CLI-05", "MSG-05")
@@ -63,7 +63,7 @@ def test_an_event_is_injected_into_an_execution(tmp_path: Path) -> None:
 @pytest.mark.req("TMR-04")
 def test_timers_are_listed_and_cancelled_from_another_terminal(tmp_path: Path) -> None:
     with WaitingRun(written(tmp_path, TIMER), tmp_path, "waits until") as run:
-        [timer] = told(run.db, "timer", "list")
+        [timer] = json_output(run.db, "timer", "list")
         assert (timer["timer"], timer["step"], timer["cancellable"]) == ("nap", "start", True)
         assert "nap" in done(run.db, "timer", "list", "last")
         assert 'no timer "siesta"' in refused(run.db, "timer", "cancel", "last", "siesta")
@@ -85,7 +85,7 @@ def test_an_interrupted_wait_continues_when_the_run_is_resumed(tmp_path: Path) -
     assert "--resume" in stderr
     done(run.db, "timer", "cancel", "last", "nap", "--as", "ann")
     assert call("run", "--resume", "last", "--db", run.db)[0] == 0
-    [cancelled] = told(run.db, "events", "last", "--type", "timer.cancelled")
+    [cancelled] = json_output(run.db, "events", "last", "--type", "timer.cancelled")
     assert cancelled["payload"]["actor"] == "ann"
 
 

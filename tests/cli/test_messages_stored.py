@@ -10,7 +10,7 @@ import pytest
 
 from tests.cli.running import call
 from tests.cli.served_here import served_here
-from tests.cli.waiting_run import done, left_waiting, refused, told
+from tests.cli.waiting_run import done, json_output, left_waiting, refused
 from tests.control.waiting import MESSAGE
 from tests.engine_script import playbook
 
@@ -110,9 +110,9 @@ def test_undeletable_messages_are_reported_and_the_rest_is_deleted(db: str) -> N
     first, second = err.splitlines()
     assert first.startswith('error: message "taken" was delivered to execution ')
     assert second.startswith('error: there is no message "unknown" here')
-    assert told(db, "message", "list") == []
-    assert told(db, "message", "send", "paid", "-c", "order=7", "--id", "taken")["delivered_to"] is not None
-    actions = [(one["action"], one["object"]) for one in told(db, "audit", "list")]
+    assert json_output(db, "message", "list") == []
+    assert json_output(db, "message", "send", "paid", "-c", "order=7", "--id", "taken")["delivered_to"] is not None
+    actions = [(one["action"], one["object"]) for one in json_output(db, "audit", "list")]
     assert actions == [("message delete", "kept")]
 
 
@@ -126,7 +126,7 @@ def test_deleting_all_messages_of_a_name_needs_confirmation(db: str, monkeypatch
     monkeypatch.setattr("noetl.cli.messages._is_at_a_terminal", lambda: True)
     code, out, err = call(*every, stdin="n\n")
     assert (code, out, "nothing was deleted" in err) == (4, "", True)
-    assert told(db, "message", "list") != []
+    assert json_output(db, "message", "list") != []
     code, out, err = call(*every, stdin="y\n")
 
     assert (code, out) == (0, 'deleted 1 message "paid"\n')

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.running import call
-from tests.cli.waiting_run import done, refused, told
+from tests.cli.waiting_run import done, json_output, refused
 from tests.engine_script import HEAD
 
 DAILY = (
@@ -31,14 +31,14 @@ def db(tmp_path: Path) -> str:
 
 @pytest.mark.req("TMR-01")
 def test_a_registered_playbook_with_a_trigger_is_scheduled(db: str) -> None:
-    [schedule] = told(db, "schedule", "list")
+    [schedule] = json_output(db, "schedule", "list")
 
     assert (schedule["path"], schedule["cron"], schedule["version"]) == (PATH, "0 6 * * *", 1)
     assert schedule["next"][0][10:19] == "T06:00:00"
     assert "America/New_York" in done(db, "schedule", "list")
     times = done(db, "schedule", "next", PATH, "-n", "3").split()
     assert [time[10:19] for time in times] == ["T06:00:00"] * 3
-    as_json = told(db, "schedule", "next", PATH, "-n", "3")
+    as_json = json_output(db, "schedule", "next", PATH, "-n", "3")
     assert as_json in (times, done(db, "schedule", "next", PATH, "-n", "3").split()), "it may be six just now"
 
 
@@ -46,7 +46,7 @@ def test_a_registered_playbook_with_a_trigger_is_scheduled(db: str) -> None:
 def test_the_newest_registered_version_is_scheduled(db: str, tmp_path: Path) -> None:
     (tmp_path / "daily.yaml").write_text(DAILY.replace("0 6", "30 7"))
     call("register", str(tmp_path / "daily.yaml"), "--db", db)
-    [schedule] = told(db, "schedule", "list")
+    [schedule] = json_output(db, "schedule", "list")
     assert (schedule["cron"], schedule["version"]) == ("30 7 * * *", 2)
 
     (tmp_path / "daily.yaml").write_text("\n".join(line for line in DAILY.split("\n") if "trigger" not in line))
@@ -66,12 +66,12 @@ def test_an_embedded_run_ignores_triggers(tmp_path: Path) -> None:
 
 def test_a_schedule_is_paused_and_resumed(db: str) -> None:
     assert done(db, "schedule", "pause", PATH) == f"paused the schedule of {PATH}\n"
-    [schedule] = told(db, "schedule", "list")
+    [schedule] = json_output(db, "schedule", "list")
     assert (schedule["paused"], schedule["next"]) == (True, [])
     assert "it is paused" in done(db, "schedule", "next", PATH)
 
     assert done(db, "schedule", "resume", PATH) == f"resumed the schedule of {PATH}\n"
-    assert told(db, "schedule", "list")[0]["next"] is not None
+    assert json_output(db, "schedule", "list")[0]["next"] is not None
     assert '"tests/other" has no schedule' in refused(db, "schedule", "pause", "tests/other")
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.running import FIXTURES, call
-from tests.cli.waiting_run import WaitingRun, done, left_waiting, refused, told
+from tests.cli.waiting_run import WaitingRun, done, json_output, left_waiting, refused
 from tests.control.waiting import TASK
 from tests.engine_script import playbook
 
@@ -24,7 +24,7 @@ def left(tmp_path: Path) -> str:
 
 
 def task_id(db: str) -> str:
-    [task] = told(db, "task", "list")
+    [task] = json_output(db, "task", "list")
     return str(task["task_id"])
 
 
@@ -47,7 +47,7 @@ def test_a_task_of_an_abandoned_run_is_completed_locally(left: str) -> None:
     said = done(left, "task", "complete", task_id(left), *MANAGER, "--set", "decision=approve")
 
     assert said == 'completed task "Approve Purchase Order" as bea\n'
-    assert told(left, "status", "last")["status"] == "completed", "nothing of it needed a worker"
+    assert json_output(left, "status", "last")["status"] == "completed", "nothing of it needed a worker"
 
 
 @pytest.mark.req("HUM-01", "SRV-12")
@@ -59,7 +59,7 @@ def test_a_task_of_a_killed_run_is_completed_without_waiting_for_its_lease(tmp_p
 
     done(run.db, "task", "complete", task_id(run.db), *MANAGER, "--set", "decision=reject")
 
-    assert told(run.db, "status", "last")["status"] == "completed"
+    assert json_output(run.db, "status", "last")["status"] == "completed"
 
 
 @pytest.mark.req("CLI-05", "HUM-01", "SRV-12")
@@ -83,7 +83,7 @@ def test_tasks_are_listed_as_text_and_as_json(left: str) -> None:
     assert done(left, "task", "list", "--role", "janitor") == "no tasks\n"
     assert done(left, "task", "list", "--state", "completed") == "no tasks\n"
     assert done(left, "task", "list", "-o", "id").strip() == task_id(left)
-    [task] = told(left, "task", "list", "--execution", "last", "--state", "all")
+    [task] = json_output(left, "task", "list", "--execution", "last", "--state", "all")
     assert (task["state"], task["version"], task["role"]) == ("open", 1, "finance_manager")
     assert task["due_at"].endswith("Z")
 
@@ -120,7 +120,7 @@ def test_values_are_passed_as_json_or_one_by_one(left: str) -> None:
     assert call("task", "complete", task, "--set", "decision", "--db", left)[0] == 2
     done(left, "task", "complete", task, *MANAGER, "--values", '{"decision": "approve"}')
 
-    [completed] = told(left, "task", "list", "--state", "completed")
+    [completed] = json_output(left, "task", "list", "--state", "completed")
     assert (completed["result"], completed["completed_by"]) == ({"decision": "approve"}, "bea")
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.running import call
-from tests.cli.waiting_run import done, refused, told
+from tests.cli.waiting_run import done, json_output, refused
 from tests.engine_script import HEAD
 
 PATH = "tests/test"
@@ -29,7 +29,7 @@ def create(db: str, name: str = "drop") -> str:
 def test_a_trigger_is_created_shown_paused_and_deleted(db: str) -> None:
     assert "looks at   storage: url=file:///data/in, pattern=*.csv" in create(db)
 
-    [listed] = told(db, "trigger", "list")
+    [listed] = json_output(db, "trigger", "list")
     assert (listed["name"], listed["path"], listed["interval_s"], listed["paused"]) == ("drop", PATH, 60.0, False)
     assert "polling" in done(db, "trigger", "list")
     assert done(db, "trigger", "pause", "drop") == "paused drop\n"
@@ -45,7 +45,7 @@ def test_numeric_inputs_of_a_trigger_are_stored_as_numbers(db: str) -> None:
     given = ("--input", "query=SELECT 1", "--input", "cursor=id", "--input", "start=-5", "--auth", "shop")
     done(db, "trigger", "create", "rows", "--kind", "postgres", "--playbook", PATH, *given)
 
-    [listed] = told(db, "trigger", "list")
+    [listed] = json_output(db, "trigger", "list")
     assert listed["inputs"] == {"query": "SELECT 1", "cursor": "id", "start": -5, "auth": "shop"}
 
 

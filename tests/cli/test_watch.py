@@ -18,7 +18,7 @@ from tests import forked
 from tests.cli.gated_run import Gated
 from tests.cli.running import call, process
 from tests.cli.stored import stored
-from tests.cli.waiting_run import WaitingRun, done, left_waiting, refused, told
+from tests.cli.waiting_run import WaitingRun, done, json_output, left_waiting, refused
 from tests.control.waiting import MESSAGE
 from tests.engine_script import playbook
 from tests.process_output import last_words
@@ -61,7 +61,7 @@ def test_a_waiting_run_without_a_process_is_reported_as_abandoned(tmp_path: Path
     given = left_waiting(db, playbook(MESSAGE))
 
     assert f"no process runs it now; resume it with: noetl run --db {db} --resume {given}" in done(db, "status", given)
-    assert told(db, "status", given)["abandoned"] is True
+    assert json_output(db, "status", given)["abandoned"] is True
     assert "resume it with" in refused(db, "watch", given)
 
 
@@ -69,7 +69,7 @@ def test_a_waiting_run_with_a_process_is_not_abandoned(tmp_path: Path) -> None:
     file = tmp_path / "orders.yaml"
     file.write_text(playbook(MESSAGE))
     with WaitingRun(file, tmp_path, "waits", 'for message "paid"') as run:
-        assert told(run.db, "status", "last")["abandoned"] is False
+        assert json_output(run.db, "status", "last")["abandoned"] is False
 
 
 def test_tools_shows_the_origin_of_each_kind() -> None:

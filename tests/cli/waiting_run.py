@@ -79,7 +79,7 @@ def left_waiting(db: str, playbook: str | Path, payload: dict[str, Any] | None =
     return asyncio.run(begun())
 
 
-def told(db: str, *arguments: str) -> Any:
+def json_output(db: str, *arguments: str) -> Any:
     """What a command says in JSON."""
     code, stdout, stderr = call(*arguments, "-o", "json", "--db", db)
     assert code == 0, stderr

@@ -121,7 +121,7 @@ class Ran(msgspec.Struct):
             and not DECIDING.search(one.task)
         ]
 
-    def told(self, moved: dict[str, str]) -> dict[str, Any]:
+    def summary(self, moved: dict[str, str]) -> dict[str, Any]:
         error = self.result.error
         return {
             "status": self.result.status.value,

@@ -16,7 +16,7 @@ ALL = playbooks()
     [pytest.param(one, form, id=f"{one.name}-{form}") for one in ALL for form in one.forms()],
 )
 def test_every_spelling_gives_the_same_result_and_task_runs(playbook: Playbook, form: str) -> None:
-    told = run_form(playbook, form).told(playbook.moved if "migrated" in form else {})
+    told = run_form(playbook, form).summary(playbook.moved if "migrated" in form else {})
 
     assert told == playbook.expected(form)
 

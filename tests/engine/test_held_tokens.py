@@ -33,7 +33,7 @@ workflow:
 
     assert talk.sleep() == 8
 
-    assert talk.told("token.released", "token.enqueued")[1:] == ["token.released", "token.enqueued"]
+    assert talk.event_names("token.released", "token.enqueued")[1:] == ["token.released", "token.enqueued"]
     assert talk.status == "completed"
 
 

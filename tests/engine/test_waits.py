@@ -138,7 +138,7 @@ def test_a_wait_that_cannot_be_rendered_fails_the_step(timer: str, said: str) ->
 def test_the_first_wait_wins_and_the_others_are_cancelled(winner: str) -> None:
     talk = Waiting(fixture("F-R-GATEWAY"))
     talk.start()
-    assert talk.told("timer.", "message.", "signal.") == ["timer.scheduled", "message.awaited", "signal.awaited"]
+    assert talk.event_names("timer.", "message.", "signal.") == ["timer.scheduled", "message.awaited", "signal.awaited"]
     assert len(talk.open_waits) == 2
 
     match winner:
@@ -185,7 +185,7 @@ def test_a_failing_pipeline_never_starts_its_waits() -> None:
     talk.failed("start")
 
     assert talk.status == "failed"
-    assert talk.told("timer.") == []
+    assert talk.event_names("timer.") == []
 
 
 @pytest.mark.req("O-16", "SRV-07")

@@ -118,6 +118,6 @@ class Waiting(Conversation):
         self.claim(step)
         self.report(self.report_of(step, *case_entries(self, step, result)))
 
-    def told(self, *prefixes: str) -> list[str]:
+    def event_names(self, *prefixes: str) -> list[str]:
         """The names of the events so far that begin so."""
         return [name for name in self.types() if name.startswith(prefixes)]

@@ -19,7 +19,7 @@ from tests.patterns.patterns import run
 FOLDER = Path(__file__).parent / "logs"
 
 
-def told_by(events: list[Event]) -> dict[str, Any]:
+def views_of(events: list[Event]) -> dict[str, Any]:
     """The views of a log: its rows, and its end."""
     execution = replay(events[0].execution_id, events[0].trace_id, events)
     about = {"ctx": execution.variables.ctx, "error": execution.lifecycle.error, "rows": derived_rows(events)}
@@ -35,7 +35,7 @@ def write(name: str) -> None:
     streams: dict[str, list[Event]] = {}
     for event in events:
         streams.setdefault(event.execution_id, []).append(event)
-    runs = [{"events": [_plain(one) for one in stream], "told": told_by(stream)} for stream in streams.values()]
+    runs = [{"events": [_plain(one) for one in stream], "told": views_of(stream)} for stream in streams.values()]
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = (json.dumps(one, separators=(",", ":"), sort_keys=True) for one in runs)
     path.write_text("[" + ",\n".join(lines) + "]\n")

@@ -18,7 +18,7 @@ from noetl.events.envelope import SCHEMA, Event, decode_payload, encode_payload
 from noetl.events.payloads import EventSource
 from noetl.store.sqlite.database import known_migrations, migrate
 from noetl.store.sqlite.store import SqliteStore
-from tests.golden.log_writing import FOLDER, told_by
+from tests.golden.log_writing import FOLDER, views_of
 
 FILES = sorted(FOLDER.glob("v*/*.json"))
 EVERY = pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
@@ -42,7 +42,7 @@ def _fields_of_then(derived: dict[str, Any], recorded: dict[str, Any]) -> dict[s
 def test_a_log_of_any_version_gives_its_recorded_views(path: Path) -> None:
     for one in json.loads(path.read_text()):
         events = [_event(plain) for plain in one["events"]]
-        derived = told_by(events)
+        derived = views_of(events)
         assert _fields_of_then(derived, one) == one["told"]
 
 
@@ -63,7 +63,7 @@ async def test_a_file_of_an_earlier_version_is_migrated_with_all_its_logs(tmp_pa
     try:
         assert await store.rebuild() == len({one["events"][0]["execution_id"] for one in logs})
         for one in logs:
-            derived = told_by(await store.events(one["events"][0]["execution_id"]))
+            derived = views_of(await store.events(one["events"][0]["execution_id"]))
             assert _fields_of_then(derived, one) == one["told"]
     finally:
         await store.close()

@@ -34,7 +34,7 @@ workflow:
 """
 
 
-def told(events: Sequence[Event]) -> list[tuple[str, str | None]]:
+def compensation_outcomes(events: Sequence[Event]) -> list[tuple[str, str | None]]:
     """The outcomes of compensations, in the order of the log."""
     return [
         (event.event_type.removeprefix("compensation."), event.step)
@@ -44,7 +44,7 @@ def told(events: Sequence[Event]) -> list[tuple[str, str | None]]:
 
 
 def ended(events: Sequence[Event]) -> list[tuple[str, str | None]]:
-    return [one for one in told(events) if one[0] in ("done", "failed", "unknown")]
+    return [one for one in compensation_outcomes(events) if one[0] in ("done", "failed", "unknown")]
 
 
 def tasks(events: Sequence[Event]) -> list[Any]:

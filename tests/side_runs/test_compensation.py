@@ -11,7 +11,7 @@ from noetl.events.outcomes import Error, TaskResult
 from noetl.events.steps import StepDone, StepFailed
 from tests.engine_script import Conversation
 from tests.playbook_runs import Ran, broken, run_here
-from tests.side_runs.sagas import ORDER, ended, told
+from tests.side_runs.sagas import ORDER, compensation_outcomes, ended
 
 DONE: dict[str, Any] = {"start_task": {"id": 1}, "charge_task": {"id": 2}}
 
@@ -68,7 +68,7 @@ workflow:
 """
     ran = run_here(text, start_task=broken())
 
-    assert told(ran.events) == []
+    assert compensation_outcomes(ran.events) == []
     assert ran.tool.inputs_of("sorry_task")
     assert ran.result.status == "completed"
 

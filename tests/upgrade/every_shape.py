@@ -292,7 +292,7 @@ def shown(server: Server, execution_id: str) -> dict[str, Any]:
     return {route: server.ask(f"/api/executions/{execution_id}{route}") for route in ROUTES}
 
 
-def told(program: Program, db: str, execution_id: str) -> dict[str, Any]:
+def command_outputs(program: Program, db: str, execution_id: str) -> dict[str, Any]:
     """The output of commands about an execution in a store, by command."""
     return {" ".join(one): program.call(*one, execution_id, "--db", db) for one in COMMANDS}
 
@@ -307,7 +307,7 @@ def main(db: str, answers: str) -> None:
         with program.serving(*serving) as server:
             views = {name: shown(server, one) for name, one in ids.items()}
             lists = {wanted: server.listed(wanted) for wanted in LISTS}
-        commands = {name: told(program, db, one) for name, one in ids.items()}
+        commands = {name: command_outputs(program, db, one) for name, one in ids.items()}
         results = {
             str(one.relative_to(folder / RESULTS)): one.read_text() for one in (folder / RESULTS).rglob("*.json")
         }

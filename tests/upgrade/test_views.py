@@ -24,7 +24,7 @@ import pytest
 from noetl.store.postgres.database import address_of
 from tests import forked
 from tests.contracts.stores import fresh_url
-from tests.upgrade.every_shape import LISTS, RESULTS, Program, shown, told
+from tests.upgrade.every_shape import LISTS, RESULTS, Program, command_outputs, shown
 from tests.upgrade.goldens import answers_of, hash_of, make_file, make_schema
 
 NAMES = {"sqlite": "shapes_sqlite_0010", "postgres": "shapes_postgres_0009"}
@@ -146,7 +146,7 @@ class Views:
         with program.serving(*serving) as server:
             self.views = {name: shown(server, one) for name, one in sample.items()}
             self.lists = {wanted: server.listed(wanted) for wanted in LISTS}
-        self.commands = {name: told(program, db, sample[name]) for name in commanded}
+        self.commands = {name: command_outputs(program, db, sample[name]) for name in commanded}
 
 
 def _renamed(answer: Any, copy: str) -> Any:

@@ -232,7 +232,7 @@ workflow:
     assert [talk.sleep(), talk.sleep()] == [3600, 3600]
     talk.wake(1_000_000)
 
-    assert talk.told("human.") == ["human.created", "human.overdue", "human.escalated"]
+    assert talk.event_names("human.") == ["human.created", "human.overdue", "human.escalated"]
     task = talk.tasks[talk.task_id]
     assert (task.role, task.user, task.overdue, task.escalated) == ("a", None, True, True)
     assert talk.payloads("human.escalated")[0].user == "boss"
