@@ -244,6 +244,22 @@ async def test_an_xml_element_that_repeats_once_is_a_list_everywhere(tool: Conve
     assert read["rows"][2]["k"] == ["4"]
 
 
+async def test_a_sheet_of_one_column_may_have_many_empty_rows(tool: ConvertTool, tmp_path: Path) -> None:
+    """A note far below a table is common, and for a reader of JSON most lines are empty records then."""
+    from openpyxl import Workbook
+
+    book = Workbook()
+    for number, value in ((1, "id"), (2, 1), (2_000, 9)):
+        book.worksheets[0].cell(row=number, column=1, value=value)
+    book.save(tmp_path / "t.xlsx")
+
+    read = await done(tool, tmp_path, "t.xlsx")
+
+    assert read["columns"] == [{"name": "id", "type": "BIGINT"}]
+    assert [row["id"] for row in read["rows"] if row["id"] is not None] == [1, 9]
+    assert read["row_count"] == 1_999
+
+
 async def test_sheets_are_selected_and_trailing_empty_rows_dropped(tool: ConvertTool, tmp_path: Path) -> None:
     from openpyxl import Workbook
 

@@ -241,7 +241,8 @@ def _excel(connection: Any, staged: tuple[Path, list[tuple[str, str]]]) -> Sourc
         return _empty([])
     texts = ", ".join(f"'{index}': 'VARCHAR'" for index in range(len(columns)))
     casts = ", ".join(f'CAST("{at}" AS {kind}) AS {named(name)}' for at, (name, kind) in enumerate(columns))
-    options = f"format='newline_delimited', columns={{{texts}}}, maximum_object_size={_LARGEST_RECORD}"
+    # Without `records`, DuckDB takes each line for one value if most rows of a single column are empty.
+    options = f"format='newline_delimited', records=true, columns={{{texts}}}, maximum_object_size={_LARGEST_RECORD}"
     return _source_view(connection, f"SELECT {casts} FROM read_json({_literal(path)}, {options})")  # noqa: S608
 
 
