@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { reach, ticks, x, type Bar } from "./bars";
+import { reach, textPlace, ticks, x, type Bar } from "./bars";
 
 const bar = (from: number, to: number | null): Bar => ({
   id: `${from}`,
@@ -27,5 +27,18 @@ describe("the axis", () => {
   it("has round numbers and not too many", () => {
     expect(ticks({ from: 100, to: 107, width: 500 }, 100)).toEqual([0, 1, 2, 3, 4, 5, 6, 7]);
     expect(ticks({ from: 0, to: 90_000, width: 500 }, 0).length).toBeLessThanOrEqual(11);
+  });
+});
+
+describe("the text of a bar", () => {
+  it("stands behind the bar, or before it at the end of the chart", () => {
+    expect(textPlace(0, 100, 600, 200, true)).toEqual({ x: 108, anchor: "start", isInside: false });
+    expect(textPlace(400, 590, 600, 200, true)).toEqual({ x: 392, anchor: "end", isInside: false });
+  });
+  it("of a lost start stands inside a bar that fills the chart", () =>
+    expect(textPlace(5, 580, 600, 200, true)).toEqual({ x: 572, anchor: "end", isInside: true }));
+  it("is left out where there is no room at all", () => {
+    expect(textPlace(5, 580, 600, 72, false)).toBeNull();
+    expect(textPlace(5, 120, 150, 200, true)).toBeNull();
   });
 });

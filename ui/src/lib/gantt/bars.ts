@@ -45,6 +45,28 @@ export function x(moment: number, scale: Scale): number {
   return ((moment - scale.from) / (scale.to - scale.from)) * scale.width;
 }
 
+export interface TextPlace {
+  x: number;
+  anchor: "start" | "end";
+  isInside: boolean;
+}
+
+/** Where the text of a bar is written: behind it, before it where there is no room, else at its end if it may be inside.
+ * `from` and `to` are pixels of the bar in a chart of this width, `room` those that the text needs. */
+export function textPlace(
+  from: number,
+  to: number,
+  width: number,
+  room: number,
+  mayBeInside: boolean,
+): TextPlace | null {
+  if (to > 0 && to < width - room) return { x: to + 8, anchor: "start", isInside: false };
+  if (to > 0 && from > room && from < width) return { x: from - 8, anchor: "end", isInside: false };
+  const end = Math.min(to, width);
+  const fits = end - Math.max(from, 0) > room;
+  return mayBeInside && fits ? { x: end - 8, anchor: "end", isInside: true } : null;
+}
+
 const STEPS = [
   0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600, 7200,
   21_600, 43_200, 86_400,
