@@ -163,7 +163,7 @@ async def note_rerun(store: Store, first: str, again: str, *, is_complete: bool,
     """Remember that execution `again` repeats `first`. `is_complete`: it does all that failed there."""
     for kind in (_RERUN, _RERUN_OF):
         await store.key_values.sweep(kind, before=now - _RERUNS_KEPT_S)
-    # A name for each: two reruns at the same moment do not overwrite each other.
+    # Each rerun has its own name, so that two reruns at the same moment do not overwrite each other.
     await store.key_values.put(_RERUN, f"{first}/{again}", b"complete" if is_complete else b"", over=0, at=now)
     await store.key_values.put(_RERUN_OF, again, first.encode(), over=0, at=now)
 
@@ -182,14 +182,14 @@ async def reruns_of(store: Store, execution_id: str, *, only_complete: bool = Fa
 
 
 class RerunLinks(msgspec.Struct, frozen=True):
-    """Of executions in a list: which they repeat, and the newest that repeats each."""
+    """The reruns among executions in a list: which execution each one repeats, and the newest that repeats it."""
 
     sources: dict[str, str]
     newest: dict[str, str]
 
 
 async def rerun_links(store: Store, execution_ids: Sequence[str]) -> RerunLinks:
-    """Two queries, however many executions there are."""
+    """The reruns among these executions. It takes two queries, however many executions there are."""
     wanted = set(execution_ids)
     sources = await store.key_values.beginning(_RERUN_OF, execution_ids)
     noted = await store.key_values.beginning(_RERUN, [f"{one}/" for one in execution_ids])

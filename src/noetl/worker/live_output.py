@@ -56,7 +56,8 @@ class PrintedLines:
             self._dropped += 1
 
     def text(self, rest: list[str]) -> str | None:
-        """All of it, with a note where lines are missing; None if there is nothing. `rest` are lines without an end."""
+        """The whole text, with a note where lines are missing; None if there is none. `rest` are lines without an
+        end."""
         gap = [f"… {self._dropped} lines left out …"] if self._dropped else []
         return "\n".join([*self._first, *gap, *self._last, *rest]) or None
 

@@ -235,7 +235,7 @@ class Journal:
 
     @property
     def entries(self) -> tuple[Timed, ...]:
-        """Those not yet reported."""
+        """The entries that are not yet reported."""
         return tuple(self._entries)
 
     def report(self) -> Report:

@@ -105,8 +105,8 @@ def _ended_children(events: list[Event]) -> frozenset[str]:
 
 
 async def _lost_approvals(history: History, execution_id: str, events: list[Event]) -> tuple[Approval, ...]:
-    """What may have been approved in nested executions that are deleted: a playbook may be kept for a shorter time than
-    the one that calls it. The new run carries it along, or a second rerun would find nothing any more."""
+    """Approvals that may have been given in nested executions that are deleted: a playbook may be kept for a shorter
+    time than the one that calls it. The new run carries them along; otherwise a second rerun would not find them."""
     children = {child.execution_id for child in await history.children(execution_id)}
     called = {child_id_of(task_run_id): step for step, task_run_id in _ended_calls(events)}
     lost = tuple(lost_approval(step, child_id) for child_id, step in called.items() if child_id not in children)

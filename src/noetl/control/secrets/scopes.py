@@ -36,7 +36,7 @@ from noetl.templates.values import Authored
 # Beyond it the answer is "not all is known", which grants by the fixed parts of the template alone.
 _MOST = 10_000  # iterations of one order that are examined
 _FIXED = frozenset({"workload", "execution_id", "token", "_task"})
-_OWN_WORDS = frozenset({"page", "status_code"})  # of v2-case, about the call that was made; others are reserved
+_OWN_WORDS = frozenset({"page", "status_code"})  # names in v2-case about the call that was made; others are reserved
 _IMPLICIT = frozenset({"index", "parent"})
 
 
@@ -206,7 +206,7 @@ def _of_side_run(execution: Execution, run: StepRun, around: PipelineScope) -> P
 
 
 def _written_keys(step: Transition) -> frozenset[str] | None:
-    """The keys; None if a template computes the key, so that it may be any."""
+    """The keys that the tasks may write; None if a template computes a key, since that may be any key."""
     keys: set[str] = set()
     for written in _writes(step):
         if not isinstance(written.data, dict) or any(is_template(key) for key in written.data):
