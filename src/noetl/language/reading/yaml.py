@@ -95,8 +95,11 @@ _KEY_WITHOUT_SPACE = re.compile(r"\s*(?:- +)*[A-Za-z_][\w-]*:[^\s/]")
 _KEY_WITHOUT_COLON = re.compile(r"""(?P<before> *(?:- +)*)(?P<key>[A-Za-z_][\w-]*)(?: +(?P<value>[^\s:#"']+))? *""")
 # U+FF1A, U+FE55 and U+A789, which look like a colon.
 _KEY_WITH_WIDE_COLON = re.compile(r"\s*(?:- +)*(?P<key>[A-Za-z_][\w-]*) *(?P<colon>[\uff1a\ufe55\ua789])")
+# Spaces that do not break, ideographic ones, those of no width, and a byte order mark within the text: in the
+# indentation or behind the colon of a key.
+_ODD_SPACE = re.compile(r"[ -]*(?:[A-Za-z_][\w-]*:)?(?P<sign>[\u00a0\u2000-\u200d\u202f\u2060\u3000\ufeff])")
 _ON_EVENT = re.compile(r"\s*(?:- +)?on_event\s*:")
-_WORD_OR_BLANK = re.compile(r"\S+|[ \t]")
+_WORD_OR_BLANK = re.compile(r"\S+|[^\S\n]")
 # Number of lines above the failing one to search for `on_event:`.
 _NEAR = 8
 
@@ -147,7 +150,7 @@ def explain(error: yaml.YAMLError, places: Places, opened: int | None = None) ->
     at = getattr(mark, "index", getattr(error, "position", end))
     complaint = Complaint(places, min(at, end), min(getattr(began, "index", at), end), opened)
     # First the visible mistakes: the parser often reports only a consequence of them.
-    for seen in (_bare_template, _wide_colon, _tab, _on_event):
+    for seen in (_bare_template, _odd_character, _tab, _on_event):
         problem = seen(complaint)
         if problem is not None:
             return problem
@@ -185,17 +188,21 @@ def _quoted_template(before: str, text: str) -> str:
     return f"quote it: {key} {quoted(text.strip())}" if key.endswith(":") else f"quote it: {quoted(text.strip())}"
 
 
-def _wide_colon(complaint: Complaint) -> YamlProblem | None:
-    """`step： start`: the colon of a keyboard for Chinese or Japanese, on the line or the one above it."""
+def _odd_character(complaint: Complaint) -> YamlProblem | None:
+    """On the line or the one above: `step： start`, with the colon of a keyboard for Chinese or Japanese; or a space
+    that was copied from a web page."""
     # A second ":" of the failing line is a mistake of its own.
     above = () if ": " in complaint.before else (complaint.line - 1, complaint.began_line)
     for number in (complaint.line, *above):
-        found = _KEY_WITH_WIDE_COLON.match(complaint.places.line(number))
-        if found is not None:
-            hint = f'write "{found["key"]}:" and a space'
-            offset = complaint.places.offset(number) + found.start("colon")
+        line, start = complaint.places.line(number), complaint.places.offset(number)
+        if (found := _KEY_WITH_WIDE_COLON.match(line)) is not None:
             message = f'"{found["colon"]}" is a full-width colon, which YAML takes for text'
-            return complaint.problem(message, hint, offset)
+            return complaint.problem(message, f'write "{found["key"]}:" and a space', start + found.start("colon"))
+        if (found := _ODD_SPACE.match(line)) is not None:
+            name = f"U+{ord(found['sign']):04X}"
+            message = f"the invisible character {name} stands where YAML takes only plain spaces"
+            hint = f"replace every {name} in the file by a space, or remove it"
+            return complaint.problem(message, hint, start + found.start("sign"))
     return None
 
 
