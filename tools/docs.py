@@ -28,15 +28,15 @@ Every change of an execution's state is an event in an append-only log. The stat
 | `event_id` | The id of the event: its execution and its position, for most events. |
 | `parent_id` | The event that caused this one. |
 | `trace_id` | The same for all events that one request caused. |
-| `on_behalf` | The server wrote the event in place of a worker: for a step without tools, or a pipeline of `noop` tasks only. |
+| `on_behalf` | The server wrote the event in place of a worker: the step has no tools, or `noop` tasks only. |
 
 ```console
 $ noetl run -o jsonl examples/hello.yaml | head -n 1
 {"event_id":"…","execution_id":"…","seq":1,"event_type":"playbook.execution_requested","name":"playbook.execution_requested",…}
 ```
 
-This table is generated from the classes of events in `noetl/events`. The last column names the event that began what this
-event ends.
+This table is generated from the classes of events in `noetl/events`. The last column names the event that began what
+this event ends.
 
 | event | written by | about | ends |
 |---|---|---|---|

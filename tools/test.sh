@@ -7,8 +7,9 @@ set -u
 cd "$(dirname "$0")/.."
 worst=0
 
-# The driver of the browser runs its own event loop in the process, so its tests have a separate process.
-.venv/bin/pytest -m "not deep" tests/browser >.venv/browser.log 2>&1 & browser=$!
+# The driver of the browser runs its own event loop in the process, so its tests have separate processes: two, since one
+# alone takes longer than all other tests. The tests of a file stay together, because they share a server.
+.venv/bin/pytest -n 2 --dist loadfile -m "not deep" tests/browser >.venv/browser.log 2>&1 & browser=$!
 make --no-print-directory check >.venv/check.log 2>&1 & check=$!
 make --no-print-directory test-ui >.venv/ui.log 2>&1 & ui=$!
 trap 'kill $browser $check $ui 2>/dev/null' INT TERM

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.servers.environments import debian_environment
+from tests.servers.environments import debian_environment, installation_lock
 
 SHELL = "chromium-headless-shell"
 UI = Path(__file__).parents[2] / "src" / "noetl" / "_ui" / "index.html"
@@ -35,13 +35,15 @@ ARGUMENTS = [
 
 @cache
 def program() -> str | None:
-    found = shutil.which(SHELL) or _unpacked_shell() or _on_path()
-    if found is None and os.geteuid() == 0 and shutil.which("apt-get"):
-        _apt_get("update", "-qq")
-        for package in (SHELL, "chromium"):  # the first is younger: older systems have the second only
-            _apt_get("install", "-y", "-qq", "--no-install-recommends", package, "fonts-dejavu-core")
-            if (found := shutil.which(SHELL) or _on_path()) is not None:
-                break
+    # Two processes run the browser tests, and apt-get refuses to run twice.
+    with installation_lock("chromium"):
+        found = shutil.which(SHELL) or _unpacked_shell() or _on_path()
+        if found is None and os.geteuid() == 0 and shutil.which("apt-get"):
+            _apt_get("update", "-qq")
+            for package in (SHELL, "chromium"):  # the first is younger: older systems have the second only
+                _apt_get("install", "-y", "-qq", "--no-install-recommends", package, "fonts-dejavu-core")
+                if (found := shutil.which(SHELL) or _on_path()) is not None:
+                    break
     return found
 
 

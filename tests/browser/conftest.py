@@ -45,11 +45,10 @@ Visitor = Callable[..., Page]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All on one worker: one server and one browser are enough for two cores. The first of them may have to install the
-    browser, one runs a playbook of 100,000 events, and each waits patiently at several places."""
+    """The first test may have to install the browser, one runs a playbook of 100,000 events, and each waits patiently
+    at several places."""
     for item in items:
         if "browser" in item.path.parts:
-            item.add_marker(pytest.mark.xdist_group("browser"))
             item.add_marker(pytest.mark.timeout(600))
 
 

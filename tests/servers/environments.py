@@ -11,7 +11,8 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
@@ -52,14 +53,26 @@ def node_environment(name: str, *packages: str) -> Path:
     return _made(name, packages, make) / "node_modules/.bin"
 
 
-def _made(name: str, contents: tuple[str, ...], make: Callable[[Path], None]) -> Path:
-    """The folder, made by whichever test process comes first. A half-made one is thrown away."""
-    digest = hashlib.sha256("\n".join((sys.version, *contents)).encode()).hexdigest()[:12]
-    root = Path(os.environ.get("NOETL_TEST_CACHE") or user_cache_path("noetl-tests"))
-    folder, done = root / f"{name}-{digest}", root / f"{name}-{digest}.done"
+def _cache_folder() -> Path:
+    return Path(os.environ.get("NOETL_TEST_CACHE") or user_cache_path("noetl-tests"))
+
+
+@contextmanager
+def installation_lock(name: str) -> Iterator[None]:
+    """Only one test process at a time installs what has this name."""
+    root = _cache_folder()
     root.mkdir(parents=True, exist_ok=True)
     with (root / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _made(name: str, contents: tuple[str, ...], make: Callable[[Path], None]) -> Path:
+    """The folder, made by whichever test process comes first. A half-made one is thrown away."""
+    digest = hashlib.sha256("\n".join((sys.version, *contents)).encode()).hexdigest()[:12]
+    root = _cache_folder()
+    folder, done = root / f"{name}-{digest}", root / f"{name}-{digest}.done"
+    with installation_lock(name):
         if not done.exists():
             shutil.rmtree(folder, ignore_errors=True)
             try:
