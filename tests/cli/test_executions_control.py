@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from noetl.operations.local import user_name
 from tests.cli.gated_run import Gated
 from tests.cli.running import call
 from tests.cli.stored import stored
@@ -50,7 +52,7 @@ def test_a_running_execution_is_paused_and_resumed_from_another_terminal(gated: 
     assert steer(gated, "pause").startswith("paused execution ")
     assert status(gated) == "paused"
     why = call("explain", "last", "--db", str(gated.db))[1]
-    assert "it was paused at" in why
+    assert re.search(rf"it was paused at \S+ by {re.escape(user_name())}: ", why)
     assert "noetl resume " in why
     assert "was paused already" in steer(gated, "pause")
     gated.gate.touch()

@@ -83,7 +83,7 @@ class JoinUnfilled(Payload, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class PlaybookPaused(Payload, frozen=True, kw_only=True, omit_defaults=True):
-    """`actor` is the user who asked for it; None: its parent was paused, or it was asked for without a server."""
+    """`actor` is the user who asked for it; None: its parent was paused, or the user is not known."""
 
     event_type = "playbook.paused"
     meaning = EventMeaning("playbook", EventPhase.HELD)

@@ -108,7 +108,8 @@ class LocalOperations(LocalAdministration):
         from noetl.operations.executions import control_result
 
         row = await self._execution(execution_id)
-        return await control_result(self.store, row, action, await self._commands.control(row, action, reason))
+        verdict = await self._commands.control(row, action, reason, actor=self._actor or None)
+        return await control_result(self.store, row, action, verdict)
 
     async def events(self, execution_id: str, *, after: int = 0, follow: bool = False) -> AsyncIterator[Event]:
         from noetl.operations.executions import event_pages, followed_events

@@ -65,12 +65,15 @@ class LocalCommands:
             results.append(result)
         return results
 
-    async def control(self, row: ExecutionRow, action: str, reason: str | None) -> ReportResult:
+    async def control(
+        self, row: ExecutionRow, action: str, reason: str | None, *, actor: str | None = None
+    ) -> ReportResult:
         """Pause, resume, cancel or compensate. SettledError for an execution that is over."""
         if row.finished_at is not None:
             raise SettledError(f"execution {row.execution_id} has ended: it is {row.status}")
         # Store the request before looking for a driver: one that starts in between finds it.
-        request_id = await self._store.requests.ask(row.execution_id, action, reason=reason, at=self._clock.now())
+        body = requests.control_body(reason, actor)
+        request_id = await self._store.requests.ask(row.execution_id, action, reason=body, at=self._clock.now())
         if not await is_abandoned(self._store, row) and await self._is_driven(row):
             request = await self._wait_for_answer(request_id, time.monotonic() + ANSWER_TIMEOUT_S)
             if request is not None and request.answer is not None:
@@ -78,7 +81,7 @@ class LocalCommands:
         executions = self._executions()
         # Load it with its children: a pause or cancellation applies to them too.
         await executions.take_up(row.execution_id, is_gone=lambda _: True)
-        command = requests.command_for(action, at=self._clock.now(), reason=reason)
+        command = requests.command_for(action, at=self._clock.now(), reason=reason, actor=actor)
         verdict = await executions.control(row.execution_id, command)
         await self._store.requests.answer(request_id, verdict.value, at=self._clock.now())
         return verdict

@@ -11,6 +11,7 @@ from noetl.control.background import presence
 from noetl.control.outside import requests
 from noetl.control.outside.requests import serve_requests, take
 from noetl.engine.commands import CancelTimer, DeliverSignal
+from noetl.events.control import PlaybookPaused
 from noetl.events.orders import ReportResult
 from noetl.store.installation import MemoryKeyValues
 from noetl.store.memory import MemoryStore
@@ -54,6 +55,29 @@ async def test_a_refused_request_is_answered_with_its_reason() -> None:
 
     assert requests.decoded_result(text).verdict is ReportResult.NOT_FOUND
     assert requests.decoded_result(text).detail == 'no timer "siesta" is running in this execution'
+
+
+@pytest.mark.parametrize(
+    ("body", "reason", "actor"),
+    [
+        (requests.control_body("lunch", "ann"), "lunch", "ann"),
+        (requests.control_body(None, "ann"), None, "ann"),
+        ("lunch", "lunch", None),  # as an earlier version asks
+        ('{"reason": "lunch"}', '{"reason": "lunch"}', None),
+        (None, None, None),
+    ],
+)
+async def test_a_pause_records_its_reason_and_who_asked_for_it(
+    body: str | None, reason: str | None, actor: str | None
+) -> None:
+    control_plane = ControlPlane()
+    await control_plane.start(TIMER)
+
+    verdict, _ = await answer(control_plane, "pause", body)
+
+    assert verdict is ReportResult.ACCEPTED
+    [paused] = [event for event in await control_plane.store.events("x1") if event.event_type == "playbook.paused"]
+    assert paused.payload == PlaybookPaused(reason=reason, actor=actor)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 
 import msgspec
 
@@ -37,6 +38,28 @@ def command_for(action: str, *, at: float, reason: str | None, actor: str | None
             return commands.CancelExecution(at=at, reason=reason or "on request", compensate=True, actor=actor)
         case _:
             raise RefusedError(f'there is no action "{action}" for an execution; allowed are {", ".join(ACTIONS)}')
+
+
+class _Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The body of a pause, resume or cancel request of a user."""
+
+    actor: str
+    reason: str | None = None
+
+
+def control_body(reason: str | None, actor: str | None) -> str | None:
+    """As the column `reason` of a request holds it. Without a user it is the reason alone; earlier versions write no
+    other."""
+    return msgspec.json.encode(_Asked(actor=actor, reason=reason)).decode() if actor else reason
+
+
+def _requested_control(request: RequestRow, *, at: float) -> Control:
+    """The pause, resume or cancellation that is asked for."""
+    reason, actor = request.reason, None
+    with suppress(msgspec.DecodeError):  # it is the reason alone
+        asked = msgspec.json.decode(reason or "", type=_Asked)
+        reason, actor = asked.reason, asked.actor
+    return command_for(request.action, at=at, reason=reason, actor=actor)
 
 
 async def serve_requests(
@@ -75,7 +98,7 @@ async def take(executions: Executions, requests: Requests, request: RequestRow, 
     try:
         command = requested_command(request, at=clock.now())
         if command is None:
-            control = command_for(request.action, at=clock.now(), reason=request.reason)
+            control = _requested_control(request, at=clock.now())
             verdict = await executions.control(request.execution_id, control)
             text = verdict.value
         else:
