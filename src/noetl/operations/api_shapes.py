@@ -246,8 +246,7 @@ class PlaybookInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VersionView(msgspec.Struct, frozen=True, kw_only=True):
-    """`registered_by` is the user who registered it on a server; null in lists of playbooks, and where it is not
-    known."""
+    """`registered_by` is the user who registered it on a server; null where it is not known."""
 
     path: str
     version: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -145,7 +146,18 @@ async def playbook_versions(store: Store, path: str) -> list[VersionView]:
     rows = await store.catalog.versions(path)
     if not rows:
         raise await _no_playbook(store.catalog, path)
-    noted = await store.key_values.beginning(_REGISTERED_BY, [catalog_id(path, "")])
+    return await _with_authors(store, rows, [catalog_id(path, "")])
+
+
+async def newest_versions(store: Store, *, limit: int) -> list[VersionView]:
+    """The newest version of each playbook, by path, with who registered it."""
+    rows = await store.catalog.paths(limit=limit)
+    return await _with_authors(store, rows, [catalog_id(row.path, row.version) for row in rows])
+
+
+async def _with_authors(store: Store, rows: Sequence[CatalogRow], prefixes: Sequence[str]) -> list[VersionView]:
+    """Views of versions whose ids begin with one of `prefixes`. One query, however many there are."""
+    noted = await store.key_values.beginning(_REGISTERED_BY, prefixes)
     authors = {one.name: one.body.decode() for one in noted}
     return [
         VersionView(**version_fields(row), registered_by=authors.get(catalog_id(row.path, row.version))) for row in rows
@@ -176,10 +188,6 @@ async def playbook_source(catalog: Catalog, path: str, version: str | int | None
     if row.source is None:
         raise NotFoundError(f'playbook "{catalog_id(path, row.version)}" was registered without its text')
     return row.source
-
-
-def version_view(row: CatalogRow) -> VersionView:
-    return VersionView(**version_fields(row))
 
 
 def version_fields(row: CatalogRow) -> dict[str, Any]:

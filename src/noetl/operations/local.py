@@ -205,9 +205,9 @@ class LocalOperations(LocalAdministration):
         return version.info()
 
     async def playbooks(self, *, limit: int = 200) -> list[api_shapes.VersionView]:
-        from noetl.operations.catalog import version_view
+        from noetl.operations.catalog import newest_versions
 
-        return [version_view(row) for row in await self.store.catalog.paths(limit=limit)]
+        return await newest_versions(self.store, limit=limit)
 
     async def versions(self, path: str) -> list[api_shapes.VersionView]:
         from noetl.operations.catalog import playbook_versions

@@ -13,12 +13,12 @@ from noetl.operations.api_shapes import CatalogPage, PlaybookSteps, VersionDetai
 from noetl.operations.catalog import (
     Conditions,
     matching_steps,
+    newest_versions,
     playbook_source,
     playbook_versions,
     register_playbook,
     registered_version,
     version_fields,
-    version_view,
 )
 from noetl.server import playbook_texts
 from noetl.server.access.audit_writer import OBJECT
@@ -114,8 +114,7 @@ async def _registering_in(request: Request) -> Registering:
 @router.get("/api/catalog", **openapi_docs(CatalogPage, summary="List playbooks"))
 async def catalogue(request: Request, limit: Annotated[int, Query(ge=1, le=1000)] = 200) -> Response:
     """The newest version of each path, by path."""
-    rows = await services_of(request).store.catalog.paths(limit=limit)
-    return Json(CatalogPage(playbooks=[version_view(row) for row in rows]))
+    return Json(CatalogPage(playbooks=await newest_versions(services_of(request).store, limit=limit)))
 
 
 @router.get("/api/steps", **openapi_docs(PlaybookSteps, summary="Find steps of playbooks"))

@@ -6142,8 +6142,7 @@ export interface components {
         };
         /**
          * VersionView
-         * @description `registered_by` is the user who registered it on a server; null in lists of playbooks, and where it is not
-         *     known.
+         * @description `registered_by` is the user who registered it on a server; null where it is not known.
          */
         VersionView: {
             catalog_id: string;
