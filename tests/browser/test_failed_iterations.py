@@ -156,6 +156,14 @@ def test_only_the_failed_items_are_rerun_and_other_results_are_reused(
     logs = here.api.get(f"executions/{again}/logs").raise_for_status().json()["lines"]
     assert sorted(line["path"] for line in logs) == [[n] for n in range(3, 50, 7)]
 
+    page.get_by_role("tab", name="Loops").click()
+    tab = page.get_by_role("tabpanel")
+    expect(tab).to_contain_text("49 done, 43 of them taken over from the earlier run, 1 failed")
+    page.locator("canvas").click(position={"x": 5, "y": 5})
+    expect(page.get_by_role("complementary", name="Iteration 0 of start")).to_contain_text("It did not run here")
+    picture(page, "items-taken-over")
+    assert findings(page) == []
+
 
 def test_compared_runs_show_their_failed_iterations_and_can_be_exchanged(
     open_at: Callable[[str], Page], here: Site, partial: str

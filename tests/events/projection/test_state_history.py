@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from noetl.events.envelope import Event
 from noetl.events.events import Payload
-from noetl.events.loops import IterationDone, IterationFailed, IterationStarted, LoopStarted
+from noetl.events.loops import IterationDone, IterationFailed, IterationStarted, LoopKept, LoopStarted
 from noetl.events.outcomes import Error
 from noetl.events.payloads import EventSource
 from noetl.events.projection.loop_cells import BLOCK, MOST_FAILURES, LoopCells, LoopCounts, NumberHistory
@@ -200,6 +200,18 @@ def test_a_loop_extended_by_its_iterations_has_the_size_of_the_shown_position() 
         LoopCounts(5, 2, 0),
     ]
     assert [cells.blocks(at)[0] for at in (1, 2, 3, 4)] == ["0", "1", "200", "20002"]
+
+
+def test_iterations_of_an_earlier_run_are_done_and_told_apart() -> None:
+    cells = LoopCells("a", "r", 1, LoopStarted(total=4))
+    cells.keep(LoopKept(indices=(0, 3), results=[1, 2]), 2)
+    cells.take(IterationStarted(index=1, path=(1,)), 3)
+    cells.take(IterationDone(index=1, path=(1,)), 4)
+
+    assert [cells.blocks(at)[0] for at in (1, 2, 3, 4)] == ["0000", "4004", "4104", "4204"]
+    assert [cells.counts(at).done for at in (1, 2, 3, 4)] == [0, 2, 2, 3]
+    assert [cells.kept_count(at) for at in (1, 2, 4)] == [0, 2, 2]
+    assert [cells.is_kept(index) for index in range(4)] == [True, False, False, True]
 
 
 def test_only_changed_blocks_of_a_long_loop_are_sent() -> None:

@@ -104,6 +104,9 @@ async def test_a_successfully_rerun_failure_is_no_failure_and_both_runs_name_eac
         after = [one["execution_id"] for one in (await talk.get("/api/trends"))["failures"]]
         told = await talk.get(f"/api/executions/{first}")
         partial = await talk.get(f"/api/executions/{still}")
+        [loop] = (await talk.get(f"/api/executions/{still}/loops"))["loops"]
+        own = {"step_run_id": loop["step_run_id"]}
+        items = [await talk.get(f"/api/executions/{still}/iteration", params={**own, "path": n}) for n in (0, 1)]
         last = await talk.get(f"/api/executions/{mended}")
 
     assert before == [still, first]
@@ -112,6 +115,8 @@ async def test_a_successfully_rerun_failure_is_no_failure_and_both_runs_name_eac
     assert (last["rerun_of"], last["from_step"], last["reruns"]) == (still, None, [])
     assert (partial["from_step"], partial["rerun_items"]) == ("start", {"kept": 2, "total": 3, "indices": [1]})
     assert (told["rerun_items"], last["rerun_items"]) == (None, None)
+    assert (loop["blocks"], loop["done"], loop["kept"], loop["failed"]) == ({"0": "434"}, 2, 2, 1)
+    assert [(one["status"], one["item"]) for one in items] == [("kept", 1), ("failed", 0)]
 
 
 async def test_a_rerun_of_items_that_are_stored_apart_names_those_it_ran() -> None:

@@ -145,6 +145,8 @@ export const t = area("execution", {
   doneCount: (done: Value) => `${done} done,`,
   failedCountThen: (failed: Value) => `${failed} failed,`,
   stoppedItems: "stopped",
+  takenOver: "taken over",
+  keptCount: (kept: Value) => `${kept} of them taken over from the earlier run,`,
   notRunCount: (open: Value) => `${open} not run to their end,`,
   ofTotal: (total: Value) => `of ${total}`,
   ofIterationsDoneFailed: (step: Value, done: Value, total: Value, failed: Value) =>
@@ -166,6 +168,7 @@ export const t = area("execution", {
 
   // Iteration.svelte
   iterationOf: (path: Value, step: Value) => `Iteration ${path} of ${step}`,
+  takenOverMeans: "It did not run here: the earlier run had done it, and its result is used.",
   iterationNumber: (path: Value) => `Iteration ${path}`,
   theIteration: "the iteration",
   item: "Item",

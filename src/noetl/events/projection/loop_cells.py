@@ -49,7 +49,7 @@ class NumberHistory:
 
 BLOCK = 1_000  # iterations that are read together
 MOST_FAILURES = 1_000  # failed iterations that are listed for one loop; all are counted
-OPEN, RUNNING, DONE, FAILED = b"0123"  # as a block spells them
+OPEN, RUNNING, DONE, FAILED, KEPT = b"01234"  # as a block spells them; kept ones are done too, by an earlier run
 _MESSAGE = 300  # characters of one
 _OWN_BYTES = 700  # of a loop without its iterations
 
@@ -81,6 +81,7 @@ class LoopCells:
         "_begun",
         "_changed",
         "_ended",
+        "_kept",
         "_now",
         "_passed_over",
         "_states",
@@ -100,7 +101,7 @@ class LoopCells:
         self._changed = array("I")  # by block, the last event that changed it
         # Counted with each event, since counting the cells of a long loop for each reader would cost its length.
         self._now = LoopCounts(0, 0, 0)
-        self._total, self._passed_over = NumberHistory(), NumberHistory()
+        self._total, self._passed_over, self._kept = NumberHistory(), NumberHistory(), NumberHistory()
         self._grow(payload.total, seq)
 
     @property
@@ -123,7 +124,8 @@ class LoopCells:
         """Iterations that an earlier run had done."""
         for index in payload.indices:
             self._changed[index // BLOCK] = seq
-            self._ended[index], self._states[index] = seq, DONE
+            self._ended[index], self._states[index] = seq, KEPT
+        self._kept.put(seq, len(payload.indices))
         self._now = msgspec.structs.replace(self._now, done=self._now.done + len(payload.indices))
 
     def pass_over(self, seq: int) -> None:
@@ -164,10 +166,17 @@ class LoopCells:
         cells = [self._block(number, at, total) for number in range(-(-total // BLOCK))]
         return LoopCounts(
             total,
-            sum(one.count(DONE) for one in cells),
+            sum(one.count(DONE) + one.count(KEPT) for one in cells),
             sum(one.count(FAILED) for one in cells),
             passed_over=(self._passed_over.at(at) or (0,))[0],
         )
+
+    def kept_count(self, at: int) -> int:
+        """How many of the iterations that are done an earlier run had done."""
+        return (self._kept.at(at) or (0,))[0]
+
+    def is_kept(self, index: int) -> bool:
+        return self._states[index] == KEPT
 
     def blocks(self, at: int, since: int = 0) -> dict[int, str]:
         """The blocks after event `at`, by number, a digit for each iteration. For the current state, only those that

@@ -55,7 +55,8 @@ class IterationTry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class IterationView(msgspec.Struct, kw_only=True):
-    """`status`: open | running | done | failed | cancelled, with its loop. `has_item` is false where the items
+    """`status`: open | running | done | failed | cancelled, with its loop; kept: the execution that this one reruns had
+    done it. `has_item` is false where the items
     are stored apart from the log."""
 
     step: str
@@ -84,6 +85,9 @@ async def iteration_of(
         items = started.payload.items if isinstance(started.payload, LoopStarted) else None
         if items is not None and path[-1] < len(items):
             view.has_item, view.item = True, items[path[-1]]
+    if cells.is_kept(path[-1]):
+        view.status = "kept"
+        return view
     async for event in _own_events(services, execution_id, cells, span, path):
         _take(view, event)
     if view.status == "running" and step_run_id in history.loop_ends:

@@ -89,8 +89,10 @@ class FailedIterationView(msgspec.Struct, frozen=True, kw_only=True):
 
 class LoopProjection(msgspec.Struct, frozen=True, kw_only=True):
     """One level of a loop; `path` is the iteration around it. `blocks` has a digit for each iteration, 1,000 in a
-    block, by the number of the block: 0 not started, 1 running, 2 done, 3 failed. `failures` are the first 1,000. The
-    step run `is_over`: what was running was stopped. `passed_over` are done although a task of theirs failed."""
+    block, by the number of the block: 0 not started, 1 running, 2 done, 3 failed, 4 done by the execution that this one
+    reruns. `failures` are the first 1,000. The step run `is_over`: what was running was stopped. Of those that are
+    done, `passed_over` are so although a task of theirs failed, and `kept` were taken over from the earlier execution.
+    """
 
     step: str
     step_run_id: str
@@ -102,6 +104,7 @@ class LoopProjection(msgspec.Struct, frozen=True, kw_only=True):
     blocks: dict[int, str]
     failures: list[FailedIterationView]
     passed_over: int = 0
+    kept: int = 0
 
 
 class LoopsView(msgspec.Struct, frozen=True, kw_only=True):
@@ -215,6 +218,7 @@ def _loop(history: StateHistory, cells: LoopCells, at: int, since: int) -> LoopP
         is_over=end is not None and end <= at,
         blocks=cells.blocks(at, since),
         passed_over=counts.passed_over,
+        kept=cells.kept_count(at),
         failures=[
             FailedIterationView(index=failure.index, kind=failure.kind, message=failure.message)
             for failure in cells.failures

@@ -3768,7 +3768,8 @@ export interface components {
         };
         /**
          * IterationView
-         * @description `status`: open | running | done | failed | cancelled, with its loop. `has_item` is false where the items
+         * @description `status`: open | running | done | failed | cancelled, with its loop; kept: the execution that this one reruns had
+         *     done it. `has_item` is false where the items
          *     are stored apart from the log.
          */
         IterationView: {
@@ -3975,8 +3976,9 @@ export interface components {
         /**
          * LoopProjection
          * @description One level of a loop; `path` is the iteration around it. `blocks` has a digit for each iteration, 1,000 in a
-         *     block, by the number of the block: 0 not started, 1 running, 2 done, 3 failed. `failures` are the first 1,000. The
-         *     step run `is_over`: what was running was stopped. `passed_over` are done although a task of theirs failed.
+         *     block, by the number of the block: 0 not started, 1 running, 2 done, 3 failed, 4 done by the execution that this one
+         *     reruns. `failures` are the first 1,000. The step run `is_over`: what was running was stopped. Of those that are
+         *     done, `passed_over` are so although a task of theirs failed, and `kept` were taken over from the earlier execution.
          */
         LoopProjection: {
             blocks: {
@@ -4000,6 +4002,8 @@ export interface components {
          *     all.
          */
         LoopsView: {
+            kept: number;
+            /** @default 0 */
             at: number;
             block: number;
             execution_id: string;

@@ -10,6 +10,7 @@ const loop = (more: Partial<LoopProjection> = {}): LoopProjection => ({
   done: 1,
   failed: 1,
   passed_over: 0,
+  kept: 0,
   is_over: false,
   blocks: { "0": "213", "1": "00" },
   failures: [{ index: 2, kind: "tool", message: "no luck" }],

@@ -13,10 +13,11 @@ export interface Grid {
   run: string;
   path: string; // of the iteration around it; empty for the outermost loop
   total: number;
-  cells: Uint8Array; // by iteration: 0 not started, 1 running, 2 done, 3 failed
+  cells: Uint8Array; // by iteration: 0 not started, 1 running, 2 done, 3 failed, 4 done by the run before
   done: number;
   failed: number;
   passedOver: number; // of those that are done: a task of theirs failed
+  kept: number; // of those that are done: the run before had done them
   isOver: boolean; // what was running was stopped
   failures: readonly Failure[];
 }
@@ -39,7 +40,7 @@ function cellsOf(loop: LoopProjection, block: number, before: Uint8Array | undef
 }
 
 function gridOf(loop: LoopProjection, block: number, before: Grid | undefined): Grid {
-  const { step, step_run_id: run, total, done, failed, is_over: isOver, passed_over: passedOver } = loop;
+  const { step, step_run_id: run, total, done, failed, kept, is_over: isOver, passed_over: passedOver } = loop;
   const path = loop.path.join(".");
   const fresh = loop.failures.map(({ index, kind, message }) => ({
     index,
@@ -50,7 +51,7 @@ function gridOf(loop: LoopProjection, block: number, before: Grid | undefined): 
   const known = before?.failures ?? [];
   const failures = fresh.length ? [...known, ...fresh].sort((a, b) => a.index - b.index) : known;
   const cells = cellsOf(loop, block, before?.cells);
-  return { step, run, path, total, done, failed, passedOver, isOver, failures, cells };
+  return { step, run, path, total, done, failed, passedOver, kept, isOver, failures, cells };
 }
 
 /** How often each reason is there, the commonest first. */
