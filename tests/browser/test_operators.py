@@ -137,6 +137,21 @@ def test_a_run_that_waits_for_a_person_says_so_and_not_when_its_next_timer_is(
     here.api.post(f"executions/{execution_id}/cancel", json={}).raise_for_status()
 
 
+def test_a_run_that_waits_for_a_message_says_so(open_at: Open, here: Site, picture: Picture) -> None:
+    execution_id = here.start("tests/waiting", order=4711)
+    here.until_waiting(execution_id, "pay")
+    page = open_at("/executions?text=tests/waiting")
+
+    row = page.locator("tbody tr", has_text=execution_id[-8:])
+    expect(row.get_by_role("link", name="waits for a message", exact=True)).to_be_visible()
+    picture(page, "list-message")
+    assert findings(page) == []
+    row.get_by_role("link", name="waits for a message").click()
+
+    expect(page.get_by_role("tabpanel", name="Explain")).to_contain_text("paid")
+    here.api.post(f"executions/{execution_id}/cancel", json={}).raise_for_status()
+
+
 def test_failed_executions_are_narrowed_by_step_and_error(open_at: Open, here: Site, picture: Picture) -> None:
     here.register(REASONS)
     called, checked = [here.start("tests/reasons") for _ in range(2)], here.start("tests/reasons", at="check")

@@ -82,6 +82,7 @@ def _on_execution_event(execution: Execution, event: Event, payload: _ExecutionE
         case executions.WorkflowStarted():
             execution.origin.workload, execution.origin.started_at = payload.workload, event.ts
         case executions.PlaybookLate():
+            execution.lifecycle.late = True
             execution.open_waits.due_times.cancel(DueTime.LATE, late_key(payload.after_s))
         case CtxPatched():
             # A new mapping, never a change in place: a template such as `args: {before: "{{ ctx }}"}` may have put the

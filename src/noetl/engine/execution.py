@@ -235,6 +235,7 @@ class ExecutionLifecycle(msgspec.Struct, kw_only=True):
     """Whether the execution runs, and how it ended."""
 
     paused: bool = False
+    late: bool = False  # it has taken longer than was expected
     cancelled: str | None = None  # the reason, once it was cancelled
     error: Error | None = None
     failed_step: str | None = None  # the step that `error` came from, where it came from one
@@ -310,7 +311,10 @@ class WaitStates(msgspec.Struct, kw_only=True):
 
     due_times: DueTimes = msgspec.field(default_factory=DueTimes)
     waits: dict[str, Wait] = {}
-    people: int = 0  # how many of these wait for a person; counted along, since every commit asks
+    # How many of these wait for a person, a message and a signal; counted along, since every commit asks.
+    people: int = 0
+    messages: int = 0
+    signals: int = 0
     # Ended tasks stay here: the answer to a late completion is "already completed" instead of "no such task".
     human_tasks: dict[str, OpenHumanTask] = {}
     listeners: dict[str, None] = {}  # step runs whose rules see events of other steps (V2C-13)

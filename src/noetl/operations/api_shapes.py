@@ -19,7 +19,8 @@ class ExecutionView(msgspec.Struct, frozen=True, kw_only=True):
     """A row of the list. `events` is the number of its last event; `wake_at` is when its next timer fires.
     `failed_iterations` of `iterations` failed, over the loops with a failure; null where they were not counted. Of the
     others `unrun_iterations` were not run to their end, and `passed_over_iterations` went on after an error of a task
-    (`do: continue`). `error_kind` and `failed_step` say why it failed, `open_tasks` how many people it waits for.
+    (`do: continue`). `error_kind` and `failed_step` say why it failed, `open_tasks` how many people it waits for,
+    `awaited_messages` and `awaited_signals` how many of these; `is_late`: it is open for longer than was expected.
     `trial` is draft or step-test, null for a run of a registered playbook. `rerun_of` is the execution that it repeats,
     `rerun_by` the newest that repeats it."""
 
@@ -40,6 +41,9 @@ class ExecutionView(msgspec.Struct, frozen=True, kw_only=True):
     unrun_iterations: int = 0
     passed_over_iterations: int = 0
     open_tasks: int = 0
+    awaited_messages: int = 0
+    awaited_signals: int = 0
+    is_late: bool = False
     error_kind: str | None = None
     failed_step: str | None = None
     trial: str | None = None

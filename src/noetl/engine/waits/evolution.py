@@ -70,14 +70,28 @@ def close_all(execution: Execution, run: StepRun, at: float) -> None:
     for kind, wait_id in run.step_waits.open.items():
         del execution.open_waits.waits[wait_id]
         execution.open_waits.due_times.cancel(DueTime.WAIT, wait_id)
+        _count(execution, kind, -1)
         if kind is WaitKind.HUMAN:
             execution.open_waits.due_times.cancel(DueTime.DUE, wait_id)
             execution.open_waits.due_times.cancel(DueTime.ESCALATE, wait_id)
-            execution.open_waits.people -= 1
             # A completed task stays completed: its own end also closes the waits of its step.
             if (task := execution.open_waits.human_tasks[wait_id]).is_open:
                 execution.open_waits.human_tasks[wait_id] = withdrawn_task(task, at)
     run.step_waits.open.clear()
+
+
+def _count(execution: Execution, kind: WaitKind, change: int) -> None:
+    match kind:
+        case WaitKind.HUMAN:
+            execution.open_waits.people += change
+        case WaitKind.MESSAGE:
+            execution.open_waits.messages += change
+        case WaitKind.SIGNAL:
+            execution.open_waits.signals += change
+        case WaitKind.TIMER:
+            pass  # lists show the time of the next one
+        case _:
+            assert_never(kind)
 
 
 def watch_lifetime(execution: Execution, run: StepRun) -> None:
@@ -110,12 +124,12 @@ def _on_wait_opened(
         watch_lifetime(execution, run)
     execution.open_waits.waits[wait.wait_id] = wait
     run.step_waits.open[wait.kind] = wait.wait_id
+    _count(execution, wait.kind, 1)
     # A human task has two times of its own, due and escalation, instead of one end.
     if not isinstance(payload, waits.HumanCreated):
         if wait.due_at is not None:
             execution.open_waits.due_times.set(DueTime.WAIT, wait.wait_id, wait.due_at)
         return
-    execution.open_waits.people += 1
     task = new_task(payload, step=run.step, step_run_id=run.step_run_id, at=event.ts)
     execution.open_waits.human_tasks[task.task_id] = task
     if payload.due_at is not None:

@@ -3407,6 +3407,10 @@ export interface components {
          *     longer than was expected.
          */
         ExecutionDetail: {
+            /** @default 0 */
+            awaited_messages: number;
+            /** @default 0 */
+            awaited_signals: number;
             /** @default null */
             cancelled_by: string | null;
             catalog_id: string | null;
@@ -3427,6 +3431,8 @@ export interface components {
             finished_at: string | null;
             /** @default null */
             from_step: string | null;
+            /** @default false */
+            is_late: boolean;
             /** @default null */
             iterations: number | null;
             label: string | null;
@@ -3477,11 +3483,16 @@ export interface components {
          * @description A row of the list. `events` is the number of its last event; `wake_at` is when its next timer fires.
          *     `failed_iterations` of `iterations` failed, over the loops with a failure; null where they were not counted. Of the
          *     others `unrun_iterations` were not run to their end, and `passed_over_iterations` went on after an error of a task
-         *     (`do: continue`). `error_kind` and `failed_step` say why it failed, `open_tasks` how many people it waits for.
+         *     (`do: continue`). `error_kind` and `failed_step` say why it failed, `open_tasks` how many people it waits for,
+         *     `awaited_messages` and `awaited_signals` how many of these; `is_late`: it is open for longer than was expected.
          *     `trial` is draft or step-test, null for a run of a registered playbook. `rerun_of` is the execution that it repeats,
          *     `rerun_by` the newest that repeats it.
          */
         ExecutionView: {
+            /** @default 0 */
+            awaited_messages: number;
+            /** @default 0 */
+            awaited_signals: number;
             created_at: string;
             duration_s: number | null;
             /** @default null */
@@ -3493,6 +3504,8 @@ export interface components {
             /** @default null */
             failed_step: string | null;
             finished_at: string | null;
+            /** @default false */
+            is_late: boolean;
             /** @default null */
             iterations: number | null;
             name: string;
@@ -3989,6 +4002,8 @@ export interface components {
             failures: components["schemas"]["FailedIterationView"][];
             is_over: boolean;
             /** @default 0 */
+            kept: number;
+            /** @default 0 */
             passed_over: number;
             path: number[];
             step: string;
@@ -4002,8 +4017,6 @@ export interface components {
          *     all.
          */
         LoopsView: {
-            kept: number;
-            /** @default 0 */
             at: number;
             block: number;
             execution_id: string;
@@ -4569,6 +4582,10 @@ export interface components {
          *     the run, `failed_step` the step it is from. `from_step` is where a rerun began.
          */
         PlaybookRun: {
+            /** @default 0 */
+            awaited_messages: number;
+            /** @default 0 */
+            awaited_signals: number;
             created_at: string;
             duration_s: number | null;
             /** @default null */
@@ -4581,6 +4598,8 @@ export interface components {
             failed_step: string | null;
             finished_at: string | null;
             from_step: string | null;
+            /** @default false */
+            is_late: boolean;
             /** @default null */
             iterations: number | null;
             name: string;
