@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { LoopProjection, LoopsView } from "../api/shapes";
-import { equal, gridsOf, pixel, pixels, raster, type Grid } from "./loops";
+import { equal, gridsOf, pixel, Picture, raster } from "./loops";
 
 const loop = (more: Partial<LoopProjection> = {}): LoopProjection => ({
   step: "each",
@@ -54,14 +54,38 @@ describe("loops", () => {
   });
 });
 
-describe("pixels", () => {
+describe("cells", () => {
   it("are drawn for every cell", () => {
     const total = 100_000;
-    const grid = { total, cells: new Uint8Array(total).fill(2) } as Partial<Grid> as Grid;
     const shape = raster(total, 1000);
-    const drawn = pixels(grid, shape, [1, 2, 3, 4]);
-    expect(drawn.length).toBe(shape.columns * shape.size * shape.rows * shape.size);
-    expect([drawn[0], drawn[shape.size - 1]]).toEqual([3, 0]);
+    const picture = new Picture(total, shape, [1, 2, 3, 4]);
+    expect(picture.draw(new Uint8Array(total).fill(2)).cells).toBe(total);
+    expect(picture.pixels.length).toBe(shape.columns * shape.size * shape.rows * shape.size);
+    expect([picture.pixels[0], picture.pixels[shape.size - 1]]).toEqual([3, 0]);
+  });
+
+  it("are drawn anew only for the cells that changed", () => {
+    const total = 20_000;
+    const shape = raster(total, 1000);
+    const [picture, whole] = [new Picture(total, shape, [1, 2, 3]), new Picture(total, shape, [1, 2, 3])];
+    const cells = new Uint8Array(total);
+    picture.draw(cells);
+    cells.fill(1, 500, 540);
+    const { columns } = shape;
+    const rows = { first: Math.floor(500 / columns), last: Math.floor(539 / columns) };
+    expect(picture.draw(cells)).toEqual({ cells: 40, ...rows });
+    expect(picture.draw(cells).cells).toBe(0);
+    whole.draw(cells);
+    expect(picture.pixels.every((one, at) => one === whole.pixels[at])).toBe(true);
+  });
+
+  it("are drawn whole for another size, room or colour", () => {
+    const shape = raster(100, 500);
+    const picture = new Picture(100, shape, [1, 2]);
+    expect(picture.fits(100, raster(100, 500), [1, 2])).toBe(true);
+    expect(picture.fits(101, shape, [1, 2])).toBe(false);
+    expect(picture.fits(100, raster(100, 400), [1, 2])).toBe(false);
+    expect(picture.fits(100, shape, [1, 3])).toBe(false);
   });
 
   it("have the colour of the page", () => expect(pixel("rgb(16, 32, 48)")).toBe(0xff302010));

@@ -81,17 +81,52 @@ export function raster(total: number, width: number): Raster {
   return { size, columns, rows: Math.max(1, Math.ceil(total / columns)) };
 }
 
-/** The picture as pixels, written in one pass; `colours` by state, as 0xAABBGGRR. */
-export function pixels(grid: Grid, { size, columns, rows }: Raster, colours: readonly number[]): Uint32Array {
-  const width = columns * size;
-  const found = new Uint32Array(width * rows * size);
-  const cell = size - 1;
-  for (let n = 0; n < grid.total; n++) {
-    const colour = colours[grid.cells[n]!]!;
-    const start = Math.floor(n / columns) * size * width + (n % columns) * size;
-    for (let y = 0; y < cell; y++) found.fill(colour, start + y * width, start + y * width + cell);
+const UNDRAWN = 255;
+
+/** The picture of a loop as pixels. A long loop that runs changes a few of its cells at a time: only those are drawn. */
+export class Picture {
+  readonly pixels: Uint32Array;
+  private readonly drawn: Uint8Array;
+
+  /** `colours` by state, as 0xAABBGGRR. */
+  constructor(
+    readonly total: number,
+    readonly shape: Raster,
+    readonly colours: readonly number[],
+  ) {
+    this.pixels = new Uint32Array(shape.columns * shape.size * shape.rows * shape.size);
+    this.drawn = new Uint8Array(total).fill(UNDRAWN);
   }
-  return found;
+
+  /** Whether a loop of this size in this room and these colours can go on with it. */
+  fits(total: number, shape: Raster, colours: readonly number[]): boolean {
+    return (
+      total === this.total &&
+      shape.columns === this.shape.columns &&
+      shape.size === this.shape.size &&
+      colours.every((one, state) => one === this.colours[state])
+    );
+  }
+
+  /** Draw the cells that changed; how many these are, and in which rows. */
+  draw(cells: Uint8Array): { cells: number; first: number; last: number } {
+    const { size, columns } = this.shape;
+    const width = columns * size;
+    const found = { cells: 0, first: this.shape.rows, last: -1 };
+    for (let n = 0; n < this.total; n++) {
+      const state = cells[n]!;
+      if (this.drawn[n] === state) continue;
+      this.drawn[n] = state;
+      const row = Math.floor(n / columns);
+      const start = row * size * width + (n % columns) * size;
+      for (let y = 0; y < size - 1; y++)
+        this.pixels.fill(this.colours[state]!, start + y * width, start + y * width + size - 1);
+      found.cells += 1;
+      found.first = Math.min(found.first, row);
+      found.last = row;
+    }
+    return found;
+  }
 }
 
 /** A colour as browsers compute it, `rgb(r, g, b)`, as a pixel. */
