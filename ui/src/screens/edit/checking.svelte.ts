@@ -60,13 +60,15 @@ export class TextCheck {
           steps: outline.steps.map((one) => one.name),
           tasks: outline.steps.flatMap((one) => one.tasks.map((task) => task.name)),
         };
+      // A text that was not proved has errors and no net: asking for its picture would be refused, the last one stays.
+      if (outline.verdict === null) return;
       if (text.length > LONG) await pause(QUIET_MS, signal);
       const drawn = await draw(text, signal);
       if (JSON.stringify(drawn) === JSON.stringify(this.drawing)) return; // it costs what it did
       this.drawing = drawn;
       if (this.path()) this.cost = await costOf(text, this.path(), signal);
     } catch {
-      // a text with errors has no net: the last picture stays, the errors are shown
+      // the server is away, or a newer text is checked: the last answers stay
     }
   }
 }
