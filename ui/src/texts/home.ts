@@ -11,9 +11,8 @@ export const t = area("home", {
   startedPerMinuteLastHour: "Started per minute, last hour",
   inTotal: "in total",
   failedPerMinuteLastHour: "Failed per minute, last hour",
-  p95DurationLastHour: "p95 duration, last hour",
+  p95DurationPerMinute: "p95 duration per minute, last hour",
   now: (number: Value) => `now ${number}`,
-  latest: (span: Value) => `latest ${span}`,
   ordersQueuedForWorkers: (orders: number, workers: number) =>
     `${orders === 1 ? "order" : "orders"} queued for ${workers} ${workers === 1 ? "worker" : "workers"}`,
   noWorkerTakes: (untaken: number, queued: number) =>
@@ -28,6 +27,8 @@ export const t = area("home", {
   noExecutionIsRunning: "no execution is running",
   recentFailures: "Recent failures",
   failedInStep: "Failed in step",
+  timesLately: (many: Value) => `${many} times`,
+  showAllAlike: "Show all that failed in the same way",
   completedWithFailedItems: "Completed, but items of a loop failed",
   noFailures: "no failures that are still to be run again",
   yourTasks: "Your tasks",
