@@ -40,6 +40,14 @@ async def moments(talk: Talk, execution_id: str) -> list[dict[str, Any]]:
     return [await talk.get(url, params={"at": at}) for at in range(1, last + 1)]
 
 
+async def test_the_state_shows_the_results_of_a_loop_and_nothing_of_how_templates_read_them() -> None:
+    async with talking(tools={"python": Scripted(work=1)}) as talk:
+        execution_id = await talk.ran(NESTED)
+        state = await talk.get(f"/api/executions/{execution_id}/state")
+
+        assert list(state["results"]["start"]) == ["result"]
+
+
 @pytest.mark.req("EVT-07")
 async def test_the_state_after_any_event_and_the_changes_between_two_can_be_read() -> None:
     async with talking(tools=tools()) as talk:

@@ -103,7 +103,11 @@ def state_view(execution: Execution) -> StateView:
         runs=[_run(item) for item in execution.runs.values()],
         ctx=execution.variables.ctx,
         workload=execution.origin.workload,
-        results={name: msgspec.to_builtins(result) for name, result in execution.outputs.results.items()},
+        # Without `of_loop`: only templates need it, and a reader would take it for a part of the result.
+        results={
+            name: msgspec.to_builtins(msgspec.structs.replace(result, of_loop=False))
+            for name, result in execution.outputs.results.items()
+        },
         error=execution.lifecycle.error.readable() if execution.lifecycle.error is not None else None,
     )
 
